@@ -1,0 +1,96 @@
+# Every target sets up what it needs in .venv, and only once: the files in .venv/ready/ say what is
+# installed, and a newer pyproject.toml outdates them. Choose the Python with `make test PYTHON=...`,
+# and hand options to pytest or to the demo with ARGS, as in `make test ARGS="-k losses"`.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PYTHON ?=
+ARGS ?=
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check bench format clean FORCE
+
+help:
+	@echo "make demo    see it work on made-up data"
+	@echo "make test    run the tests"
+	@echo "make check   formatting, lint, types, imports and tests, as CI does"
+	@echo "make bench   run the benchmarks"
+	@echo "make format  format the sources and mend what ruff can"
+	@echo "make clean   remove .venv, caches and build products"
+
+demo: $(READY)/run
+	@$(BIN)/discreet demo $(ARGS)
+
+test: $(READY)/test
+	@echo "==> tests"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)/dev
+	@echo "==> formatting"
+	@$(BIN)/ruff format --check .
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+	@echo "==> types"
+	@$(BIN)/mypy
+	@echo "==> imports"
+	@$(BIN)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory test
+
+bench: $(READY)/test
+	@for script in benchmarks/[a-z]*.py; do \
+	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
+format: $(READY)/dev
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:
+	@echo "==> removing $(VENV), caches and build products"
+	@rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each set holds the ones before it.
+$(READY)/run: pyproject.toml $(READY)/python
+	@echo "==> installing discreet"
+	@$(PIP) install -e .
+	@touch $@
+
+$(READY)/test: pyproject.toml $(READY)/python
+	@echo "==> installing discreet and what its tests need"
+	@$(PIP) install -e '.[test]'
+	@touch $(READY)/run $@
+
+$(READY)/dev: pyproject.toml $(READY)/python
+	@echo "==> installing discreet, what its tests need and the checkers"
+	@$(PIP) install -e '.[dev]'
+	@touch $(READY)/run $(READY)/test $@
+
+# Running the candidate is the only safe test: a name on the PATH may be a shim for nothing. Debian
+# ships `venv` without `ensurepip`, and then no environment can be made.
+$(READY)/python:
+	@lame=; for python in $(CANDIDATES); do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+	  if "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	    echo "==> making $(VENV) with $$("$$python" --version)"; \
+	    rm -rf $(VENV) && "$$python" -m venv $(VENV) && mkdir $(READY) && \
+	    printf '%s\n' "$(CURDIR)" "$(PYTHON)" >$@; exit $$?; \
+	  fi; \
+	  lame="$$lame $$python"; \
+	done; \
+	if [ -n "$$lame" ]; then \
+	  echo "error: no venv module in$$lame: install it (Debian, Ubuntu: python3-venv) or give PYTHON=/path/to/python3" >&2; \
+	else \
+	  echo "error: discreet needs Python 3.11 or newer; tried: $(CANDIDATES). Give one with PYTHON=/path/to/python3" >&2; \
+	fi; exit 1
+
+# An environment does not survive its folder being moved or copied, its Python being removed, or
+# another PYTHON being asked for: then it is made anew.
+ifneq ($(shell [ -x $(BIN)/python ] && grep -qxF "$(CURDIR)" $(READY)/python 2>/dev/null && \
+  { [ -z "$(PYTHON)" ] || grep -qxF "$(PYTHON)" $(READY)/python; } && echo fits),fits)
+$(READY)/python: FORCE
+endif

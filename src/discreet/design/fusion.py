@@ -1,0 +1,110 @@
+"""The fusion rule for finished tables: symbols to a probability of each public class.
+
+Few outputs: one kernel logistic fit on the outputs themselves, stored as the joint
+probability of class and output, so that silent sensors can be summed out. Many
+outputs: an additive rule, one score per sensor and symbol, fitted on sampled symbols.
+Neither stores a training row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from discreet.design.heads import Labels, Rows, public_heads
+from discreet.design.kernels import Kernel, output_gram
+from discreet.design.losses import LOSSES
+from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
+from discreet.design.solvers import fit_primal
+from discreet.mapping import AdditiveClassesFusion, AdditiveFusion, TableFusion
+from discreet.outputs import output_probabilities
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Fusion = AdditiveFusion | AdditiveClassesFusion | TableFusion
+
+_DRAWN_ROWS = 20_000  # sampled symbol rows behind an additive rule, at least
+
+
+def learn_fusion(
+    tables: list[Floats],
+    rows: Rows,
+    public: Labels,
+    kernel: Kernel,
+    reg: float,
+    rng: np.random.Generator,
+) -> Fusion:
+    """Fit the fusion rule, always with the logistic loss, whose scores are log-odds."""
+    n_symbols = [table.shape[1] for table in tables]
+    if count_outputs(n_symbols) <= MAX_OUTPUTS:
+        return _table_fusion(tables, rows, public, kernel, reg)
+    return _additive_fusion(tables, rows, public, reg, rng)
+
+
+def _table_fusion(
+    tables: list[Floats], rows: Rows, public: Labels, kernel: Kernel, reg: float
+) -> TableFusion:
+    outputs = output_probabilities(tables, rows.codes)
+    factor = factor_gram(output_gram(kernel, [table.shape[1] for table in tables]))
+    scores = [
+        fit_primal(factor, head.pos @ outputs, head.neg @ outputs, LOSSES["logistic"], reg).scores
+        for head in public_heads(rows, public)
+    ]
+    overall = rows.total(np.full(rows.n_rows, 1.0 / rows.n_rows)) @ outputs
+    joint = _posterior(np.array(scores)) * overall
+    return TableFusion(joint=(joint / joint.sum()).tolist())
+
+
+def _posterior(scores: Floats) -> Floats:
+    """Return class probabilities, one row per class, from one score row per head."""
+    if len(scores) == 1:
+        return np.concatenate([expit(-scores), expit(scores)])
+    against_rest = expit(scores)
+    share: Floats = against_rest / against_rest.sum(axis=0)
+    return share
+
+
+def _additive_fusion(
+    tables: list[Floats], rows: Rows, public: Labels, reg: float, rng: np.random.Generator
+) -> AdditiveFusion | AdditiveClassesFusion:
+    copies = -(-_DRAWN_ROWS // rows.n_rows)
+    codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
+    labels = Labels(public.name, np.repeat(public.index, copies), public.n_classes)
+    symbols = draw_symbols(tables, codes, rng)
+    features = np.concatenate(
+        [np.eye(table.shape[1])[symbols[:, t]] for t, table in enumerate(tables)], axis=1
+    )
+    drawn = Rows(symbols, np.arange(len(symbols)), tuple(t.shape[1] for t in tables))
+    blocks, biases = [], []
+    for head in public_heads(drawn, labels):
+        w = fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
+        block, bias = _centred(w, features.mean(axis=0), [t.shape[1] for t in tables])
+        blocks.append(block)
+        biases.append(bias)
+    if public.n_classes == 2:
+        return AdditiveFusion(weights=blocks[0], bias=biases[0])
+    return AdditiveClassesFusion(weights=tuple(blocks), bias=tuple(biases))
+
+
+def _centred(
+    w: Floats, means: Floats, sizes: list[int]
+) -> tuple[tuple[tuple[float, ...], ...], float]:
+    """Split w by sensor, each with mean score 0: a silent sensor then adds nothing."""
+    block, bias, begin = [], 0.0, 0
+    for size in sizes:
+        part, share = w[begin : begin + size], means[begin : begin + size]
+        level = float(part @ share)
+        block.append(tuple(float(v) for v in part - level))
+        bias += level
+        begin += size
+    return tuple(block), bias
+
+
+def draw_symbols(tables: list[Floats], codes: Ints, rng: np.random.Generator) -> Ints:
+    """Draw one symbol per sensor and row; for fitting only, devices have their own source."""
+    columns = []
+    for t, table in enumerate(tables):
+        edges = np.cumsum(table, axis=1)[codes[:, t]]
+        columns.append((rng.random(len(codes))[:, None] >= edges[:, :-1]).sum(axis=1))
+    return np.stack(columns, axis=1).astype(np.int64)

@@ -1,0 +1,188 @@
+"""One design, from coded rows and a target to tables.
+
+Here the heads, the kernel, the loss and the limits come together, and the solver is
+chosen. Everything above (the search for a ratio, the estimators) calls this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.design.fast import Limits, PrivateClasses, design_fast
+from discreet.design.feasible import mix_to_epsilon, uniform_tables
+from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
+from discreet.design.kernels import Kernel
+from discreet.design.losses import Loss
+from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
+from discreet.design.results import Designed, Report
+from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
+from discreet.errors import InputError
+
+Floats = NDArray[np.float64]
+
+# Integer weights round each probability by 2**-32; a limit on ratios keeps this much clear.
+_ROUNDING_ROOM = 1e-6
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to design, whatever the data.
+
+    Attributes
+    ----------
+    relaxed : bool or None
+        The paper's relaxation. None means only where the outputs are too many to list.
+    pairs : str
+        Which pairs of private classes get a head: "all" or "reference".
+    normalised : bool
+        Weights 1/(2 n_g) in the private risks; False gives the Bayes-error method.
+    constrained : bool
+        False leaves the private facts unprotected (NDD).
+    """
+
+    n_symbols: tuple[int, ...]
+    kernel: Kernel
+    loss: Loss
+    reg: float
+    private_reg: float
+    relaxed: bool | None = None
+    pairs: str = "all"
+    normalised: bool = True
+    constrained: bool = True
+    solver: str = "fast"
+    n_restarts: int = 12
+    ldp_epsilon: float | None = None
+
+    @property
+    def lists_outputs(self) -> bool:
+        """Whether the outputs are few enough to be written out."""
+        return count_outputs(self.n_symbols) <= MAX_OUTPUTS
+
+    @property
+    def is_relaxed(self) -> bool:
+        if self.solver == "gauss-seidel":
+            return True
+        return not self.lists_outputs if self.relaxed is None else self.relaxed
+
+
+@dataclass(frozen=True)
+class Target:
+    """How private: the share of the reachable private risk, and a limit on log-ratios."""
+
+    ratio: float | None
+    epsilon: float | None = None
+
+
+def design_tables(
+    settings: Settings,
+    rows: Rows,
+    public: Labels,
+    private: Sequence[Labels],
+    target: Target,
+    *,
+    rng: np.random.Generator,
+    starts: Sequence[Tables] = (),
+    report: Report | None = None,
+) -> Designed:
+    """Design the tables for one target. Codes never seen keep a uniform row."""
+    asked = public_heads(rows, public)
+    guarded = _guarded_heads(settings, rows, private, target)
+    if settings.solver == "gauss-seidel" and guarded:
+        return _gauss_seidel(settings, rows, asked, guarded, target, rng, report)
+    regs = [settings.reg] * len(asked) + [settings.private_reg] * len(guarded)
+    risks = make_risks(
+        rows,
+        asked + guarded,
+        settings.n_symbols,
+        settings.kernel,
+        settings.loss,
+        regs,
+        relaxed=settings.is_relaxed,
+    )
+    limits = _limits(settings, rows, private, target, risks, len(asked))
+    designed = design_fast(
+        risks,
+        limits,
+        settings.n_symbols,
+        rng=rng,
+        n_restarts=settings.n_restarts,
+        starts=starts,
+        report=report,
+    )
+    if limits.ldp_epsilon is not None:
+        designed.tables = [
+            mix_to_epsilon(table, table[seen].mean(axis=0), limits.ldp_epsilon, seen)
+            for table, seen in zip(designed.tables, rows.seen(), strict=True)
+        ]
+    return designed
+
+
+def _guarded_heads(
+    settings: Settings, rows: Rows, private: Sequence[Labels], target: Target
+) -> list[Head]:
+    if not settings.constrained or target.ratio is None:
+        return []
+    return [
+        head
+        for fact in private
+        for head in private_heads(rows, fact, pairs=settings.pairs, normalised=settings.normalised)
+    ]
+
+
+def _limits(
+    settings: Settings,
+    rows: Rows,
+    private: Sequence[Labels],
+    target: Target,
+    risks: Risks,
+    n_public: int,
+) -> Limits:
+    nothing = uniform_tables(rows.sizes, settings.n_symbols)
+    reachable = risks.evaluate(nothing).values[n_public:]
+    floors = (target.ratio or 0.0) * reachable
+    per_sensor = settings.ldp_epsilon
+    if target.epsilon is None:
+        return Limits(floors, reachable, ldp_epsilon=_with_room(per_sensor))
+    if not settings.lists_outputs:
+        # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
+        share = target.epsilon / len(settings.n_symbols)
+        per_sensor = share if per_sensor is None else min(share, per_sensor)
+        return Limits(floors, reachable, ldp_epsilon=_with_room(per_sensor))
+    classes = [
+        PrivateClasses(rows.class_weights(fact), np.bincount(fact.index) / rows.n_rows)
+        for fact in private
+    ]
+    return Limits(floors, reachable, target.epsilon, classes, _with_room(per_sensor))
+
+
+def _with_room(epsilon: float | None) -> float | None:
+    return None if epsilon is None else max(epsilon - _ROUNDING_ROOM, 0.5 * epsilon)
+
+
+def _gauss_seidel(
+    settings: Settings,
+    rows: Rows,
+    asked: list[Head],
+    guarded: list[Head],
+    target: Target,
+    rng: np.random.Generator,
+    report: Report | None,
+) -> Designed:
+    if target.epsilon is not None or settings.ldp_epsilon is not None:
+        raise InputError(
+            "solver='gauss-seidel' is the paper's and knows no epsilon or ldp_epsilon. "
+            "Use solver='fast' for those."
+        )
+    setting = Setting(
+        rows, settings.n_symbols, settings.kernel, settings.loss, settings.reg, settings.private_reg
+    )
+    thresholds = [find_threshold(setting, head, rng=rng) for head in guarded]
+    lowest = min(threshold.value for threshold in thresholds)
+    assert target.ratio is not None  # there are private heads, so a ratio was asked for
+    floors = np.full(len(guarded), target.ratio * lowest)
+    start = feasible_start(setting, guarded, thresholds, floors)
+    return design_gauss_seidel(setting, asked, guarded, floors, start, report=report)

@@ -1,0 +1,51 @@
+"""What the solvers report while they work, and what they hand over at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How things stand.
+
+    Attributes
+    ----------
+    phase : str
+        What is being done, in a word or two.
+    done : float
+        Share of the planned work, 0 to 1; a plan, not a promise.
+    public_risk : float
+        F of the best mapping so far.
+    private_risk, floor : float or None
+        The private risk nearest to its floor, and that floor.
+    """
+
+    phase: str
+    done: float
+    public_risk: float
+    private_risk: float | None = None
+    floor: float | None = None
+
+
+# Called now and then; returns True to stop and keep the best mapping so far.
+Report = Callable[[Progress], bool]
+
+
+@dataclass
+class Designed:
+    """A mapping and the risks it has on the training rows."""
+
+    tables: list[Floats]
+    public_risk: float
+    private_risks: Floats
+    floors: Floats
+    evaluations: int = 0
+    stopped: bool = False
+    history: list[float] = field(default_factory=list)

@@ -1,0 +1,273 @@
+"""The risks F and R_k of a mapping, with their gradients in the tables.
+
+Three ways to the same numbers; ``make_risks`` picks one:
+
+- ``OutputRisks`` writes out all outputs (few of them). It is the only one that can
+  score the symbols themselves (``relaxed=False``): the risk of a fusion rule on z,
+  averaged over z, instead of the paper's relaxation, which averages Phi(z) first and
+  by Jensen's inequality reports a lower risk than any rule on z can reach.
+- ``CountRisks`` uses the concatenated rows Q^t[x^t] (count kernel, any number of sensors).
+- ``GramRisks`` uses the kernel between rows (many outputs, few rows).
+
+``evaluate`` solves every head for its best w and returns, by the envelope theorem, the
+gradient of each minimum at that w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.design.heads import Head, Rows
+from discreet.design.kernels import CountKernel, Kernel, cross_gram, output_gram, pair_tables
+from discreet.design.losses import Loss
+from discreet.design.solvers import HeadSolution, fit_stack, solve_dual
+from discreet.errors import InputError
+from discreet.outputs import Products, scatter_rows
+
+Floats = NDArray[np.float64]
+Tables = list[Floats]
+
+# Beyond these a dense matrix of the outputs, or of the rows, stops being small.
+MAX_OUTPUTS = 1024
+MAX_GRAM_ROWS = 4000
+
+
+@dataclass(frozen=True)
+class RiskValues:
+    """Minimal risk of every head, and what the gradient needs."""
+
+    values: Floats
+    solutions: list[HeadSolution]
+    products: Products | None = None  # Q(z|x_i), where it was written out
+
+
+class Risks(Protocol):
+    """Heads on rows, ready to be scored for any mapping."""
+
+    heads: list[Head]
+    rows: Rows
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        """Return the minimal risk of every head."""
+        ...
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        """Return the gradient of ``weights @ values`` in every table."""
+        ...
+
+
+class _WarmStarts:
+    """Remembers where each head's solver ended, to begin there next time."""
+
+    def __init__(self, n_heads: int) -> None:
+        self._variables: list[Floats | None] = [None] * n_heads
+        self._stack: Floats | None = None
+
+    def fit(
+        self, features: Floats, pos: Floats, neg: Floats, loss: Loss, regs: Floats
+    ) -> list[HeadSolution]:
+        """Solve all heads from features, in the dual when the loss is not smooth."""
+        if not loss.smooth:
+            gram = features @ features.T
+            parts = zip(pos, neg, regs, strict=True)
+            return [solve_dual(gram, p, n, loss, float(reg)) for p, n, reg in parts]
+        found = fit_stack(features, pos, neg, loss, regs, self._stack)
+        self._stack = np.stack([head.variables for head in found])
+        return found
+
+    def fit_gram(
+        self, k: int, gram: Floats, pos: Floats, neg: Floats, loss: Loss, reg: float
+    ) -> HeadSolution:
+        """Solve head k from a Gram matrix."""
+        found = solve_dual(gram, pos, neg, loss, reg, self._variables[k])
+        self._variables[k] = found.variables
+        return found
+
+
+class OutputRisks:
+    """Risks with every output written out.
+
+    Parameters
+    ----------
+    relaxed : bool
+        True for the paper's Phi_Q(x) relaxation, False for rules on the symbols.
+    regs : sequence of float
+        The regulariser of each head.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        heads: Sequence[Head],
+        n_symbols: Sequence[int],
+        kernel: Kernel,
+        loss: Loss,
+        regs: Sequence[float],
+        *,
+        relaxed: bool,
+    ) -> None:
+        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
+        self.relaxed = relaxed
+        self.factor = factor_gram(output_gram(kernel, n_symbols))
+        self._pos, self._neg = _stack(self.heads)
+        self._warm = _WarmStarts(len(self.heads))
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        products = Products(tables, self.rows.codes)
+        outputs = products.by_output.T
+        if self.relaxed:
+            features, pos, neg = outputs @ self.factor, self._pos, self._neg
+        else:
+            features, pos, neg = self.factor, self._pos @ outputs, self._neg @ outputs
+        solutions = self._warm.fit(features, pos, neg, self.loss, self.regs)
+        return RiskValues(np.array([found.value for found in solutions]), solutions, products)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        assert found.products is not None  # evaluate() of this class wrote them
+        if self.relaxed:
+            residuals = np.stack([solution.residual for solution in found.solutions])
+            w = (found.products.by_output @ residuals.T / self.regs).T @ self.factor
+            slope = -(self.factor @ (weights[:, None] * w).T) @ residuals
+        else:
+            scores = np.stack([solution.scores for solution in found.solutions]).T
+            slope = (self.loss.value(scores) * weights) @ self._pos
+            slope += (self.loss.value(-scores) * weights) @ self._neg
+        return found.products.pull_back(slope)
+
+
+class CountRisks:
+    """Relaxed risks of the count kernel, from the concatenated rows Q^t[x^t]."""
+
+    def __init__(
+        self, rows: Rows, heads: Sequence[Head], loss: Loss, regs: Sequence[float]
+    ) -> None:
+        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
+        self._pos, self._neg = _stack(self.heads)
+        self._warm = _WarmStarts(len(self.heads))
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        features = self._features(tables)
+        solutions = self._warm.fit(features, self._pos, self._neg, self.loss, self.regs)
+        return RiskValues(np.array([found.value for found in solutions]), solutions)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        features, codes = self._features(tables), self.rows.codes
+        gradients = [np.zeros_like(table) for table in tables]
+        edges = np.cumsum([0] + [table.shape[1] for table in tables])
+        for weight, reg, solution in zip(weights, self.regs, found.solutions, strict=True):
+            w = features.T @ solution.residual / reg
+            for t, gradient in enumerate(gradients):
+                # Residuals of rows with the same code add up before w comes in.
+                total = np.bincount(codes[:, t], solution.residual, minlength=len(gradient))
+                gradient -= weight * np.outer(total, w[edges[t] : edges[t + 1]])
+        return gradients
+
+    def _features(self, tables: Tables) -> Floats:
+        codes = self.rows.codes
+        return np.concatenate([table[codes[:, t]] for t, table in enumerate(tables)], axis=1)
+
+
+class GramRisks:
+    """Relaxed risks of any kernel, from the kernel between the distinct rows."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        heads: Sequence[Head],
+        kernel: Kernel,
+        loss: Loss,
+        regs: Sequence[float],
+    ) -> None:
+        if len(rows.codes) > MAX_GRAM_ROWS:
+            raise InputError(
+                f"The {kernel.name!r} kernel needs a matrix of {len(rows.codes)} distinct rows, "
+                f"more than the {MAX_GRAM_ROWS} that fit. Use kernel='count', fewer sensors or "
+                "symbols, or a sample of the rows."
+            )
+        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, list(regs)
+        self.kernel = kernel
+        self._warm = _WarmStarts(len(self.heads))
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        gram = cross_gram(self.kernel, tables, self.rows.codes, tables, self.rows.codes)
+        solutions = [
+            self._warm.fit_gram(k, gram, head.pos, head.neg, self.loss, self.regs[k])
+            for k, head in enumerate(self.heads)
+        ]
+        return RiskValues(np.array([found.value for found in solutions]), solutions)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        # d risk / d kappa = -(1 / (2 reg)) b b'.
+        slope = np.zeros((len(self.rows.codes), len(self.rows.codes)))
+        for weight, reg, solution in zip(weights, self.regs, found.solutions, strict=True):
+            slope -= weight / (2.0 * reg) * np.outer(solution.residual, solution.residual)
+        return gram_gradient(self.kernel, tables, self.rows, slope)
+
+
+def gram_gradient(kernel: Kernel, tables: Tables, rows: Rows, slope: Floats) -> Tables:
+    """Turn a symmetric d f / d kappa_Q into d f / d Q^t for every sensor."""
+    gradients = [np.zeros_like(table) for table in tables]
+    codes = rows.codes
+    for weight, symbol_kernels in kernel.components([table.shape[1] for table in tables]):
+        pairs = pair_tables(symbol_kernels, tables, codes, tables, codes)
+        for t, table in enumerate(tables):
+            by_code = fold_pairs(
+                weight * slope * kernel.split(pairs, t)[1], codes[:, t], len(table)
+            )
+            gradients[t] += 2.0 * by_code @ table @ symbol_kernels[t]
+    return gradients
+
+
+def fold_pairs(values: Floats, index: NDArray[np.int64], size: int) -> Floats:
+    """Add up a matrix over pairs of rows by the codes of the two rows."""
+    return scatter_rows(scatter_rows(values, index, size).T, index, size)
+
+
+def make_risks(
+    rows: Rows,
+    heads: Sequence[Head],
+    n_symbols: Sequence[int],
+    kernel: Kernel,
+    loss: Loss,
+    regs: Sequence[float],
+    *,
+    relaxed: bool,
+) -> Risks:
+    """Choose the cheapest exact form for these rows, outputs and kernel."""
+    n_outputs = count_outputs(n_symbols)
+    if not relaxed and n_outputs > MAX_OUTPUTS:
+        raise InputError(
+            f"relaxed=False writes out all {n_outputs} outputs, more than the {MAX_OUTPUTS} that "
+            "fit. Use relaxed=True, or fewer sensors or symbols."
+        )
+    if isinstance(kernel, CountKernel) and relaxed:
+        return CountRisks(rows, heads, loss, regs)
+    if n_outputs <= MAX_OUTPUTS and (not relaxed or n_outputs <= 4 * len(rows.codes)):
+        return OutputRisks(rows, heads, n_symbols, kernel, loss, regs, relaxed=relaxed)
+    return GramRisks(rows, heads, kernel, loss, regs)
+
+
+def count_outputs(n_symbols: Sequence[int]) -> int:
+    """Return the number of outputs as a Python integer, which does not overflow."""
+    total = 1
+    for size in n_symbols:
+        total *= int(size)
+    return total
+
+
+def _stack(heads: Sequence[Head]) -> tuple[Floats, Floats]:
+    """Return the weights of all heads, one row per head, for each sign."""
+    return np.stack([head.pos for head in heads]), np.stack([head.neg for head in heads])
+
+
+def factor_gram(gram: Floats) -> Floats:
+    """Return L with L L' = gram, without the directions of eigenvalue zero."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-12 * values[-1]
+    factor: Floats = vectors[:, kept] * np.sqrt(values[kept])
+    return factor

@@ -1,0 +1,38 @@
+"""Everything that discreet raises or warns about, in one place.
+
+Each message says what was wrong, the value that was seen and what to do next.
+The kinds also derive from the built-in error a caller would expect, so that
+``except ValueError`` keeps working.
+"""
+
+
+class DiscreetError(Exception):
+    """Base of every error that a user of discreet can cause or mend."""
+
+
+class InputError(DiscreetError, ValueError):
+    """Readings, labels or parameters that cannot be used as they are."""
+
+
+class MissingPrivateError(DiscreetError, TypeError, ValueError):
+    """``fit`` was called without the private fact it has to protect."""
+
+
+class CodeRangeError(DiscreetError, ValueError):
+    """A reading or symbol lies outside what the mapping covers."""
+
+
+class MappingFileError(DiscreetError, ValueError):
+    """A mapping file that is damaged, hostile or of another version."""
+
+
+class StoppedError(DiscreetError):
+    """The work was stopped before there was anything worth keeping."""
+
+
+class UninformativeMappingWarning(UserWarning):
+    """At the privacy asked for, the symbols say next to nothing about the public fact."""
+
+
+class CountKernelWarning(UserWarning):
+    """The count kernel sees each sensor alone and is blind to joint leaks."""

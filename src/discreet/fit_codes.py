@@ -1,0 +1,242 @@
+"""Choose how readings become codes, from rows that teach (stage 2).
+
+One encoder per column, chosen from its readings and, where asked, the public label.
+Applying an encoder needs nothing of this; see ``codes``.
+"""
+
+import math
+from collections.abc import Mapping as Dict
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from sklearn.tree import DecisionTreeClassifier
+
+from discreet.codes import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
+from discreet.errors import InputError
+from discreet.readings import check_kind
+from discreet.values import (
+    Column,
+    NotNumberError,
+    Plain,
+    Values,
+    as_floats,
+    as_series,
+    explain,
+    is_missing,
+    is_numeric,
+    plain,
+    shown,
+    suggest,
+    written,
+)
+
+MAX_CATEGORIES = 1_000
+"""Most categories that fitting accepts; more is nearly always an identifier."""
+STRATEGIES = ("quantile", "uniform", "supervised", "categories", "codes")
+DEFAULT_STRATEGY = "quantile"
+DEFAULT_BINS = 10
+
+
+def fit_encoders(
+    table: pd.DataFrame,
+    *,
+    strategy: str | Dict[str, str] = DEFAULT_STRATEGY,
+    n_bins: int | Dict[str, int] = DEFAULT_BINS,
+    public: "Values | None" = None,
+) -> list[Encoder]:
+    """Choose one encoder per column.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The readings, one column per sensor.
+    strategy : str or mapping of column to str, default="quantile"
+        ``"quantile"``, ``"uniform"`` or ``"supervised"`` cut numbers into bins,
+        ``"categories"`` takes every value for a category and ``"codes"`` takes integers
+        as they are. Text and booleans become categories. Columns that a mapping leaves
+        out get the default.
+    n_bins : int or mapping of column to int, default=10
+        Most bins per column, the code for missing aside.
+    public : Series or array, optional
+        The public label, for ``"supervised"``. The private label has no place here: a
+        bin edge that follows it would leak it.
+
+    Returns
+    -------
+    list of Encoder
+        In the order of the columns. Each has a code for missing.
+    """
+    names = [str(column) for column in table.columns]
+    for option, given in (("strategy", strategy), ("n_bins", n_bins)):
+        for name in given if isinstance(given, Dict) else ():
+            if name not in names:
+                raise InputError(
+                    f"{option} names the column {name!r}, which is not in the table. "
+                    f"{suggest(name, names)}"
+                )
+    encoders: list[Encoder] = []
+    for i, name in enumerate(names):
+        chosen = strategy.get(name) if isinstance(strategy, Dict) else None
+        column = table.iloc[:, i]
+        if chosen in ("quantile", "uniform", "supervised") and not is_numeric(column):
+            raise InputError(
+                f"strategy {chosen!r} was asked for {name!r}, which does not hold numbers. "
+                "Leave the column out of `strategy`, or convert it to numbers."
+            )
+        default = DEFAULT_STRATEGY if isinstance(strategy, Dict) else strategy
+        bins = n_bins.get(name, DEFAULT_BINS) if isinstance(n_bins, Dict) else n_bins
+        encoders.append(
+            fit_encoder(column, sensor=name, strategy=chosen or default, n_bins=bins, public=public)
+        )
+    return encoders
+
+
+def fit_encoder(
+    values: Values,
+    *,
+    sensor: str,
+    strategy: str = DEFAULT_STRATEGY,
+    n_bins: int = DEFAULT_BINS,
+    public: "Values | None" = None,
+) -> Encoder:
+    """Choose the encoder of one column; see ``fit_encoders`` for the parameters.
+
+    Raises
+    ------
+    InputError
+        If the column holds dates, lists or complex numbers, too many categories, or
+        does not suit the strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise InputError(
+            f"no strategy {strategy!r} for {sensor!r}. {suggest(strategy, STRATEGIES)}"
+        )
+    if type(plain(n_bins)) is not int or not 1 <= n_bins < MAX_CODES:
+        raise InputError(
+            f"n_bins must be a whole number from 1 to {MAX_CODES - 1}; for {sensor!r} it is "
+            f"{shown(n_bins)}."
+        )
+    series = as_series(values)
+    check_kind(series, sensor)
+    if strategy == "codes":
+        return _fit_codes(series, sensor)
+    if strategy == "categories" or not is_numeric(series):
+        return _fit_categories(series, sensor)
+    readings = as_floats(series)
+    if strategy == "supervised":
+        edges = _supervised_edges(readings, _public_codes(public, len(readings), sensor), n_bins)
+    else:
+        edges = _plain_edges(readings[np.isfinite(readings)], strategy, n_bins)
+    return BinsEncoder(edges=tuple(edges), missing=True)
+
+
+def _plain_edges(readings: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[np.float64]:
+    distinct, counts = np.unique(readings, return_counts=True)
+    if len(distinct) <= n_bins:
+        return _midpoints(distinct, np.arange(len(distinct) - 1))
+    if strategy == "uniform":
+        share = np.arange(1, n_bins) / n_bins
+        # Weighted ends instead of a step, since the step between huge readings overflows.
+        edges = np.unique(distinct[0] * (1 - share) + distinct[-1] * share)
+        kept: NDArray[np.float64] = edges[(edges >= distinct[0]) & (edges < distinct[-1])]
+        return kept
+    # The j-th edge follows the first value that brings the count to j/n_bins of the rows.
+    below = np.searchsorted(
+        np.cumsum(counts) * n_bins, np.arange(1, n_bins) * len(readings), side="left"
+    )
+    return _midpoints(distinct, np.unique(below[below < len(distinct) - 1]))
+
+
+def _supervised_edges(
+    readings: NDArray[np.float64], public: NDArray[np.int64], n_bins: int
+) -> NDArray[np.float64]:
+    finite = np.isfinite(readings)
+    distinct, ranks = np.unique(readings[finite], return_inverse=True)
+    if len(distinct) < 2 or n_bins < 2:
+        return np.empty(0)
+    # The tree works in 32-bit floats, which would merge or overflow readings; ranks are safe.
+    tree = DecisionTreeClassifier(max_leaf_nodes=int(n_bins), random_state=0)
+    tree.fit(ranks.reshape(-1, 1), public[finite])
+    splits = tree.tree_.threshold[tree.tree_.feature >= 0]
+    return _midpoints(distinct, np.unique(np.floor(splits).astype(np.int64)))
+
+
+def _midpoints(distinct: NDArray[np.float64], left: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return an edge after each of ``distinct[left]`` and before its right neighbour."""
+    if len(left) == 0:
+        return np.empty(0)
+    low, high = distinct[left], distinct[left + 1]
+    with np.errstate(over="ignore"):
+        middle = low + (high - low) / 2
+    middle = np.where(np.isfinite(middle), middle, low / 2 + high / 2)
+    # Between neighbouring floats the midpoint rounds to one of them; an edge closes its bin,
+    # so the lower one separates the two and the upper one does not.
+    return np.where((middle >= low) & (middle < high), middle, low)
+
+
+def _public_codes(public: "Values | None", rows: int, sensor: str) -> NDArray[np.int64]:
+    if public is None:
+        raise InputError(
+            f"strategy 'supervised' for {sensor!r} needs the public label. "
+            "Pass `public`, or choose 'quantile'."
+        )
+    codes, _ = pd.factorize(as_series(public), use_na_sentinel=True)
+    if len(codes) != rows:
+        raise InputError(
+            f"the public label has {len(codes)} rows and {sensor!r} has {rows}. "
+            "Pass labels and readings of the same rows."
+        )
+    if (codes < 0).any():
+        raise InputError(
+            f"the public label is missing in {int((codes < 0).sum())} rows. Drop those rows first."
+        )
+    return codes.astype(np.int64)
+
+
+def _fit_codes(series: Column, sensor: str) -> CodesEncoder:
+    advice = "Strategy 'codes' needs whole numbers from 0; choose 'categories' or 'quantile'."
+    try:
+        readings = as_floats(series)
+    except NotNumberError as error:
+        raise InputError(f"sensor {sensor!r} holds {shown(error.value)}. {advice}") from None
+    readings = readings[~np.isnan(readings)]
+    wrong = ~((readings >= 0) & (readings < MAX_CODES - 1) & (np.floor(readings) == readings))
+    if wrong.any():
+        value = readings[int(np.argmax(wrong))]
+        limit = f" The largest code allowed is {MAX_CODES - 2}." if value >= MAX_CODES - 1 else ""
+        raise InputError(f"sensor {sensor!r} holds {value:g}. {advice}{limit}")
+    size = int(readings.max()) + 1 if len(readings) else 1
+    return CodesEncoder(size=size, missing=True)
+
+
+def _fit_categories(series: Column, sensor: str) -> CategoriesEncoder:
+    seen = _distinct(series[~is_missing(series)])
+    # JSON has no infinity; such a reading shares the code of the unknown.
+    kept = {written(value): value for value in seen if not _is_infinite(value)}
+    if len(kept) > MAX_CATEGORIES:
+        raise InputError(
+            f"sensor {sensor!r} has {len(kept)} different values; at most {MAX_CATEGORIES} can be "
+            "categories. Group them, convert the column to numbers, or leave it out."
+        )
+    try:
+        return CategoriesEncoder(categories=tuple(sorted(kept.values(), key=_rank)), missing=True)
+    except ValidationError as error:
+        raise InputError(f"sensor {sensor!r} cannot be encoded: {explain(error)}.") from None
+
+
+def _distinct(series: Column) -> list[Plain]:
+    values = series if series.dtype == object else pd.Series(series.unique())
+    found = (plain(value) for value in values)
+    return [value for value in found if value is not None]
+
+
+def _rank(value: Plain) -> tuple[int, float, str]:
+    if isinstance(value, str):
+        return 2, 0.0, value
+    return (0 if isinstance(value, bool) else 1), value, written(value)
+
+
+def _is_infinite(value: Plain) -> bool:
+    return isinstance(value, float) and math.isinf(value)

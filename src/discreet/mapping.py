@@ -1,0 +1,727 @@
+"""The mapping: integer tables, fusion rule, origin (stage 4).
+
+A mapping holds, for each sensor, one row of integer weights per code. A row sums to
+2**32 exactly and a 32-bit random word picks the symbol, so every language draws from
+the very distribution that was audited. The file is JSON; its id is the SHA-256 of the
+canonical form of everything but ``id`` and ``design.created``.
+
+A file may come from anybody. Every part is therefore checked here, and the first one that
+is wrong is named; ``mapping_file`` bounds the text itself.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from discreet.codes import Encoder, encode_table
+from discreet.errors import CodeRangeError, InputError, MappingFileError
+from discreet.mapping_file import (
+    FORMAT,
+    MAX_ITEMS,
+    MEND,
+    VERSION,
+    content_id,
+    format_text,
+    parse_text,
+    read_file,
+    write_file,
+)
+from discreet.splitting import Split
+from discreet.values import (
+    Items,
+    Model,
+    Plain,
+    Scalar,
+    check_distinct,
+    check_scalar,
+    explain,
+    shown,
+)
+
+TOTAL = 2**32
+"""What every row of weights sums to."""
+MAX_SENSORS = 10_000
+MAX_SYMBOLS = 256
+MAX_OUTPUTS = 4096
+"""Most joint outputs that a table fusion may list."""
+_BLOCK_WORDS = 2**20  # comparisons made at once by `sample`, which bounds its memory
+_MAX_SCORE = 1e15  # so that adding up ten thousand fusion weights stays finite
+
+
+# --- The parts of the file -----------------------------------------------------------------
+
+
+def _check_name(name: str) -> str:
+    if not name.isprintable():
+        raise PydanticCustomError("name", "must be text without control characters")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+Note = Annotated[str, Field(max_length=1_000)]
+Weight = Annotated[int, Field(ge=0, le=TOTAL)]
+Score = Annotated[float, Field(ge=-_MAX_SCORE, le=_MAX_SCORE)]
+
+
+def _check_parameter(value: object) -> Plain | tuple[Plain | None, ...] | None:
+    if isinstance(value, list | tuple):
+        if len(value) > MAX_ITEMS:
+            raise PydanticCustomError("items", f"must have at most {MAX_ITEMS} items")
+        return tuple(None if each is None else check_scalar(each) for each in value)
+    return None if value is None else check_scalar(value)
+
+
+# One validator in place of a union, which would report an error for each member.
+Parameter = Annotated[
+    bool | int | float | str | tuple[bool | int | float | str | None, ...] | None,
+    PlainValidator(_check_parameter),
+    WithJsonSchema({"type": ["boolean", "number", "string", "null", "array"]}),
+]
+
+
+def _flaw(place: str, problem: str) -> PydanticCustomError:
+    return PydanticCustomError("discreet_flaw", "{problem}", {"place": place, "problem": problem})
+
+
+class Sensor(Model):
+    """One sensor: how readings become codes, and codes symbols.
+
+    Parameters
+    ----------
+    name : str
+        The column of its readings.
+    encoder : Encoder
+    symbols : int
+        How many symbols it can send, 2 to 256.
+    weights : sequence of sequences of int
+        One row per code and one column per symbol; each row sums to 2**32.
+    """
+
+    name: Name
+    encoder: Encoder
+    symbols: int = Field(ge=2, le=MAX_SYMBOLS)
+    weights: Items[Items[Weight]]
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if len(self.weights) != self.encoder.n_codes:
+            raise _flaw(
+                "weights",
+                f"has {len(self.weights)} rows; the encoder has {self.encoder.n_codes} codes",
+            )
+        for i, row in enumerate(self.weights):
+            if len(row) != self.symbols:
+                problem = f"has {len(row)} weights; the sensor has {self.symbols} symbols"
+                raise _flaw(f"weights[{i}]", problem)
+        sums = self.array.sum(axis=1)
+        if (wrong := np.flatnonzero(sums != TOTAL)).size:
+            raise _flaw(
+                f"weights[{wrong[0]}]", f"must sum to 2**32 = {TOTAL}; it sums to {sums[wrong[0]]}"
+            )
+        return self
+
+    @property
+    def array(self) -> NDArray[np.int64]:
+        """The weights as a read-only array, codes by symbols."""
+        return _frozen(np.array(self.weights, dtype=np.int64))
+
+
+class Fact(Model):
+    """A label: the public fact, or a private one.
+
+    Parameters
+    ----------
+    name : str
+    classes : sequence of str, bool, int or float
+        At least two, distinct.
+    """
+
+    name: Name
+    classes: Items[Scalar] = Field(min_length=2, max_length=10_000)
+
+    @field_validator("classes")
+    @classmethod
+    def _check_classes(cls, classes: tuple[Plain, ...]) -> tuple[Plain, ...]:
+        check_distinct(classes)
+        if len(set(classes)) < len(classes):  # Python calls True and 1 equal
+            raise _flaw("", "must not mix true and false with 1 and 0")
+        return classes
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The classes as an array, of one kind where they are of one kind."""
+        kinds = {type(each) for each in self.classes}
+        return _frozen(np.array(self.classes, dtype=None if len(kinds) == 1 else object))
+
+
+class AdditiveFusion(Model):
+    """Two public classes: add up one weight per sensor.
+
+    The score is ``bias`` plus ``weights[t][z_t]`` over the sensors t. Class 1 is decided
+    when the score is above 0, and has posterior ``1 / (1 + exp(-score))``.
+    """
+
+    kind: Literal["additive"] = "additive"
+    weights: Items[Items[Score]]
+    bias: Score = 0.0
+
+    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
+        """Refuse a fusion rule that is not for these sensors and classes."""
+        if n_classes != 2:
+            problem = f"is for 2 public classes; there are {n_classes}"
+            raise _flaw("fusion.kind", f"{problem} (use 'additive-classes')")
+        _check_scores("fusion.weights", self.weights, symbols)
+
+    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
+        """Return log-odds against class 0, rows by classes."""
+        score = _add_up(self.weights, Z, self.bias)
+        return np.column_stack([np.zeros_like(score), score])
+
+
+class AdditiveClassesFusion(Model):
+    """Any number of public classes: one additive score for each.
+
+    The score of class k is ``bias[k]`` plus ``weights[k][t][z_t]`` over the sensors t;
+    the posterior is their softmax.
+    """
+
+    kind: Literal["additive-classes"] = "additive-classes"
+    weights: Items[Items[Items[Score]]]
+    bias: Items[Score]
+
+    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
+        """Refuse a fusion rule that is not for these sensors and classes."""
+        for place, found in (("weights", len(self.weights)), ("bias", len(self.bias))):
+            if found != n_classes:
+                problem = f"has {found} entries; there are {n_classes} public classes"
+                raise _flaw(f"fusion.{place}", problem)
+        for k, weights in enumerate(self.weights):
+            _check_scores(f"fusion.weights[{k}]", weights, symbols)
+
+    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
+        """Return unnormalised log-posteriors, rows by classes."""
+        pairs = zip(self.weights, self.bias, strict=True)
+        return np.column_stack([_add_up(weights, Z, bias) for weights, bias in pairs])
+
+
+class TableFusion(Model):
+    """Few outputs: the estimated probability of every class with every output.
+
+    ``joint[k][o]`` is p(class k, output o). Outputs are the tuples of symbols in C order,
+    the first sensor slowest. An output of probability 0 gets the class marginals.
+    """
+
+    kind: Literal["table"] = "table"
+    joint: Items[Items[Annotated[float, Field(ge=0, le=1)]]]
+
+    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
+        """Refuse a fusion rule that is not for these sensors and classes."""
+        outputs = math.prod(symbols)
+        if outputs > MAX_OUTPUTS:
+            problem = f"would list {outputs} outputs; at most {MAX_OUTPUTS} are allowed"
+            raise _flaw("fusion.joint", problem)
+        if len(self.joint) != n_classes:
+            problem = f"has {len(self.joint)} rows; there are {n_classes} public classes"
+            raise _flaw("fusion.joint", problem)
+        for k, row in enumerate(self.joint):
+            if len(row) != outputs:
+                problem = f"has {len(row)} entries; the sensors have {outputs} outputs"
+                raise _flaw(f"fusion.joint[{k}]", problem)
+        if not abs((total := math.fsum(map(math.fsum, self.joint))) - 1) <= 1e-6:
+            raise _flaw("fusion.joint", f"must sum to 1; it sums to {total!r}")
+
+    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
+        """Return log-posteriors, rows by classes."""
+        joint = np.array(self.joint, dtype=float)
+        joint[:, joint.sum(axis=0) == 0] = joint.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logs = np.log(joint)
+        outputs = np.ravel_multi_index(tuple(Z.T), tuple(symbols))
+        return np.asarray(logs[:, outputs].T)
+
+
+Fusion = Annotated[
+    AdditiveFusion | AdditiveClassesFusion | TableFusion,
+    Field(discriminator="kind"),
+]
+
+
+class Source(Model):
+    """The table that a mapping was learned from, enough to find its split again.
+
+    Parameters
+    ----------
+    digest : str
+        ``splitting.table_digest`` of the whole table.
+    rows : int
+        How many rows the whole table has.
+    split : Split, optional
+    """
+
+    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    rows: int = Field(ge=0)
+    split: Split | None = None
+
+
+class Design(Model):
+    """How a mapping came about.
+
+    Parameters
+    ----------
+    method : str
+        The name of the method, such as "npo".
+    parameters : dict of str to scalars or short lists of scalars
+    rows : int
+        How many rows it was learned from.
+    created : str
+        When, in ISO 8601. Not covered by the id.
+    discreet : str
+        The version that made it.
+    source : Source, optional
+    expected : dict of str to float or None, optional
+        What the method expects to deliver, to hold against the audit.
+    """
+
+    method: Name
+    parameters: dict[Name, Parameter] = Field(default_factory=dict, max_length=MAX_ITEMS)
+    rows: int = Field(ge=0, lt=2**63)
+    created: Note
+    discreet: Note
+    source: Source | None = None
+    expected: dict[Name, float | None] | None = Field(default=None, max_length=MAX_ITEMS)
+
+
+# --- The mapping ---------------------------------------------------------------------------
+
+
+class Mapping(Model):
+    """The learned tables, the fusion rule and where they came from.
+
+    Make one with ``Mapping.create`` or ``Mapping.load``; it cannot be changed after.
+
+    Attributes
+    ----------
+    id : str
+        "sha256:" and the hash of everything but itself and ``design.created``.
+    sensors : tuple of Sensor
+    public : Fact
+    private : tuple of Fact
+    fusion : AdditiveFusion, AdditiveClassesFusion or TableFusion
+    design : Design
+    """
+
+    format: Literal["discreet-mapping"] = FORMAT
+    version: Literal[1] = VERSION
+    id: str = Field(max_length=100)
+    sensors: Items[Sensor] = Field(min_length=1, max_length=MAX_SENSORS)
+    public: Fact
+    private: Items[Fact] = Field(max_length=MAX_ITEMS)
+    fusion: Fusion
+    design: Design
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        for part, names in (
+            ("sensors", [sensor.name for sensor in self.sensors]),
+            ("private", [fact.name for fact in self.private]),
+        ):
+            seen: set[str] = set()
+            for i, name in enumerate(names):
+                if name in seen:
+                    raise _flaw(f"{part}[{i}].name", f"is {shown(name)}, the name of another one")
+                seen.add(name)
+        self.fusion.fits(self.n_symbols, len(self.public.classes))
+        if self.id != (actual := _own_id(self)):
+            problem = f"is {shown(self.id, 20)} but the contents have {actual[:17]}...: they were "
+            raise _flaw("id", problem + "changed after the mapping was made")
+        return self
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        names: Sequence[str],
+        encoders: Sequence[Encoder],
+        tables: Sequence[ArrayLike],
+        public: Fact,
+        private: Sequence[Fact],
+        fusion: Fusion,
+        design: Design,
+    ) -> Self:
+        """Round float tables to integers and bind them into a mapping.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The sensors' columns.
+        encoders : sequence of Encoder
+        tables : sequence of arrays, codes by symbols
+            Each row is a distribution over the sensor's symbols; see ``round_rows``.
+        public, private, fusion, design
+            The other parts of the file.
+
+        Raises
+        ------
+        InputError
+            If the parts do not fit together.
+        """
+        if not len(names) == len(encoders) == len(tables):
+            raise InputError(
+                f"{len(names)} names, {len(encoders)} encoders and {len(tables)} tables were "
+                "given. Give one of each per sensor."
+            )
+        parts: dict[str, Any] = {
+            "sensors": tuple(map(_make_sensor, names, encoders, tables)),
+            "public": public,
+            "private": tuple(private),
+            "fusion": fusion,
+            "design": design,
+        }
+        draft = cls.model_construct(id="", **parts)
+        try:
+            return cls.model_validate({"id": _own_id(draft), **parts})
+        except ValidationError as error:
+            raise InputError(f"the parts do not make a mapping: {explain(error)}.") from None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Mapping {self.id[7:13]}: {len(self.sensors)} sensors, public {self.public.name!r}>"
+        )
+
+    __str__ = __repr__
+
+    # By id, since the arrays kept below cannot be compared with ==.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return (self.id, self.design.created) == (other.id, other.design.created)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    # -- views --
+
+    @property
+    def names(self) -> list[str]:
+        """The sensors' names, in order."""
+        return [sensor.name for sensor in self.sensors]
+
+    @property
+    def n_symbols(self) -> list[int]:
+        """How many symbols each sensor can send."""
+        return [sensor.symbols for sensor in self.sensors]
+
+    @cached_property
+    def weights(self) -> list[NDArray[np.int64]]:
+        """The integer tables, codes by symbols, read-only."""
+        return [sensor.array for sensor in self.sensors]
+
+    @cached_property
+    def thresholds(self) -> list[NDArray[np.int64]]:
+        """The running sums of the integer tables, read-only; see ``sample``."""
+        return [_frozen(np.cumsum(rows, axis=1)) for rows in self.weights]
+
+    @cached_property
+    def tables(self) -> list[NDArray[np.float64]]:
+        """The tables as probabilities, exactly ``weights / 2**32``, read-only."""
+        return [_frozen(rows / TOTAL) for rows in self.weights]
+
+    # -- readings to symbols to decisions --
+
+    def encode(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.int64]:
+        """Return the code of every reading, rows by sensors.
+
+        Parameters
+        ----------
+        X : DataFrame or 2-D array
+            A DataFrame is matched by column name, in any order, and may have more
+            columns; an array has the sensors' columns in order and no others.
+
+        Raises
+        ------
+        InputError
+            If columns are missing or their number is wrong.
+        CodeRangeError
+            If a reading does not fit its encoder.
+        """
+        if not isinstance(X, pd.DataFrame):
+            array = np.asarray(X)
+            if array.ndim != 2 or array.shape[1] != len(self.sensors):
+                raise InputError(
+                    f"the readings have shape {array.shape}; the mapping has {len(self.sensors)} "
+                    "sensors. Give a DataFrame, or an array with one column per sensor."
+                )
+            X = pd.DataFrame(array, columns=self.names)
+        return encode_table(X, [(sensor.name, sensor.encoder) for sensor in self.sensors])
+
+    def sample(self, codes: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
+        """Draw a symbol for every code.
+
+        A 32-bit word w picks the symbol z for which ``cumulative[z-1] <= w < cumulative[z]``.
+        Every threshold of the row is compared, whatever the word: an early exit would
+        let the time taken tell the symbol.
+
+        Parameters
+        ----------
+        codes : 2-D array of int, rows by sensors
+        rng : Generator, optional
+            For experiments that must repeat, and for nothing else: who knows the seed
+            knows the noise. Without it the words come from the operating system.
+
+        Raises
+        ------
+        CodeRangeError
+            If a code has no row in its sensor's table.
+        """
+        codes = self._check_range(
+            codes, "code", "produced", [len(sensor.weights) for sensor in self.sensors]
+        )
+        symbols = np.empty_like(codes)
+        block = max(1, _BLOCK_WORDS // max(len(self.sensors), *self.n_symbols))
+        for start in range(0, len(codes), block):
+            rows = slice(start, start + block)
+            words = _draw_words(codes[rows].shape, rng)
+            for t, cumulative in enumerate(self.thresholds):
+                passed = cumulative[codes[rows, t]] <= words[:, t, None]
+                symbols[rows, t] = passed.sum(axis=1)
+        return symbols
+
+    def transform(
+        self, X: pd.DataFrame | ArrayLike, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
+        """Return symbols for readings, drawn afresh: ``sample(encode(X), rng)``."""
+        return self.sample(self.encode(X), rng)
+
+    def posterior(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Return the estimated probability of each public class, rows by classes.
+
+        Parameters
+        ----------
+        Z : 2-D array of int, rows by sensors
+            Symbols.
+        """
+        scores = self._scores(Z)
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+    def fuse(self, Z: ArrayLike) -> NDArray[Any]:
+        """Return the public class that each row of symbols speaks for.
+
+        The most probable class wins and a tie goes to the first.
+        """
+        # Not from the posterior: a score of 1e-17 decides, and its posterior rounds to 1/2.
+        return np.asarray(self.public.array[self._scores(Z).argmax(axis=1)])
+
+    def _scores(self, Z: ArrayLike) -> NDArray[np.float64]:
+        checked = self._check_range(Z, "symbol", "sent", self.n_symbols)
+        return self.fusion.scores(checked, self.n_symbols)
+
+    def _check_range(
+        self, values: ArrayLike, what: str, verb: str, sizes: list[int]
+    ) -> NDArray[np.int64]:
+        array = np.asarray(values)
+        if array.ndim != 2 or array.shape[1] != len(self.sensors):
+            raise InputError(
+                f"the {what}s have shape {array.shape}; the mapping has {len(self.sensors)} "
+                "sensors. Give one row per moment and one column per sensor."
+            )
+        if array.dtype.kind not in "iu" and array.size:
+            raise InputError(f"{what}s must be integers; the array is of {array.dtype}.")
+        wrong = (array < 0) | (array >= np.array(sizes))
+        if wrong.any():
+            row, t = np.argwhere(wrong)[0]
+            raise CodeRangeError(
+                f"sensor {self.names[t]!r} {verb} {what} {array[row, t]}; mapping {self.id[7:13]} "
+                f"covers 0..{sizes[t] - 1}. Use the mapping that the data was made with."
+            )
+        return array.astype(np.int64)
+
+    # -- files --
+
+    def dumps(self) -> str:
+        """Return the file as readable JSON, one line per row of weights."""
+        return format_text(_content(self))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the file whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written, or would be too large to load again.
+        """
+        write_file(path, self.dumps())
+
+    @classmethod
+    def loads(cls, text: str, *, where: str = "mapping") -> Self:
+        """Read a mapping from the text of a file.
+
+        Parameters
+        ----------
+        text : str
+        where : str, default="mapping"
+            What to call the text in messages.
+
+        Raises
+        ------
+        MappingFileError
+            Naming the first place that is wrong.
+        """
+        content = parse_text(text, where)
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise MappingFileError(f"{where}: {explain(error)}. {MEND}") from None
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a mapping file.
+
+        Raises
+        ------
+        MappingFileError
+            If there is no such file, or it is not a sound mapping of this version.
+        """
+        return cls.loads(read_file(Path(path)), where=str(path))
+
+
+def _content(mapping: Mapping) -> dict[str, Any]:
+    content = mapping.model_dump()
+    for part in (content["design"], content["design"]["source"] or {}):
+        for key in ("source", "expected", "split"):
+            if key in part and part[key] is None:
+                del part[key]
+    return content
+
+
+def _own_id(mapping: Mapping) -> str:
+    content = _content(mapping)
+    del content["id"], content["design"]["created"]
+    return content_id(content)
+
+
+def _make_sensor(name: str, encoder: Encoder, table: ArrayLike) -> Sensor:
+    try:
+        rows = round_rows(table)
+        return Sensor(
+            name=name, encoder=encoder, symbols=rows.shape[1], weights=tuple(rows.tolist())
+        )
+    except ValidationError as error:
+        raise InputError(f"sensor {name!r}: {explain(error)}.") from None
+    except InputError as error:
+        raise InputError(f"sensor {name!r}: {error}") from None
+
+
+def now() -> str:
+    """Return the time in ISO 8601, for ``Design.created``."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file; sums, shapes and the id are checked beyond it."""
+    return Mapping.model_json_schema()
+
+
+# --- Rounding ------------------------------------------------------------------------------
+
+
+def round_rows(table: ArrayLike) -> NDArray[np.int64]:
+    """Round each row of probabilities to integers that sum to 2**32.
+
+    Largest remainders round up. A positive probability never becomes 0, which would make
+    a symbol's absence certain and epsilon infinite; the units that this takes come from
+    the row's largest entry. Zeros stay 0.
+
+    Parameters
+    ----------
+    table : 2-D array
+        Non-negative, each row summing to 1 within 1e-9.
+
+    Returns
+    -------
+    2-D array of int
+        Each within 1 of ``table * 2**32`` once rows sum to 1 exactly, forced minimums aside.
+
+    Raises
+    ------
+    InputError
+        If a row is not a distribution.
+    """
+    rows = np.array(table, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] < 1 or rows.shape[1] > MAX_SYMBOLS:
+        raise InputError(
+            f"a table must be 2-D with 1 to {MAX_SYMBOLS} columns; its shape is {rows.shape}."
+        )
+    _check_distributions(rows)
+    scaled = rows / rows.sum(axis=1, keepdims=True) * TOTAL
+    weights: NDArray[np.int64] = np.floor(scaled).astype(np.int64)
+    forced = (rows > 0) & (weights == 0)
+    remainders = np.where((rows > 0) & ~forced, scaled - weights, -1.0)
+    weights[forced] = 1
+    spare = TOTAL - weights.sum(axis=1)
+    rank = np.argsort(np.argsort(-remainders, axis=1, kind="stable"), axis=1)
+    weights += rank < spare[:, None]
+    weights[np.arange(len(rows)), weights.argmax(axis=1)] += np.minimum(spare, 0)
+    return weights
+
+
+def _check_distributions(rows: NDArray[np.float64]) -> None:
+    advice = "Each row must be non-negative and sum to 1."
+    wrong = ~np.isfinite(rows) | (rows < 0)
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        raise InputError(f"row {i}, column {j} of a table is {rows[i, j]}. {advice}")
+    sums = rows.sum(axis=1)
+    if (off := np.flatnonzero(~(np.abs(sums - 1) <= 1e-9))).size:
+        raise InputError(f"row {off[0]} of a table sums to {float(sums[off[0]])!r}. {advice}")
+
+
+# --- Numbers -------------------------------------------------------------------------------
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def _draw_words(shape: tuple[int, ...], rng: np.random.Generator | None) -> NDArray[np.int64]:
+    if rng is not None:
+        return np.asarray(rng.integers(0, TOTAL, size=shape, dtype=np.int64), dtype=np.int64)
+    words = np.frombuffer(os.urandom(4 * math.prod(shape)), dtype="<u4")
+    return np.asarray(words.reshape(shape), dtype=np.int64)
+
+
+def _check_scores(place: str, weights: Sequence[Sequence[float]], symbols: Sequence[int]) -> None:
+    if len(weights) != len(symbols):
+        raise _flaw(place, f"has {len(weights)} rows; there are {len(symbols)} sensors")
+    for t, (row, size) in enumerate(zip(weights, symbols, strict=True)):
+        if len(row) != size:
+            raise _flaw(f"{place}[{t}]", f"has {len(row)} weights; the sensor has {size} symbols")
+
+
+def _add_up(
+    weights: Sequence[Sequence[float]], Z: NDArray[np.int64], bias: float
+) -> NDArray[np.float64]:
+    score = np.full(len(Z), bias)
+    for t, row in enumerate(weights):
+        score += np.asarray(row)[Z[:, t]]
+    return score

@@ -1,0 +1,221 @@
+"""Which rows learn and which are kept for the audit, and how to find them again (stage 1).
+
+A mapping records the digest of its table and the split, never the rows. Whoever has the
+table can check that it is the same one and draw the same split.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+
+from discreet.errors import InputError
+from discreet.readings import check_column
+from discreet.values import Column, Model, is_missing, is_numeric, shown, written_column
+
+_SPLIT_ATTEMPTS = 200
+
+
+# --- Splitting -----------------------------------------------------------------------------
+
+
+class Split(Model):
+    """Which rows learn and which are kept for the audit.
+
+    With the rows themselves, this is all that ``split_rows`` needs to draw the same
+    split again.
+
+    Parameters
+    ----------
+    holdout : float, default=0.3
+        Share of the rows kept for the audit, from 0 up to but not including 1.
+    seed : int, default=0
+        Seed of the shuffle.
+    group : str, optional
+        Column whose rows stay together, such as a day or a home. Neighbouring rows of
+        a time series are near copies; split apart they would flatter the audit.
+    """
+
+    holdout: float = Field(default=0.3, ge=0, lt=1)
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    group: Annotated[str, Field(max_length=1_000)] | None = None
+
+
+def split_rows(
+    table: pd.DataFrame, split: Split, strata: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the rows to learn from and to audit with.
+
+    The answer depends on the order and contents of the rows and on ``split`` alone,
+    not on the index or on how the columns are stored.
+
+    Parameters
+    ----------
+    table : DataFrame
+    split : Split
+    strata : sequence of str
+        Label columns. Each combination of their classes is divided in proportion where
+        the counts allow it, and every class has rows on both sides.
+
+    Returns
+    -------
+    train, audit : arrays of int
+        Positions in increasing order.
+
+    Raises
+    ------
+    InputError
+        If a column is not there, or a class would have no rows on one side.
+    """
+    for name in strata:
+        check_column(table, name, "labels")
+    rows = np.arange(len(table), dtype=np.int64)
+    if split.holdout == 0:
+        return rows, rows[:0]
+    labels = {name: np.asarray(written_column(table[name]), dtype=object) for name in strata}
+    rng = np.random.default_rng(split.seed)
+    if split.group is None:
+        chosen = _draw_rows(_combine(labels, len(table)), split.holdout, rng)
+        _check_sides(labels, chosen, split)
+    else:
+        chosen = _draw_groups(table, split, labels, rng)
+    return rows[~chosen], rows[chosen]
+
+
+def _combine(labels: dict[str, NDArray[Any]], rows: int) -> NDArray[np.int64]:
+    """Return the number of each row's combination of classes, in sorted order."""
+    combined = np.zeros(rows, dtype=np.int64)
+    for column in labels.values():
+        classes, places = np.unique(column.astype(str), return_inverse=True)
+        combined = np.unique(combined * len(classes) + places, return_inverse=True)[1]
+    return combined
+
+
+def _draw_rows(
+    stratum: NDArray[np.int64], holdout: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    counts = np.bincount(stratum)
+    ideal = counts * holdout
+    # Two rows of a kind are enough for one on each side; a single row goes where it falls.
+    most = np.where(counts > 1, counts - 1, counts)
+    take = np.clip(np.floor(ideal), np.where(counts > 1, 1, 0), most).astype(np.int64)
+    left_over = round(len(stratum) * holdout) - int(take.sum())
+    for place in np.argsort(take - ideal, kind="stable"):
+        if left_over > 0 and take[place] < most[place]:
+            take[place] += 1
+            left_over -= 1
+    chosen = np.zeros(len(stratum), dtype=bool)
+    for place, count in enumerate(take):
+        chosen[rng.permutation(np.flatnonzero(stratum == place))[:count]] = True
+    return chosen
+
+
+def _draw_groups(
+    table: pd.DataFrame, split: Split, labels: dict[str, NDArray[Any]], rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    assert split.group is not None
+    check_column(table, split.group, "groups")
+    if (gone := is_missing(table[split.group])).any():
+        raise InputError(
+            f"group column {split.group!r} is missing in {int(gone.sum())} rows. "
+            "Fill it in, or drop those rows."
+        )
+    texts = np.asarray(written_column(table[split.group]), dtype=str)
+    groups, member = np.unique(texts, return_inverse=True)
+    if len(groups) == 1:
+        raise InputError(
+            f"group column {split.group!r} has one group only, {shown(groups[0])}, which cannot be "
+            "on both sides. Choose another column, or split without groups."
+        )
+    sizes = np.bincount(member)
+    for _ in range(_SPLIT_ATTEMPTS):
+        chosen = _fill(rng.permutation(len(groups)), sizes, split.holdout)[member]
+        if _absent_class(labels, chosen) is None:
+            break
+    # The last draw is as good as any to show what is wrong.
+    _check_sides(labels, chosen, split)
+    return chosen
+
+
+def _fill(order: NDArray[np.int64], sizes: NDArray[np.int64], holdout: float) -> NDArray[np.bool_]:
+    """Take groups in this order until the audit has as near as can be its share of rows."""
+    filled = np.cumsum(sizes[order])
+    nearest = int(np.argmin(np.abs(filled - holdout * sizes.sum())))
+    chosen = np.zeros(len(order), dtype=bool)
+    chosen[order[: min(nearest + 1, len(order) - 1)]] = True
+    return chosen
+
+
+def _absent_class(
+    labels: dict[str, NDArray[Any]], chosen: NDArray[np.bool_]
+) -> tuple[str, str, str] | None:
+    for name, column in labels.items():
+        train, audit = set(column[~chosen]), set(column[chosen])
+        if train != audit:
+            text = sorted(train ^ audit)[0]
+            return name, text, "audit" if text in train else "learning"
+    return None
+
+
+def _check_sides(labels: dict[str, NDArray[Any]], chosen: NDArray[np.bool_], split: Split) -> None:
+    absent = _absent_class(labels, chosen)
+    if absent is None:
+        return
+    name, text, side = absent
+    count = int((labels[name] == text).sum())
+    groups = f", kept together by {split.group!r}," if split.group else ""
+    raise InputError(
+        f"class {text!r} of {name!r} has {count} rows{groups} and none would be on the {side} "
+        f"side. Add rows of that class, or change the holdout{' or the groups' if groups else ''}."
+    )
+
+
+# --- Digest --------------------------------------------------------------------------------
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """Return one SHA-256 over the names, values and order of the whole table.
+
+    A table read from CSV and the same table as a DataFrame, whatever its index, have the
+    same digest. There is one digest for all rows on purpose: a digest per row could be
+    tried against guesses of that row.
+    """
+    digest = hashlib.sha256(b"discreet-table-1\n")
+    digest.update(f"{len(table)} {table.shape[1]}\n".encode())
+    for i, name in enumerate(table.columns):
+        column = table.iloc[:, i]
+        digest.update(_framed(str(name)))
+        if is_numeric(column) or is_missing(column).all():
+            digest.update(b"n" + _number_bytes(column))
+        else:
+            digest.update(b"t" + _text_bytes(column))
+    return "sha256:" + digest.hexdigest()
+
+
+def _number_bytes(column: Column) -> bytes:
+    if column.dtype in (np.float16, np.float32):
+        # As written in a file: 0.1, not the 0.10000000149 that widening would give.
+        column = column.astype(str).astype(float)
+    gone = is_missing(column)
+    values = np.full(len(column), np.nan)  # one bit pattern for every gap
+    values[~gone] = column[~gone].to_numpy(dtype=np.float64)
+    return (values + 0.0).astype("<f8").tobytes()  # -0.0 becomes 0.0
+
+
+def _text_bytes(column: Column) -> bytes:
+    gone = is_missing(column)
+    parts = (
+        b"-" if absent else b"+" + _framed(text)
+        for text, absent in zip(written_column(column), gone, strict=True)
+    )
+    return b"".join(parts)
+
+
+def _framed(text: str) -> bytes:
+    """Return the text after its length, so that no two lists of texts join to the same bytes."""
+    data = text.encode("utf-8", "surrogatepass")
+    return b"%d:%b" % (len(data), data)

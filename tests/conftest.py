@@ -1,0 +1,20 @@
+"""What every test shares: one random generator and one way to search for counterexamples."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples on every run and on every machine, however slow it is. To search further:
+# pytest --hypothesis-profile=explore
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
+)
+settings.load_profile("fixed")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)

@@ -1,0 +1,204 @@
+"""Choosing encoders: bins and categories that suit a column, and columns that suit none."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers import codes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.errors import InputError
+from discreet.fit_codes import MAX_CATEGORIES, fit_encoder, fit_encoders
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.floats()), min_size=1, max_size=60),
+    st.sampled_from(["quantile", "uniform", "supervised"]),
+    st.integers(1, 12),
+    readings,
+)
+def test_fitted_bins_take_any_number_and_keep_to_their_count(values, strategy, n_bins, later):
+    public = np.arange(len(values)) % 2
+    column = pd.Series(values, dtype=float)
+    encoder = fit_encoder(column, sensor="a", strategy=strategy, n_bins=n_bins, public=public)
+    assert encoder.kind == "bins" and encoder.missing and encoder.n_codes <= n_bins + 1
+    for some in (values, later):
+        assert all(0 <= code < encoder.n_codes for code in codes(encoder, some, float))
+
+
+@given(st.lists(numbers, min_size=1, max_size=10), st.sampled_from(["quantile", "uniform"]))
+def test_few_distinct_values_each_get_a_code(values, strategy):
+    encoder = fit_encoder(pd.Series(values), sensor="a", strategy=strategy, n_bins=10)
+    distinct = sorted(set(values))
+    assert codes(encoder, distinct) == list(range(len(distinct)))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (1.0, np.nextafter(1.0, 2)),
+        (np.nextafter(1.0, 0), 1.0),
+        (0.0, 5e-324),
+        (-1.7e308, 1.7e308),
+        (1.6e308, 1.7e308),
+        (2.0**53, 2.0**53 + 2),
+    ],
+)
+def test_an_edge_separates_the_closest_and_the_largest_floats(pair):
+    for strategy in ("quantile", "supervised"):
+        encoder = fit_encoder(
+            pd.Series(pair * 5), sensor="a", strategy=strategy, n_bins=2, public=[0, 1] * 5
+        )
+        assert codes(encoder, pair) == [0, 1]
+
+
+@given(st.lists(st.integers(0, 30), min_size=40, max_size=200), st.integers(2, 8))
+def test_quantile_edges_agree_with_a_plain_search(values, n_bins):
+    encoder = fit_encoder(pd.Series(values), sensor="a", strategy="quantile", n_bins=n_bins)
+    distinct, n = sorted(set(values)), len(values)
+    if len(distinct) <= n_bins:
+        return
+    cuts = set()
+    for j in range(1, n_bins):
+        reached = next(v for v in distinct if n_bins * sum(w <= v for w in values) >= j * n)
+        if reached != distinct[-1]:
+            cuts.add((reached + distinct[distinct.index(reached) + 1]) / 2)
+    assert encoder.edges == tuple(sorted(cuts))
+
+
+def test_quantile_bins_of_distinct_readings_are_equally_full(rng):
+    column = pd.Series(rng.normal(size=1000))
+    encoder = fit_encoder(column, sensor="a", n_bins=10)
+    assert np.bincount(encoder.encode(column, "a")).tolist() == [100] * 10
+
+
+def test_uniform_bins_are_equally_wide():
+    column = pd.Series(np.linspace(0, 10, 101))
+    encoder = fit_encoder(column, sensor="a", strategy="uniform", n_bins=4)
+    assert encoder.edges == pytest.approx([2.5, 5, 7.5])
+
+
+def test_supervised_edges_follow_the_public_label(rng):
+    column = pd.Series(rng.uniform(0, 1e9, 500))
+    public = np.where((column > 3e8) & (column < 6e8), "yes", "no")
+    encoder = fit_encoder(column, sensor="a", strategy="supervised", n_bins=3, public=public)
+    assert encoder.edges == pytest.approx([3e8, 6e8], rel=0.05)
+    assert len(np.unique(encoder.encode(column[public == "yes"], "a"))) == 1
+
+
+def test_fitting_twice_gives_the_same_encoder(rng):
+    column, public = pd.Series(rng.normal(size=300)), rng.integers(0, 3, 300)
+    for strategy in ("quantile", "uniform", "supervised"):
+        first, second = (
+            fit_encoder(column, sensor="a", strategy=strategy, n_bins=7, public=public)
+            for _ in range(2)
+        )
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    ("public", "match"),
+    [(None, "needs the public label"), ([1, 0], "has 2 rows"), ([1, None, 0], "missing in 1 rows")],
+)
+def test_supervised_bins_need_a_whole_public_label(public, match):
+    public = None if public is None else pd.Series(public)
+    with pytest.raises(InputError, match=match):
+        fit_encoder(pd.Series([1.0, 2, 3]), sensor="a", strategy="supervised", public=public)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "categories"),
+    [
+        (["b", "a", None, "b"], str, ("a", "b")),
+        (["b", "a", None, "b"], "category", ("a", "b")),
+        ([True, False], bool, (False, True)),
+        ([True, None], object, (True,)),
+        (["b", 10, True, 2.5, None, 9], object, (True, 2.5, 9, 10, "b")),
+        (pd.Categorical([3, 1], categories=[3, 2, 1]), None, (1, 3)),
+    ],
+)
+def test_text_and_booleans_become_sorted_categories(values, dtype, categories):
+    for strategy in ("quantile", "uniform", "supervised", "categories"):
+        column = pd.Series(values, dtype=dtype)
+        encoder = fit_encoder(column, sensor="a", strategy=strategy)
+        assert encoder == CategoriesEncoder(categories=categories, missing=True)
+
+
+def test_numbers_can_be_categories_and_infinity_is_unknown():
+    encoder = fit_encoder(pd.Series([2.5, 1.0, np.inf]), sensor="a", strategy="categories")
+    assert encoder.categories == (1.0, 2.5)
+    assert codes(encoder, [np.inf, 2.5]) == [2, 1]
+
+
+def test_an_object_column_of_numbers_is_numeric():
+    encoder = fit_encoder(pd.Series([1, 2.5, None, Decimal(4)], dtype=object), sensor="a")
+    assert encoder.edges == (1.75, 3.25)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform", "supervised", "categories", "codes"])
+@pytest.mark.parametrize("values", [[np.nan] * 3, [2.0] * 3, [None] * 3, [2.0, np.nan, 2.0]])
+def test_constant_and_empty_columns_still_have_an_encoder(values, strategy):
+    for dtype in (float, object):
+        column = pd.Series(values, dtype=dtype)
+        encoder = fit_encoder(column, sensor="a", strategy=strategy, public=[0, 1, 0])
+        assert max(codes(encoder, values, dtype)) < encoder.n_codes <= 4
+
+
+def test_whole_numbers_can_be_codes_already():
+    assert fit_encoder(pd.Series([0, 3, 1]), sensor="a", strategy="codes") == CodesEncoder(
+        size=4, missing=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "match"),
+    [
+        ([-1, 2], {"strategy": "codes"}, "sensor 'a' holds -1"),
+        ([0.5], {"strategy": "codes"}, "holds 0.5"),
+        ([1e9], {"strategy": "codes"}, "largest code allowed"),
+        ([np.inf], {"strategy": "codes"}, "holds inf"),
+        (["x"], {"strategy": "codes"}, "holds 'x'"),
+        ([1.0], {"strategy": "quantiles"}, "Did you mean 'quantile'"),
+        ([1.0], {"n_bins": 0}, "n_bins must be a whole number from 1"),
+        ([1.0], {"n_bins": 2.5}, "n_bins must be a whole number"),
+        ([1.0], {"n_bins": True}, "n_bins must be a whole number"),
+        ([str(i) for i in range(MAX_CATEGORIES + 1)], {}, "1001 different values"),
+        (["x" * 5000], {}, "at most 1000 characters"),
+        (pd.date_range("2024", periods=3), {}, "holds dates"),
+        ([1j], {}, "holds complex numbers"),
+    ],
+)
+def test_a_column_that_does_not_suit_is_refused_by_name(values, options, match):
+    with pytest.raises(InputError, match=match) as caught:
+        fit_encoder(pd.Series(values), sensor="a", **options)
+    assert "'a'" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_columns_can_have_their_own_strategy_and_bins(rng):
+    table = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+    table["door"] = "open"
+    encoders = fit_encoders(table, strategy={"a": "uniform"}, n_bins={"b": 3})
+    assert [encoder.n_codes for encoder in encoders] == [11, 4, 11, 3]
+    assert encoders[0] == fit_encoder(table["a"], sensor="a", strategy="uniform")
+    assert fit_encoders(table, strategy="uniform")[3].kind == "categories"
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"strategy": {"hal": "uniform"}}, "strategy names the column 'hal'.*Did you mean 'hall'"),
+        ({"n_bins": {"hal": 3}}, "n_bins names the column 'hal'"),
+        ({"strategy": {"door": "uniform"}}, "'uniform' was asked for 'door'"),
+        ({"strategy": {"hall": "unifrom"}}, "Did you mean 'uniform'"),
+    ],
+)
+def test_options_that_do_not_fit_the_table_are_refused(options, match):
+    table = pd.DataFrame({"hall": [1.0, 2.0], "door": ["open", "shut"]})
+    with pytest.raises(InputError, match=match):
+        fit_encoders(table, **options)
