@@ -1,96 +1,155 @@
-"""What a person at a terminal sees and does: progress, Ctrl-C, the closing summary."""
+"""What a person at a terminal sees and does: progress, Ctrl-C, the closing summary.
+
+Progress, warnings and errors go to stderr; what a script may want to read, to stdout.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from discreet.design.results import Progress
-from discreet.errors import InputError
+from discreet.errors import DiscreetWarning, InputError
 from discreet.learning import Learned, Prepared, Task, learn, prepare
 from discreet.splitting import Split
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
+_LISTED_SENSORS = 8
+
+
+# --- Progress ------------------------------------------------------------------------------
 
 
 class ProgressReport:
-    """Shows how the learning goes, and passes on the wish to stop."""
+    """Shows how the learning goes, and passes on the wish to stop.
+
+    Parameters
+    ----------
+    console : Console
+        Where to show it: as a bar on a terminal, as a line now and then elsewhere.
+    quiet : bool
+        Show nothing, but still pass on the wish to stop.
+
+    Attributes
+    ----------
+    phase : str or None
+        What is being done: None before the first report, "search" while a privacy
+        level is looked for, "design" once there is a mapping that may be kept.
+    stop_asked : bool
+        Whether the next report answers that the work should stop.
+    """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.console, self.quiet = console, quiet
+        # Not console.is_terminal, which is also true of a file where colours are forced.
+        self.live = console.file.isatty() and not console.is_dumb_terminal
         self.stop_asked = False
-        self._began = self._last_line = time.monotonic()
+        self.phase: str | None = None
+        self._began = self._phase_began = self._last_line = time.monotonic()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
 
     def __call__(self, progress: Progress) -> bool:
         now = time.monotonic()
+        if progress.phase != self.phase:
+            self.phase, self._phase_began = progress.phase, now
         if not self.quiet and now - self._began > _QUIET_SECONDS:
-            if self.console.is_terminal:
-                self._show_bar(progress)
+            left = time_left(now - self._phase_began, progress.done)
+            if self.live:
+                self._show_bar(progress, left)
             elif now - self._last_line > _LINE_SECONDS:
                 self._last_line = now
-                self.console.print(f"{progress.phase}: {_standing(progress)}", highlight=False)
+                share = f"{progress.phase} {progress.done:.0%}"
+                self.console.print(f"{share}: {standing(progress)}{left and ', '}{left}")
         return self.stop_asked
 
     def close(self) -> None:
         """Take the bar off the screen."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
-    def _show_bar(self, progress: Progress) -> None:
+    def _show_bar(self, progress: Progress, left: str) -> None:
+        fields: dict[str, Any] = {
+            "completed": progress.done,
+            "standing": standing(progress),
+            "left": left,
+        }
         if self._bar is None:
             self._bar = Bar(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
-                TextColumn("{task.fields[standing]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=10),
+                TextColumn("{task.fields[standing]}", markup=False),
+                TextColumn("{task.fields[left]}", markup=False),
                 console=self.console,
                 transient=True,
             )
-            self._task = self._bar.add_task(progress.phase, total=1.0, standing="")
+            self._task = self._bar.add_task(progress.phase, total=1.0, **fields)
             self._bar.start()
         assert self._task is not None
-        self._bar.update(
-            self._task,
-            completed=progress.done,
-            description=progress.phase,
-            standing=_standing(progress),
-        )
+        self._bar.update(self._task, description=progress.phase, **fields)
 
 
-def _standing(progress: Progress) -> str:
+def standing(progress: Progress) -> str:
+    """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
     text = f"public risk {progress.public_risk:.4f}"
     if progress.private_risk is not None and progress.floor is not None:
-        text += f", private risk {progress.private_risk:.4f} (floor {progress.floor:.4f})"
+        text += f", private {progress.private_risk:.4f} (floor {progress.floor:.4f})"
     return text
+
+
+def time_left(seconds: float, done: float) -> str:
+    """Return how long the rest takes at the pace so far, or nothing when it is too soon."""
+    if done < 0.01 or seconds <= 0:
+        return ""
+    minutes, rest = divmod(round(seconds * (1.0 - done) / done), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
 
 
 @contextmanager
 def stop_on_interrupt(report: ProgressReport) -> Iterator[None]:
-    """Let the first Ctrl-C ask for a stop and the second one end everything."""
+    """Let the first Ctrl-C ask for a stop and the second one end everything.
+
+    Before there is a mapping to keep, the first one ends everything.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        With what to tell the user.
+    """
 
     def ask(_signal: int, _frame: FrameType | None) -> None:
         if report.stop_asked:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped at once. No mapping was written.")
+        if report.phase != "design":
+            during = "during the search for a privacy level, " if report.phase == "search" else ""
+            raise KeyboardInterrupt(
+                f"stopped {during}before there was a mapping to keep. No mapping was written."
+            )
         report.stop_asked = True
         # os.write, not print: a handler may run in the middle of another print.
-        os.write(2, b"\nStopping; the best mapping so far is kept. Ctrl-C again to drop it.\n")
+        clear = b"\r\x1b[2K" if report.live else b""
+        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # a shell that starts us in the background says: ignore it
+        signal.signal(signal.SIGINT, ask)
     try:
         yield
     finally:
@@ -98,63 +157,94 @@ def stop_on_interrupt(report: ProgressReport) -> Iterator[None]:
         report.close()
 
 
-def run_learn(
-    *,
-    table: Path,
-    public: str,
-    private: Sequence[str],
-    out: Path,
-    method: str,
-    sensors: Sequence[str] | None,
-    exclude: Sequence[str],
-    holdout: float,
-    group: str | None,
-    seed: int,
-    options: dict[str, Any],
-    quiet: bool,
-) -> Learned:
-    """Learn as told, write the mapping, and say what was done."""
-    console = Console(stderr=True, soft_wrap=True)
-    _check_out(out)
-    if not 0.0 <= holdout < 1.0:
-        raise InputError(f"--holdout must be at least 0 and below 1, got {holdout}.")
-    if seed < 0:
-        raise InputError(f"--seed must not be negative, got {seed}.")
-    split = Split(holdout=holdout, seed=seed, group=group)
-    task = Task(table, public, private, sensors, exclude, method, split, options)
-    prepared = prepare(task)
-    if not quiet:
-        console.print(_announce(prepared, split), highlight=False)
-    report = ProgressReport(console, quiet=quiet)
-    with warnings.catch_warnings(record=True) as caught, stop_on_interrupt(report):
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait, so that what is said of the file is true."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- The command ---------------------------------------------------------------------------
+
+
+def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
+    """Learn as told, write the mapping, and say what was done.
+
+    Parameters
+    ----------
+    task : Task
+    out : Path
+        Where the mapping goes. Nothing is written unless all goes well.
+    quiet : bool, default=False
+        Print warnings only.
+
+    Raises
+    ------
+    InputError
+        Before the work where possible, with what to do.
+    KeyboardInterrupt
+        If the user wanted an end and no mapping.
+    """
+    # Names of columns and files may look like markup; they are none.
+    console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    _check_out(out, task.table)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learned = learn(task, prepared, report=report)
-    for warning in caught:
-        console.print(f"warning: {warning.message}", style="yellow", highlight=False)
-    learned.mapping.save(out)
-    if not quiet:
-        for line in summarise(learned, out):
-            console.print(line, highlight=False)
+        learned = _learn_reporting(task, console, quiet)
+    for message in dict.fromkeys(
+        str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
+    ):
+        console.print(f"warning: {message}", style="yellow")
+    with _undisturbed():
+        learned.mapping.save(out)
+        for line in () if quiet else summarise(learned, out):
+            plain_print(line)
     return learned
 
 
-def _check_out(out: Path) -> None:
+def _learn_reporting(task: Task, console: Console, quiet: bool) -> Learned:
+    prepared = prepare(task)
+    if not quiet:
+        console.print(_announce(prepared, task.split))
+    report = ProgressReport(console, quiet=quiet)
+    with stop_on_interrupt(report):
+        return learn(task, prepared, report=report)
+
+
+def _check_out(out: Path, table: Path) -> None:
     """Find out before the work, not after it, that the result has nowhere to go."""
-    folder = out.parent
-    if out.is_dir():
-        raise InputError(f"--out {out} is a directory. Name a file in it.")
-    if not folder.is_dir():
-        raise InputError(f"--out {out}: there is no directory {folder}. Make it first.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"--out {out}: the directory {folder} cannot be written to.")
+    try:
+        target = out.resolve()
+        if target.is_dir():
+            raise InputError(f"--out {out} is a directory. Name a file in it.")
+        if target.exists():
+            if not stat.S_ISREG(target.stat().st_mode):
+                raise InputError(f"--out {out} is not a regular file. Name another.")
+            if table.exists() and target.samefile(table):
+                raise InputError(f"--out {out} is the table itself. Name another file.")
+        if not target.parent.is_dir():
+            raise InputError(f"--out {out}: there is no directory {target.parent}. Make it first.")
+        # The permissions do not tell all: a file system may be read-only or full.
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except (OSError, RuntimeError) as error:  # the latter: links that lead in circles
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"--out {out}: cannot be written there ({reason}). Name another place."
+        ) from None
 
 
 def _announce(prepared: Prepared, split: Split) -> str:
+    names = ", ".join(prepared.sensors[:_LISTED_SENSORS])
+    more = ", ..." if len(prepared.sensors) > _LISTED_SENSORS else ""
+    count = len(prepared.sensors)
+    sensors = f"{count} sensor{'s'[: count > 1]} ({names}{more})"
     rows = f"{len(prepared.train)} rows to learn from"
-    sensors = f"{len(prepared.sensors)} sensors ({', '.join(prepared.sensors[:8])}"
-    sensors += ", ...)" if len(prepared.sensors) > 8 else ")"
     if not len(prepared.audit):
-        return f"{sensors}; {rows}; none held out, so this table cannot audit the mapping"
+        return f"{sensors}; {rows}, none held out: this table cannot audit the mapping"
     by = f" by {split.group!r}" if split.group else ""
     return f"{sensors}; {rows}, {len(prepared.audit)} held out{by} for the audit"
 
@@ -162,14 +252,9 @@ def _announce(prepared: Prepared, split: Split) -> str:
 def summarise(learned: Learned, out: Path) -> list[str]:
     """Return the closing lines: what was written and what may be said of it."""
     mapper, mapping = learned.mapper, learned.mapping
-    lines = [f"wrote {out}  {mapping.id[:19]}"]
+    lines = [f"wrote {out}, id {mapping.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
-    if mapper.privacy_ratio_ is not None and mapper.expected_ is None:
-        lines.append(
-            f"private risk {mapper.private_risk_:.4f} on the training rows, "
-            f"floor {mapper.threshold_:.4f}"
-        )
     expected = mapper.expected_
     if expected is not None:
         lines.append(
@@ -178,15 +263,20 @@ def summarise(learned: Learned, out: Path) -> list[str]:
             f"public error {expected.public_error:.3f}"
             + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         )
+    elif mapper.privacy_ratio_ is not None:
+        lines.append(
+            f"private risk {mapper.private_risk_:.4f} on the training rows, "
+            f"floor {mapper.threshold_:.4f}"
+        )
     bound = mapper.structural_epsilon_
     lines.append(
-        f"structural bound C1, any distribution, one release: epsilon <= {bound:.2f}"
+        f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"
         if bound < float("inf")
-        else "structural bound C1: none, some table rows are certain"
+        else "structural bound C1: none, some symbols are certain for some codes"
     )
     return lines
 
 
 def plain_print(text: str = "") -> None:
-    """Print a line of results to stdout."""
-    print(text, file=sys.stdout)
+    """Print a line of results, in order with what goes to stderr."""
+    print(text, file=sys.stdout, flush=True)

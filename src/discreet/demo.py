@@ -7,6 +7,7 @@ known distribution, so the figures printed for the mapping are exact for this ho
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.console import plain_print, run_learn
-from discreet.exact import bayes_error, information_epsilon, pair_risk
-from discreet.learning import Learned
+from discreet.errors import InputError
+from discreet.exact import bayes_error
+from discreet.learning import Learned, Task, make_split
 from discreet.mapping import Mapping
 from discreet.outputs import output_probabilities
 
@@ -54,26 +56,29 @@ def exact_outputs(mapping: Mapping | None) -> dict[tuple[bool, str], Floats]:
 
 
 def run_demo(folder: Path, seed: int) -> Learned:
-    """Make the table, learn from it, and show what symbols and raw readings tell."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the table, learn from it, and show what symbols and raw readings tell.
+
+    Parameters
+    ----------
+    folder : Path
+        Where ``home.csv`` and ``home.json`` go; made if it is not there.
+    seed : int
+        Seed of the made-up rows and of the learning.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be used, or holds a ``home.csv`` or ``home.json`` of somebody else.
+    """
     table, out = folder / "home.csv", folder / "home.json"
-    make_home(_ROWS, seed).to_csv(table, index=False)
-    plain_print(f"A made-up home, {_ROWS} rows in {table}: did somebody fall, and not who.")
-    plain_print(f"$ discreet learn {table} --public fall --private who --out {out}")
-    learned = run_learn(
-        table=table,
-        public="fall",
-        private=["who"],
-        out=out,
-        method="npo",
-        sensors=None,
-        exclude=[],
-        holdout=0.3,
-        group=None,
-        seed=seed,
-        options={"random_state": seed},
-        quiet=False,
-    )
+    _write_table(table, make_home(_ROWS, seed))
+    plain_print(f"A made-up home, {_ROWS} rows. To be inferred: did somebody fall. Not: who.")
+    command = ["discreet", "learn", str(table), "--public", "fall", "--private", "who"]
+    command += ["--seed", str(seed)] * (seed != 0) + ["--out", str(out)]
+    plain_print(f"$ {shlex.join(command)}")
+    split = make_split(0.3, seed, None)
+    task = Task(table, "fall", ["who"], split=split, options={"random_state": seed})
+    learned = run_learn(task, out)
     mapping = Mapping.load(out)
     plain_print()
     _show_figures(mapping)
@@ -81,31 +86,70 @@ def run_demo(folder: Path, seed: int) -> Learned:
     return learned
 
 
+def _write_table(file: Path, home: pd.DataFrame) -> None:
+    """Write the made-up table, but over none that may be somebody's own."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_suffix(".json")
+        taken = next((each for each in (file, beside) if each.exists()), None)
+        # A mapping beside a table of the demo is the demo's too; one by itself is not.
+        if taken is not None and not (taken == file and _is_made_up(file, home)):
+            raise InputError(
+                f"{taken} is there already and is not from the demo. Choose another folder: --out."
+            )
+        home.to_csv(file, index=False)
+    except OSError as error:
+        raise InputError(
+            f"{file.parent}: the demo cannot write there ({error.strerror or error}). "
+            "Choose another folder: --out."
+        ) from None
+
+
+def _is_made_up(file: Path, home: pd.DataFrame) -> bool:
+    header = ",".join(home.columns).encode()
+    with file.open("rb") as stream:
+        return stream.readline(len(header) + 2).strip() == header
+
+
 def _show_figures(mapping: Mapping) -> None:
-    plain_print("What the best rule can infer, exact for this home:")
-    plain_print(f"{'':18}{'fall: error':>14}{'who: error':>14}{'who: epsilon':>14}")
-    for title, outputs in (
-        ("raw readings", exact_outputs(None)),
-        ("the mapping", exact_outputs(mapping)),
-    ):
-        half = np.array([0.5, 0.5])
-        fall = np.array([sum(outputs[f, w] for w in RESIDENTS) / 2 for f in (False, True)])
-        who = np.array([sum(outputs[f, w] for f in (False, True)) / 2 for w in RESIDENTS])
-        error, epsilon = pair_risk(who), information_epsilon(who, half)
-        plain_print(f"{title:18}{bayes_error(fall, half):14.3f}{error:14.3f}{epsilon:14.2f}")
-    plain_print("An error of 0.5 is guessing.")
+    plain_print("The error of the best possible rule, exact for this home (0.5 is guessing):")
+    plain_print(f"{'':28}{'did somebody fall':>18}{'who is it':>12}")
+    raw, sent = _errors(exact_outputs(None)), _errors(exact_outputs(mapping))
+    plain_print(f"{'from the raw readings':28}{raw[0]:18.3f}{raw[1]:12.3f}")
+    plain_print(f"{'from the symbols sent':28}{sent[0]:18.3f}{sent[1]:12.3f}")
+    plain_print(
+        f"Whatever the symbols, they change the odds of Ada against Ben by a factor of at most "
+        f"{_odds_factor(exact_outputs(mapping)):.2f};"
+    )
+    plain_print("raw readings can make it certain.")
+
+
+def _by_resident(outputs: dict[tuple[bool, str], Floats]) -> Floats:
+    return np.array([(outputs[False, who] + outputs[True, who]) / 2 for who in RESIDENTS])
+
+
+def _errors(outputs: dict[tuple[bool, str], Floats]) -> tuple[float, float]:
+    """Return the least error about the fall and about the resident."""
+    by_fall = np.array([sum(outputs[fall, who] for who in RESIDENTS) / 2 for fall in (False, True)])
+    half = np.array([0.5, 0.5])
+    return bayes_error(by_fall, half), bayes_error(_by_resident(outputs), half)
+
+
+def _odds_factor(outputs: dict[tuple[bool, str], Floats]) -> float:
+    ada, ben = _by_resident(outputs)
+    return float(np.exp(np.abs(np.log(ada) - np.log(ben)).max()))
 
 
 def _show_sending(mapping: Mapping, held_out: pd.DataFrame) -> None:
     sent = mapping.transform(held_out)
-    right = float((mapping.fuse(sent) == held_out["fall"].to_numpy()).mean())
+    answers = mapping.fuse(sent)
     plain_print()
     plain_print(f"Four of the {len(held_out)} held-out rows, as the sensors would send them:")
     for i in range(4):
         row = held_out.iloc[i]
         readings = " ".join(str(row[name]) for name in SENSORS)
         symbols = " ".join(map(str, sent[i]))
-        answer = "fall" if mapping.fuse(sent[i : i + 1])[0] else "no fall"
-        truth = "fall" if row["fall"] else "no fall"
+        answer, truth = ("fall" if each else "no fall" for each in (answers[i], row["fall"]))
         plain_print(f"  readings {readings}  ->  symbols {symbols}  ->  {answer} (truth: {truth})")
-    plain_print(f"All held-out rows: {right:.1%} of the answers are right.")
+    right = float((answers == held_out["fall"].to_numpy()).mean())
+    plain_print(f"Over all held-out rows {right:.1%} of the answers are right.")

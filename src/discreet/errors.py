@@ -30,9 +30,13 @@ class StoppedError(DiscreetError):
     """The work was stopped before there was anything worth keeping."""
 
 
-class UninformativeMappingWarning(UserWarning):
+class DiscreetWarning(UserWarning):
+    """Base of every warning that a user of discreet should see."""
+
+
+class UninformativeMappingWarning(DiscreetWarning):
     """At the privacy asked for, the symbols say next to nothing about the public fact."""
 
 
-class CountKernelWarning(UserWarning):
+class CountKernelWarning(DiscreetWarning):
     """The count kernel sees each sensor alone and is blind to joint leaks."""

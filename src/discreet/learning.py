@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
 from discreet.errors import InputError
-from discreet.mapping import Mapping, Source
+from discreet.mapping import Fact, Mapping, Name, Source
 from discreet.readings import (
     check_column,
     check_labels,
@@ -28,13 +29,16 @@ from discreet.readings import (
     read_table,
 )
 from discreet.splitting import Split, split_rows, table_digest
-from discreet.values import is_missing
+from discreet.values import explain, is_missing, is_numeric, shown
 
 METHODS: dict[str, type[PrivacyMapper]] = {
     "npo": NPOMapper,
     "ndd": NDDMapper,
     "bayes-error": BayesErrorMapper,
 }
+MIN_TRAINING_ROWS = 10
+"""Fewest rows that may be left after the holdout."""
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
 @dataclass(frozen=True)
@@ -83,33 +87,119 @@ class Prepared:
     audit: NDArray[np.int64]
 
 
+def make_split(holdout: float, seed: int, group: str | None) -> Split:
+    """Return the split, or refuse one that a mapping file could not record.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        return Split(holdout=holdout, seed=seed, group=group)
+    except ValidationError as error:
+        raise InputError(f"the split cannot be used: {explain(error)}.") from None
+
+
 def prepare(task: Task) -> Prepared:
-    """Read the table, check everything that can be checked, and split its rows."""
+    """Read the table, check everything that can be checked, and split its rows.
+
+    Raises
+    ------
+    InputError
+        Naming the column, what was found in it and what to do.
+    """
     if task.method not in METHODS:
-        raise InputError(f"method must be one of {sorted(METHODS)}, got {task.method!r}.")
+        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {task.method!r}.")
     table = read_table(task.table)
-    check_column(table, task.public, "public")
-    labels = [task.public, *task.private]
-    for name in task.private:
-        check_column(table, name, "private")
-    if len(set(labels)) < len(labels):
-        twice = next(name for name in labels if labels.count(name) > 1)
-        raise InputError(f"column {twice!r} is named as a fact twice. Name each fact once.")
-    aside = [*labels, *task.exclude]
-    if task.split.group is not None:
-        check_column(table, task.split.group, "group")
-        aside.append(task.split.group)
-    sensors = choose_sensors(table, task.sensors, aside)
+    facts = [task.public, *task.private]
+    _check_roles(table, task)
+    group = [] if task.split.group is None else [task.split.group]
+    sensors = choose_sensors(table, task.sensors, [*facts, *group, *task.exclude])
     check_sensors(table, sensors)
-    for name in labels:
-        check_labels(table[name], "public" if name == task.public else "private", name)
-    train, audit = split_rows(table, task.split, labels)
-    _check_training_sensors(table.iloc[train], sensors)
+    _check_no_identifiers(table, sensors)
+    for name in facts:
+        check_labels(table[name], _role(task, name), name)
+    _check_recordable(table, sensors, facts)
+    train, audit = split_rows(table, task.split, facts)
+    _check_training(table.iloc[train], sensors, task.split)
     return Prepared(table, sensors, train, audit)
 
 
+def _role(task: Task, name: str) -> str:
+    return "public fact" if name == task.public else "private fact"
+
+
+def _check_roles(table: pd.DataFrame, task: Task) -> None:
+    """Refuse facts and groups that are not in the table, or one column in two roles."""
+    facts = [task.public, *task.private]
+    for name in facts:
+        check_column(table, name, _role(task, name))
+        if facts.count(name) > 1:
+            raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
+    group = task.split.group
+    if group is None:
+        return
+    check_column(table, group, "groups")
+    if group in facts:
+        raise InputError(
+            f"{group!r} is the {_role(task, group)} and cannot be --group as well, which would "
+            "put each of its classes on one side. Group by another column."
+        )
+    if is_missing(table[group]).any():
+        raise InputError(
+            f"group column {group!r} is missing in {int(is_missing(table[group]).sum())} of "
+            f"{len(table)} rows. Fill it in, or drop those rows."
+        )
+
+
+def _check_no_identifiers(table: pd.DataFrame, sensors: Sequence[str]) -> None:
+    """Refuse text that hardly repeats: it teaches nothing, and the file would list all of it."""
+    for name in sensors:
+        column = table[name]
+        present = column[~is_missing(column)]
+        if is_numeric(column) or present.nunique() <= max(10, len(present) / 2):
+            continue
+        raise InputError(
+            f"sensor {name!r} has {present.nunique()} different texts in {len(present)} rows, like "
+            f"{shown(present.iloc[0])}; it seems to be a time or an identifier. "
+            f"Leave it out with --exclude {name!r}, or group its values first."
+        )
+
+
+def _check_recordable(table: pd.DataFrame, sensors: Sequence[str], facts: Sequence[str]) -> None:
+    """Refuse now what the mapping file could not hold at the end."""
+    for name in (*sensors, *facts):
+        try:
+            _NAME.validate_python(name)
+        except ValidationError as error:
+            problem = explain(error).removeprefix("the file ")
+            raise InputError(f"a column name {problem}. Rename the column.") from None
+    for name in facts:
+        classes = tuple(pd.unique(table[name]))
+        try:
+            Fact(name=name, classes=classes)
+        except ValidationError as error:
+            raise InputError(
+                f"the classes of {name!r} cannot be recorded: {explain(error)}. Rename them."
+            ) from None
+
+
 def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Learned:
-    """Learn the mapping from the training part."""
+    """Learn the mapping from the training part.
+
+    Parameters
+    ----------
+    task : Task
+    prepared : Prepared
+        What ``prepare`` made of the task.
+    report : Report, optional
+        Told how the learning goes; may ask to stop.
+
+    Raises
+    ------
+    StoppedError
+        If it was stopped before there was a mapping to keep.
+    """
     training = prepared.table.iloc[prepared.train].reset_index(drop=True)
     held_out = prepared.table.iloc[prepared.audit].reset_index(drop=True)
     group = task.split.group
@@ -126,12 +216,19 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
     return Learned(mapper, prepared.sensors, training, held_out)
 
 
-def _check_training_sensors(training: pd.DataFrame, sensors: Sequence[str]) -> None:
-    """Refuse a sensor that varies in the table but not in the rows left to learn from."""
+def _check_training(training: pd.DataFrame, sensors: Sequence[str], split: Split) -> None:
+    """Refuse too few rows to learn from, and sensors that say nothing in them."""
+    if len(training) < MIN_TRAINING_ROWS:
+        raise InputError(
+            f"--holdout {split.holdout:g} leaves {len(training)} rows to learn from; at least "
+            f"{MIN_TRAINING_ROWS} are needed. Hold out less, or add rows."
+        )
     for name in sensors:
         column = training[name]
-        if column[~is_missing(column)].nunique() < 2:
+        gone = is_missing(column)
+        # One value and gaps still say something by the gaps; either alone does not.
+        if gone.all() or (not gone.any() and column.nunique() < 2):
             raise InputError(
-                f"sensor {name!r} never changes in the {len(training)} rows left for learning. "
-                "Leave it out with --exclude, or hold out fewer rows."
+                f"sensor {name!r} changes in the table but not in the {len(training)} rows left "
+                f"to learn from. Leave it out with --exclude {name!r}, or hold out less."
             )

@@ -231,7 +231,10 @@ def choose_sensors(
     for name in chosen:
         check_column(table, name, "sensors")
         if name in exclude:
-            raise InputError(f"{name!r} is a label or left out, so it cannot be a sensor as well.")
+            raise InputError(
+                f"{name!r} is a fact, the group or left out, so it cannot be a sensor as well. "
+                "Take it out of one of the two."
+            )
         if chosen.count(name) > 1:
             raise InputError(f"sensor {name!r} is named twice. Name each sensor once.")
     if not chosen:

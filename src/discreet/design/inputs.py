@@ -80,7 +80,7 @@ def label_column(name: object, values: Any) -> LabelColumn:
 
 
 def group_index(groups: Any, n_rows: int) -> Ints | None:
-    """Number the groups from 0."""
+    """Return the number of each row's group, from 0."""
     if groups is None:
         return None
     values = np.asarray(groups)

@@ -84,8 +84,7 @@ class LogisticLoss:
         return expit(u) * expit(-u)
 
     def conjugate(self, x: Floats) -> Floats:
-        entropy: Floats = xlogy(x, x) + xlogy(1 - x, 1 - x)
-        return entropy
+        return np.asarray(xlogy(x, x) + xlogy(1 - x, 1 - x), dtype=np.float64)
 
     def conjugate_gradient(self, x: Floats) -> Floats:
         return logit(x)

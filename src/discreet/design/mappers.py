@@ -403,7 +403,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def predict_proba(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each public class given symbols drawn for X."""
-        return self.mapping_.posterior(self.transform(X))
+        symbols = self.transform(X)
+        return self.mapping_.posterior(symbols)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the sensors."""

@@ -1,0 +1,382 @@
+import os
+import re
+import shlex
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from commands import FACTS, rooms, run, run_apart
+
+from discreet import Mapping, __version__, cli
+from discreet.codes import MAX_CODES
+from discreet.design.kernels import KERNELS
+from discreet.design.losses import LOSSES
+from discreet.fit_codes import STRATEGIES
+from discreet.learning import METHODS
+from discreet.mapping import MAX_SYMBOLS
+from discreet.splitting import Split, split_rows
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    rooms().to_csv("home.csv", index=False)
+    return lambda *arguments: run(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def mistake(command, tmp_path):
+    """Run `learn` with a mistake, which must end in one line and leave the old file alone."""
+    (tmp_path / "home.json").write_text("old")
+
+    def check(*options, table="home.csv", facts=FACTS, out="home.json"):
+        before = sorted(tmp_path.rglob("*"))
+        code, printed, error = command("learn", table, *facts, "--out", out, *options)
+        assert (code, printed) == (2, "")
+        assert error.startswith("discreet: ") and error.count("\n") == 1
+        assert "Traceback" not in error
+        assert sorted(tmp_path.rglob("*")) == before
+        assert (tmp_path / "home.json").read_text() == "old"
+        return error
+
+    return check
+
+
+# --- Mistakes in the options ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--holdout 1.5", "--holdout must be at least 0 and below 1, got 1.5"),
+        ("--holdout -1", "--holdout must be at least 0 and below 1, got -1"),
+        ("--holdout nan", "--holdout must be at least 0 and below 1, got nan"),
+        ("--holdout lots", "'--holdout'.*got 'lots'|'--holdout'.*'lots'"),
+        ("--holdout=lots", "'--holdout'.*'lots'"),
+        ("--holdout 0.95", "--holdout 0.95 leaves 4 rows.* at least 10"),
+        ("--seed -1", "--seed must be from 0 to 4294967295, got -1"),
+        ("--seed 4294967296", "--seed must be from 0 to 4294967295"),
+        ("--ratio 2", "--ratio must be strictly between 0 and 1, got 2"),
+        ("--ratio 0", "--ratio must be strictly between 0 and 1, got 0"),
+        ("--max-advantage 1", "--max-advantage must be strictly between 0 and 1"),
+        ("--epsilon 0", "--epsilon must be a finite number above 0"),
+        ("--epsilon inf", "--epsilon must be a finite number above 0, got inf"),
+        ("--ldp-epsilon -1", "--ldp-epsilon must be a finite number above 0"),
+        ("--symbols 1", "--symbols must be from 2 to 256, got 1"),
+        ("--symbols 1000", "--symbols must be from 2 to 256, got 1000"),
+        ("--symbols 2.5", "'--symbols'.*'2.5'"),
+        ("--bins 1", "--bins must be from 2 to 1000, got 1"),
+        ("--kernel gauss", "--kernel must be one of product, .*, got gauss"),
+        ("--loss zero", "--loss must be one of logistic, .*, got zero"),
+        ("--method best", "--method must be one of npo, .*, got best"),
+        ("--binning fine", "--binning must be one of quantile, .*, got fine"),
+        ("--ratio 0.9 --max-advantage 0.1", "--ratio .* together with --max-advantage.* Give one"),
+        ("--ratio 0.9 --epsilon 1", "--ratio .* together with --epsilon"),
+        ("--method ndd --ratio 0.9", "--ratio .* --method ndd protects nothing.* --method npo"),
+        ("--method ndd --ldp-epsilon 1", "--ldp-epsilon .* protects nothing"),
+        ("--publik fall", "--publik.* See: discreet learn --help"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(mistake, options, words):
+    assert re.search(words, mistake(*options.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["learn"], "TABLE"),
+        (["learn", "home.csv"], "--public"),
+        (["learn", "home.csv", "--public", "fall", "--out", "x"], "--private"),
+        (["learn", "home.csv", *FACTS], "--out"),
+        (["lern"], "No such command 'lern'"),
+        (["--verbose"], "--verbose"),
+        (["demo", "--seed", "-1"], "--seed must be from 0"),
+    ],
+)
+def test_an_incomplete_command_says_what_lacks_and_where_to_read_on(command, arguments, words):
+    code, printed, error = command(*arguments)
+    assert (code, printed) == (2, "")
+    assert words in error and error.count("\n") == 1
+
+
+def test_names_and_ranges_in_the_options_are_those_of_the_library():
+    assert sorted(cli.METHODS) == sorted(METHODS)
+    assert sorted(cli.KERNELS) == sorted(KERNELS)
+    assert sorted(cli.LOSSES) == sorted(LOSSES)
+    assert sorted(cli.BINNINGS) == sorted(STRATEGIES)
+    assert cli.MOST_SYMBOLS == MAX_SYMBOLS
+    assert cli.MOST_BINS < MAX_CODES
+
+
+def test_parameters_in_messages_become_options_and_names_from_the_table_stay():
+    message = "n_symbols of 'n_bins' is odd. Add rows, or ask by privacy_ratio instead."
+    assert cli.in_option_terms(message) == (
+        "--symbols of 'n_bins' is odd. Add rows, or ask by --ratio instead."
+    )
+
+
+def test_an_error_of_the_search_speaks_of_options(mistake):
+    home = rooms()
+    home["day"] = home["who"]  # a group for each class, so that no fold can hold both
+    home.to_csv("home.csv", index=False)
+    error = mistake("--group", "day", "--holdout", "0", "--max-advantage", "0.1", "--quiet")
+    assert "ask by --ratio instead" in error
+
+
+# --- Mistakes in the columns ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--group dya", "no column 'dya' for the groups. Did you mean 'day'"),
+        ("--sensors hal,door", "no column 'hal' for the sensors. Did you mean 'hall'"),
+        ("--sensors hall,fall", "'fall' is a fact.* cannot be a sensor"),
+        ("--sensors day --group day", "'day' is a fact, the group.* cannot be a sensor"),
+        ("--sensors hall,hall", "'hall' is named twice"),
+        ("--sensors ,", "no sensor columns are left"),
+        ("--exclude hal", "no column 'hal' for the columns to leave out"),
+        ("--group fall", "'fall' is the public fact and cannot be --group"),
+        ("--private fall", "'fall' is named as a fact twice"),
+        ("--private who", "'who' is named as a fact twice"),
+    ],
+)
+def test_a_wrong_column_is_named_with_what_there_is(mistake, options, words):
+    assert re.search(words, mistake(*options.split()))
+
+
+@pytest.mark.parametrize("role", ["public", "private"])
+def test_a_wrong_fact_is_named_with_close_matches(mistake, role):
+    facts = {"public": "fall", "private": "who"} | {role: "whos"}
+    given = ("--public", facts["public"], "--private", facts["private"])
+    error = mistake(facts=given)
+    assert f"no column 'whos' for the {role} fact. Did you mean 'who'? There are: 'hall'" in error
+
+
+def changed(**columns):
+    return rooms().assign(**columns)
+
+
+N = len(rooms())
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (changed(who="ann"), "private fact 'who' has one class only, 'ann'"),
+        (changed(fall=1), "public fact 'fall' has one class only, 1"),
+        (changed(hall=3), "sensor 'hall' reads 3 in every row.* --exclude 'hall'"),
+        (changed(hall=np.nan), "sensor 'hall' is missing in all 80 rows.* --exclude 'hall'"),
+        (rooms().head(5), "the table has 5 rows; at least 20"),
+        (rooms().head(0), "no rows"),
+        (changed(day=1), "group column 'day' has one group only, '1'"),
+        (changed(day=np.where(np.arange(N) > 2, 1, np.nan)), "'day' is missing in 3 of 80 rows"),
+        (changed(fall=np.linspace(0, 1, N)), "public fact 'fall' looks continuous"),
+        (changed(who=np.where(np.arange(N) > 2, "ann", None)), "'who' is missing in 3 of 80"),
+        (changed(who=np.arange(N)), "private fact 'who' has 80 classes; at most 50"),
+        (changed(who=["x" * 1001, "y"] * (N // 2)), "classes of 'who' .* at most 1000 char"),
+        (changed(who=[2**64 - 1, 2**64 - 2] * (N // 2)), "classes of 'who' .* fits in 64 bits"),
+        (changed(hall=[f"at {i}" for i in range(N)]), "'hall' has 80 different texts.* like 'at 0"),
+        (changed(**{"x" * 300: rooms()["hall"]}), "a column name must have at most 200"),
+        (changed(**{"a\x1bb": rooms()["hall"]}), r"control characters; it is 'a\\x1bb'"),
+    ],
+    ids=lambda value: "" if isinstance(value, pd.DataFrame) else value,
+)
+def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, words):
+    table.to_csv("home.csv", index=False)
+    options = ("--group", "day") if "day" in words else ("--exclude", "day")
+    assert re.search(words, mistake(*options))
+
+
+def test_a_sensor_that_changes_only_in_the_held_out_rows_is_named(mistake):
+    home = rooms()
+    held_out = split_rows(home, Split(), ["fall", "who"])[1]
+    home.assign(hall=np.isin(np.arange(N), held_out[:3]).astype(int)).to_csv(
+        "home.csv", index=False
+    )
+    error = mistake("--exclude", "day")
+    assert "'hall' changes in the table but not in the 56 rows left" in error
+
+
+# --- Mistakes in the files -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.csv", None, "no such file"),
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"hall;door;fall;who\n1;1;1;a\n", "separated by ';'"),
+        ("t.csv", "hall,fall,who\n1,1,ä\n".encode("latin-1"), "0xe4 is not UTF-8"),
+        ("t.csv.gz", b"no gzip", "damaged gzip"),
+        ("t.parquet", b"no parquet", "not a readable Parquet file"),
+        ("t.xlsx", b"PK", "cannot tell the format from '.xlsx'"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named(mistake, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    error = mistake(table=name)
+    assert name in error and words in error
+
+
+def test_a_folder_is_no_table(mistake, tmp_path):
+    (tmp_path / "tables").mkdir()
+    assert "tables: is a directory" in mistake(table="tables")
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("nowhere/home.json", "there is no directory .*nowhere. Make it first"),
+        (".", "is a directory. Name a file in it"),
+        ("home.csv", "is the table itself"),
+        ("home.csv/home.json", "there is no directory"),
+        ("x" * 300, "cannot be written there .*too long"),
+        ("loop", "cannot be written there|is not a regular file"),
+        ("pipe", "is not a regular file"),
+    ],
+)
+def test_a_place_that_cannot_take_the_mapping_is_found_out_first(mistake, tmp_path, out, words):
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    assert re.search(words, mistake(out=out))
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(mistake, tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    # Taking the permission away would not stop the superuser, who runs many a test.
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    assert "cannot be written there (Permission denied)" in mistake()
+
+
+# --- What works ----------------------------------------------------------------------------
+
+
+def test_learn_says_what_it_did_and_writes_a_mapping(command):
+    code, printed, progress = command("learn", "home.csv", *FACTS, "--group", "day", "--out", "m")
+    assert code == 0
+    assert "2 sensors (hall, door)" in progress
+    assert re.search(r"\d+ rows to learn from, \d+ held out by 'day' for the audit", progress)
+    mapping = Mapping.load("m")
+    assert f"wrote m, id {mapping.id[:19]}" in printed
+    assert re.search(r"private risk 0\.\d+ on the training rows, floor 0\.\d+", printed)
+    assert "structural bound C1" in printed
+
+
+def test_quiet_says_nothing(command):
+    assert command("learn", "home.csv", *FACTS, "--out", "m", "--quiet") == (0, "", "")
+    assert Mapping.load("m").names == ["hall", "door", "day"]
+
+
+def test_odd_names_are_no_markup_and_no_trouble(command):
+    odd = {"hall": "[/red] küche 🏠 :smile:", "who": "wér", "door": "a, b"}
+    rooms().rename(columns=odd).to_csv("odd.csv", index=False)
+    names = ["--sensors", '[/red] küche 🏠 :smile:,"a, b"']
+    facts = ["--public", "fall", "--private", "wér"]
+    code, _, progress = command("learn", "odd.csv", *facts, *names, "--out", "[red] é.json")
+    assert code == 0
+    assert "2 sensors ([/red] küche 🏠 :smile:, a, b)" in progress
+    mapping = Mapping.load("[red] é.json")
+    assert mapping.names == [odd["hall"], "a, b"]
+    assert mapping.private[0].name == "wér"
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "t.parquet"])
+def test_the_same_table_in_another_format_gives_the_same_mapping(command, name, tmp_path):
+    home = rooms()
+    if name == "t.parquet":
+        home.to_parquet(name)
+    else:
+        home.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
+    for table, out in (("home.csv", "a"), (name, "b")):
+        arguments = ["--exclude", "day", "--out", out, "--ratio", "0.9", "--quiet"]
+        assert command("learn", table, *FACTS, *arguments)[0] == 0
+    assert Mapping.load("a").id == Mapping.load("b").id
+
+
+def test_no_holdout_is_said_aloud(command):
+    _, _, progress = command("learn", "home.csv", *FACTS, "--out", "m", "--holdout", "0")
+    assert "80 rows to learn from, none held out" in progress
+
+
+def test_a_wish_in_words_is_answered_with_what_to_expect(command):
+    options = ["--exclude", "day", "--max-advantage", "0.2", "--out", "m"]
+    code, printed, _ = command("learn", "home.csv", *FACTS, *options)
+    assert code == 0
+    assert re.search(r"expected on new rows \(\d folds, an estimate and no certificate\)", printed)
+    assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
+
+
+# --- Warnings ------------------------------------------------------------------------------
+
+
+def test_warnings_of_ours_are_one_line_each_and_others_are_not_shown(command, monkeypatch):
+    from discreet import console
+
+    learn = console.learn
+
+    def noisy(*args, **kwargs):
+        warnings.warn("a library speaks", FutureWarning, stacklevel=1)
+        return learn(*args, **kwargs)
+
+    monkeypatch.setattr(console, "learn", noisy)
+    rng = np.random.default_rng(1)
+    rooms().assign(hall=rng.integers(2, size=N), door=rng.integers(2, size=N)).to_csv(
+        "noise.csv", index=False
+    )
+    options = ["--exclude", "day", "--kernel", "count", "--ratio", "0.999999", "--out", "m"]
+    code, printed, error = command("learn", "noise.csv", *FACTS, *options, "--quiet")
+    assert (code, printed) == (0, "")
+    lines = error.splitlines()
+    assert len(lines) == 2 and all(line.startswith("warning: ") for line in lines)
+    assert "cannot see a secret" in error and "say next to nothing" in error
+
+
+# --- Help ----------------------------------------------------------------------------------
+
+COMMANDS = typer.main.get_command(cli.app).commands
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_every_help_has_an_example_that_parses(command, name):
+    code, printed, error = command(*([name] if name else []), "--help")
+    assert (code, error) == (0, "")
+    examples = [line.strip() for line in printed.splitlines() if line.startswith("      discreet ")]
+    assert examples
+    assert max(map(len, printed.splitlines())) <= 80
+    for example in examples:
+        program, sub, *arguments = shlex.split(example)
+        assert program == "discreet" and sub in COMMANDS
+        COMMANDS[sub].make_context(sub, arguments)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_help_text(name):
+    for parameter in COMMANDS[name].params:
+        assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_version_and_a_bare_command(command):
+    assert command("--version") == (0, f"discreet {__version__}\n", "")
+    code, printed, _ = command()
+    assert code == 0 and "learn" in printed and "demo" in printed
+
+
+def test_help_does_not_wait_for_the_numerical_libraries(tmp_path):
+    shown = run_apart("--help", folder=tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    assert "Usage: discreet" in shown.stdout
+    assert "rich.progress" not in shown.stderr
+    assert not re.search(r"\b(numpy|pandas|scipy|sklearn)\b", shown.stderr)
+
+
+def test_the_module_runs_like_the_command_and_a_mistake_has_no_traceback(tmp_path):
+    ended = run_apart("learn", "none.csv", *FACTS, "--out", "m", folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "discreet: none.csv: no such file. Check the path.\n"
+    assert sys.modules["discreet.cli"].main is cli.main

@@ -1,0 +1,272 @@
+"""Progress and Ctrl-C, with real signals to a real process on a pseudo-terminal.
+
+Nothing here depends on how fast the machine is: each test waits for words on the screen
+before it acts, and where the work could end too soon the process is made to wait.
+"""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from commands import FACTS, clean_environment, rooms, run
+from rich.console import Console
+
+from discreet import Mapping, console
+from discreet.console import ProgressReport, time_left
+from discreet.design.results import Progress
+
+PATIENCE = 120.0
+STANDING = Progress("design", 0.25, 0.1234, 0.6926, 0.6925)
+
+# Each makes the process wait where a test wants to interrupt it.
+SLOW_REPORTS = """
+report = discreet.console.ProgressReport.__call__
+def slow(self, progress):
+    time.sleep(0.05)
+    return report(self, progress)
+discreet.console.ProgressReport.__call__ = slow
+discreet.console._QUIET_SECONDS = 0.0
+"""
+SLOW_FUSION = """
+def endless(*args):
+    print("the mapping is nearly there")
+    time.sleep(600)
+discreet.design.mappers.learn_fusion = endless
+"""
+SLOW_READING = """
+def endless(*args):
+    print("reading")
+    time.sleep(600)
+discreet.learning.read_table = endless
+"""
+SLOW_SAVING = """
+save = discreet.mapping.Mapping.save
+def slow(self, path):
+    print("saving")
+    time.sleep(1)
+    return save(self, path)
+discreet.mapping.Mapping.save = slow
+"""
+
+
+class Terminal:
+    """A command that runs on a pseudo-terminal, and what it has printed so far."""
+
+    def __init__(self, folder, arguments, changes, **environment):
+        pty = pytest.importorskip("pty")  # there is none on Windows
+        # A shell that runs the tests in the background has its children ignore Ctrl-C.
+        code = "import signal, time, discreet.console, discreet.design.mappers\n"
+        code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        code += changes + "from discreet.cli import main\nmain()"
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", code, *arguments],
+            cwd=folder,
+            env=clean_environment(**{"TERM": "xterm-256color", **environment}),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        self.text, self.news = "", threading.Condition()
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+
+    def _listen(self):
+        while True:
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # Linux says so when the other side is closed
+                data = b""
+            with self.news:
+                self.text += data.decode(errors="replace")
+                self.news.notify_all()
+            if not data:
+                return
+
+    def wait_for(self, words):
+        with self.news:
+            seen = self.news.wait_for(lambda: words in self.text, PATIENCE)
+        assert seen, f"no {words!r} in {self.text!r}"
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self):
+        code = self.process.wait(PATIENCE)
+        self.listener.join(PATIENCE)
+        return code
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    rooms().to_csv(tmp_path / "home.csv", index=False)
+    (tmp_path / "old.json").write_text("old")
+    started = []
+
+    def start(*options, changes="", out="home.json", **environment):
+        arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", out, *options]
+        started.append(Terminal(tmp_path, arguments, changes, **environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+        each.listener.join(PATIENCE)
+        os.close(each.master)
+
+
+def on_screen(text):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------
+
+
+def test_one_interrupt_keeps_the_best_mapping(terminal, tmp_path):
+    command = terminal(changes=SLOW_REPORTS)
+    command.wait_for("floor")
+    command.interrupt()
+    assert command.end() == 0
+    assert "stopped early" in command.text
+    assert "Stopping with the best mapping so far" in command.text
+    mapping = Mapping.load(tmp_path / "home.json")
+    assert mapping.design.parameters["stopped"] is True
+    assert mapping.id[:19] in command.text
+
+
+def test_two_interrupts_keep_nothing(terminal, tmp_path):
+    command = terminal(changes=SLOW_REPORTS + SLOW_FUSION, out="old.json")
+    command.wait_for("floor")
+    command.interrupt()
+    command.wait_for("nearly there")
+    command.interrupt()
+    assert command.end() == 130
+    assert "discreet: stopped at once. No mapping was written." in command.text
+    assert "Traceback" not in command.text
+    assert (tmp_path / "old.json").read_text() == "old"
+
+
+def test_an_interrupt_during_the_search_keeps_nothing(terminal, tmp_path):
+    command = terminal("--max-advantage", "0.1", changes=SLOW_REPORTS)
+    command.wait_for("search")
+    command.interrupt()
+    assert command.end() == 130
+    assert "discreet: stopped during the search for a privacy level" in command.text
+    assert "Traceback" not in command.text
+    assert not (tmp_path / "home.json").exists()
+
+
+def test_an_interrupt_before_the_learning_ends_at_once(terminal, tmp_path):
+    command = terminal(changes=SLOW_READING)
+    command.wait_for("reading")
+    command.interrupt()
+    assert command.end() == 130
+    assert "discreet: stopped. No mapping was written." in command.text
+    assert "Traceback" not in command.text
+    assert not (tmp_path / "home.json").exists()
+
+
+def test_an_interrupt_while_the_file_is_written_changes_nothing(terminal, tmp_path):
+    command = terminal(changes=SLOW_SAVING)
+    command.wait_for("saving")
+    command.interrupt()
+    assert command.end() == 0
+    assert "wrote home.json" in command.text
+    assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is False
+
+
+def test_a_command_in_the_background_leaves_interrupts_to_others(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with console.stop_on_interrupt(ProgressReport(Console(), quiet=True)):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- Progress ------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_a_bar_with_risks_and_time(terminal):
+    command = terminal(changes=SLOW_REPORTS)
+    command.wait_for("left")
+    command.interrupt()
+    command.end()
+    bar = (
+        r"design [━╸╺ ]+ public risk \d\.\d{4}, private \d\.\d{4} \(floor \d\.\d{4}\) \d+:\d\d left"
+    )
+    assert re.search(bar, on_screen(command.text))
+    lines = re.split("[\r\n]+", on_screen(command.text))
+    assert max(len(line) for line in lines if "━" in line) <= 80
+
+
+@pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["quiet", "dumb"])
+def test_no_bar_when_it_is_not_wanted_or_not_possible(terminal, environment):
+    options = [] if environment else ["--quiet"]
+    command = terminal(*options, changes="discreet.console._QUIET_SECONDS = 0.0\n", **environment)
+    assert command.end() == 0
+    assert "━" not in command.text
+    if not environment:
+        assert command.text == ""
+
+
+def log(monkeypatch, *reports, quiet=False):
+    monkeypatch.setattr(console, "_QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(console, "_LINE_SECONDS", -1.0)
+    file = io.StringIO()
+    # Forced colours make Rich take any file for a terminal.
+    report = ProgressReport(Console(file=file, force_terminal=True, color_system=None), quiet=quiet)
+    answers = [report(each) for each in reports]
+    report.close()
+    return answers, file.getvalue()
+
+
+def test_a_log_gets_lines_with_risks_and_share(monkeypatch):
+    answers, text = log(monkeypatch, Progress("search", 0.5, 0.2), STANDING)
+    assert answers == [False, False]
+    assert text.splitlines()[0].startswith("search 50%: public risk 0.2000")
+    assert "design 25%: public risk 0.1234, private 0.6926 (floor 0.6925)" in text
+
+
+def test_a_log_gets_nothing_when_quiet(monkeypatch):
+    assert log(monkeypatch, STANDING, quiet=True) == ([False], "")
+
+
+def test_short_work_is_not_reported():
+    file = io.StringIO()
+    ProgressReport(Console(file=file), quiet=False)(STANDING)
+    assert file.getvalue() == ""
+
+
+def test_a_report_passes_on_the_wish_to_stop_even_when_quiet():
+    report = ProgressReport(Console(file=io.StringIO()), quiet=True)
+    assert report(STANDING) is False
+    report.stop_asked = True
+    assert report(STANDING) is True
+
+
+def test_time_left_follows_the_pace_so_far():
+    assert time_left(10.0, 0.0) == ""
+    assert time_left(10.0, 0.5) == "0:10 left"
+    assert time_left(30.0, 0.25) == "1:30 left"
+    assert time_left(3700.0, 0.5) == "1:01:40 left"
+    assert time_left(10.0, 1.0) == "0:00 left"
+
+
+def test_a_long_list_of_sensors_is_cut_short(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    home = rooms()
+    more = {f"s{i}": (home["hall"] + i) % 2 for i in range(9)}
+    home.drop(columns=["hall", "door", "day"]).assign(**more).to_csv("wide.csv", index=False)
+    monkeypatch.setattr(console, "learn", lambda *args, **kwargs: (_ for _ in ()).throw(OSError))
+    with pytest.raises(OSError):
+        run(monkeypatch, capsys, "learn", "wide.csv", *FACTS, "--out", "m")
+    assert "9 sensors (s0, s1, s2, s3, s4, s5, s6, s7, ...)" in capsys.readouterr().err

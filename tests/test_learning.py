@@ -1,0 +1,122 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import FACTS, rooms, run_apart
+from helpers import refused
+
+from discreet import Mapping
+from discreet.learning import Task, learn, make_split, prepare
+from discreet.readings import read_table
+from discreet.splitting import split_rows, table_digest
+
+DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).parents[2] / "shared" / "data")
+OCCUPANCY = DATA / "occupancy_detection.csv.gz"
+
+
+def task(folder, home=None, **changes):
+    table = folder / "home.csv"
+    (rooms() if home is None else home).to_csv(table, index=False)
+    settings = {
+        "exclude": ["day"],
+        "options": {"random_state": 0, "n_restarts": 1, "privacy_ratio": 0.9},
+    } | changes
+    return Task(table, "fall", ["who"], **settings)
+
+
+# --- What is recorded ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [None, "day"])
+def test_the_held_out_rows_can_be_found_again_from_the_file(tmp_path, group):
+    wanted = task(tmp_path, split=make_split(0.4, 7, group), exclude=["day"] * (group is None))
+    learned = learn(wanted, prepare(wanted))
+    learned.mapping.save(tmp_path / "home.json")
+    design = Mapping.load(tmp_path / "home.json").design
+    table = read_table(tmp_path / "home.csv")
+    assert design.source.digest == table_digest(table)
+    assert design.source.rows == len(table)
+    train, audit = split_rows(table, design.source.split, ["fall", "who"])
+    assert len(train) == design.rows
+    pd.testing.assert_frame_equal(learned.held_out, table.iloc[audit].reset_index(drop=True))
+    if group is not None:
+        assert not set(table["day"][train]) & set(table["day"][audit])
+
+
+def test_no_held_out_row_has_a_say_in_the_mapping(tmp_path):
+    home = rooms().astype({"hall": float})
+    first = task(tmp_path, home)
+    prepared = prepare(first)
+    before = learn(first, prepared).mapping
+    home.loc[prepared.audit, "hall"] = 99.0
+    home.loc[prepared.audit, "door"] = 1 - home.loc[prepared.audit, "door"]
+    second = task(tmp_path, home)
+    after = learn(second, prepare(second)).mapping
+    assert before.sensors == after.sensors and before.fusion == after.fusion
+    assert before.design.source != after.design.source
+
+
+def test_facts_and_sensors_keep_their_names(tmp_path):
+    wanted = task(tmp_path)
+    mapping = learn(wanted, prepare(wanted)).mapping
+    assert mapping.names == ["hall", "door"]
+    assert mapping.public.name == "fall"
+    assert mapping.public.classes == (False, True)
+    assert [fact.name for fact in mapping.private] == ["who"]
+
+
+def test_a_sensor_of_one_value_and_gaps_says_something_by_its_gaps(tmp_path):
+    home = rooms()
+    wanted = task(tmp_path, home.assign(hall=home["hall"].where(home["hall"] == 1)))
+    assert prepare(wanted).sensors == ["hall", "door"]
+
+
+def test_a_method_and_a_split_that_do_not_exist_are_refused(tmp_path):
+    refused("--method must be one of npo", prepare, task(tmp_path, method="best"))
+    refused("the split cannot be used: group must have at most", make_split, 0.3, 0, "x" * 2000)
+
+
+# --- The same again ------------------------------------------------------------------------
+
+
+def test_the_same_command_gives_the_same_mapping_on_one_thread_and_on_two(tmp_path):
+    rng = np.random.default_rng(0)
+    home = rooms(300).assign(bed=rng.normal(size=300).round(3))
+    home.to_csv(tmp_path / "home.csv", index=False)
+    ids = []
+    for threads in ("1", "2", "2"):
+        limits = {f"{name}_NUM_THREADS": threads for name in ("OMP", "OPENBLAS", "MKL")}
+        options = ["--exclude", "day", "--out", f"{len(ids)}.json", "--seed", "3"]
+        ended = run_apart("learn", "home.csv", *FACTS, *options, folder=tmp_path, **limits)
+        assert ended.returncode == 0, ended.stderr
+        ids.append(Mapping.load(tmp_path / f"{len(ids)}.json").id)
+    assert len(set(ids)) == 1
+
+
+# --- Real readings -------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not OCCUPANCY.exists(), reason=f"no {OCCUPANCY}; set DISCREET_DATA")
+def test_a_real_office_is_still_known_to_be_occupied(tmp_path):
+    office = pd.read_csv(OCCUPANCY, parse_dates=["date"])
+    office["weekend"] = office["date"].dt.day_of_week >= 5
+    office["day"] = office["date"].dt.strftime("%d %B")
+    rows = office.iloc[::10].drop(columns=["part", "date", "HumidityRatio"])
+    rows.to_csv(tmp_path / "office.csv", index=False)
+    wanted = Task(
+        tmp_path / "office.csv",
+        "Occupancy",
+        ["weekend"],
+        split=make_split(0.3, 0, "day"),
+        options={"random_state": 0, "privacy_ratio": 0.98, "n_bins": 5, "n_restarts": 4},
+    )
+    learned = learn(wanted, prepare(wanted))
+    assert learned.mapper.useful_
+    held_out = learned.held_out
+    assert not set(held_out["day"]) & set(learned.training["day"])
+    symbols = learned.mapping.transform(held_out, np.random.default_rng(0))
+    right = learned.mapping.fuse(symbols) == held_out["Occupancy"].to_numpy()
+    occupied = held_out["Occupancy"].to_numpy() == 1
+    assert 0.5 * (right[occupied].mean() + right[~occupied].mean()) > 0.7
