@@ -235,7 +235,7 @@ def learn(
         typer.Option(
             metavar="P",
             callback=_share,
-            help="Share of the largest private risk to keep. [default: 0.999]",
+            help="Share of the largest private risk to keep. [default: 0.998]",
         ),
     ] = None,
     max_advantage: Annotated[

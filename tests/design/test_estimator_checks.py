@@ -5,37 +5,41 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from discreet import BayesErrorMapper, NDDMapper, NPOMapper
-from discreet.errors import UninformativeMappingWarning
 
 # Checks that the mappers do not pass, each with its reason. Nothing else is excused.
 EXCEPTIONS: dict[str, str] = {}
 
 
-def with_private(mapper):
-    """Return a thin subclass that supplies the private fact the checks do not know of."""
+class Supplied:
+    """Supplies the private fact that the checks do not know of: the parity of the row."""
 
-    class Supplied(mapper):
-        def fit(self, X, y, *, private=None, groups=None):
-            if private is None and hasattr(X, "__len__"):
-                # Alternating, so that it is neither constant nor the public fact.
-                private = np.arange(X.shape[0] if hasattr(X, "shape") else len(X)) % 2
-            return super().fit(X, y, private=private, groups=groups)
+    def fit(self, X, y, *, private=None, groups=None):
+        if private is None and y is not None:
+            private = np.arange(len(np.asarray(y))) % 2
+        return super().fit(X, y, private=private, groups=groups)
 
-    Supplied.__name__ = mapper.__name__
-    return Supplied
+
+class SuppliedNPO(Supplied, NPOMapper):
+    pass
+
+
+class SuppliedNDD(Supplied, NDDMapper):
+    pass
+
+
+class SuppliedBayesError(Supplied, BayesErrorMapper):
+    pass
 
 
 @parametrize_with_checks(
     [
-        with_private(mapper)(n_restarts=2, random_state=0)
-        for mapper in (NPOMapper, NDDMapper, BayesErrorMapper)
+        # A looser ratio than the default: one check asks for 0.83 accuracy on 200 rows.
+        SuppliedNPO(n_restarts=2, privacy_ratio=0.9, random_state=0),
+        SuppliedBayesError(n_restarts=2, privacy_ratio=0.9, random_state=0),
+        SuppliedNDD(n_restarts=2, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXCEPTIONS,
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)
-
-
-def test_the_warning_that_the_checks_may_meet_is_ours():
-    assert issubclass(UninformativeMappingWarning, UserWarning)

@@ -106,7 +106,12 @@ def test_a_looser_floor_never_costs_public_risk(rng):
     public = public_heads(rows, Labels("h", h, 2))
     private = private_heads(rows, Labels("g", g, 2))
     risks = make_risks(
-        rows, public + private, (2,) * 4, ProductKernel(), LOSSES["logistic"], [1e-3] * 2,
+        rows,
+        public + private,
+        (2,) * 4,
+        ProductKernel(),
+        LOSSES["logistic"],
+        [1e-3] * 2,
         relaxed=True,
     )
     reachable = risks.evaluate(uniform_tables((9,) * 4, (2,) * 4)).values[1:]

@@ -10,6 +10,7 @@ from discreet.design.feasible import (
     SidedSet,
     mix_to_epsilon,
     project_rows,
+    project_simplex,
     sided_start,
     structural_epsilon,
 )
@@ -43,6 +44,12 @@ def test_projection_is_the_nearest_table_of_the_set(seed):
             options={"ftol": 1e-14},
         )
         np.testing.assert_allclose(row, twin.x, atol=1e-5)
+
+
+@given(seed=seeds, symbols=st.integers(2, 6))
+def test_both_projections_on_the_simplex_agree(seed, symbols):
+    point = np.random.default_rng(seed).normal(size=(4, symbols))
+    np.testing.assert_allclose(project_simplex(point), project_rows(point), atol=1e-12)
 
 
 @given(seed=seeds)

@@ -35,7 +35,7 @@ Ints = NDArray[np.int64]
 
 RATIO_LEVELS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of the limit
-_FOLD_RESTARTS = 4  # starts per fold and level; the final design takes them all
+_FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
 _DRAWS = 20  # symbols drawn per held-out row where the outputs are too many to list
 
 
@@ -172,7 +172,7 @@ class _Trial:
         rng: np.random.Generator,
         report: Report | None,
     ) -> None:
-        self.settings = replace(settings, n_restarts=min(_FOLD_RESTARTS, settings.n_restarts))
+        self.settings = replace(settings, n_restarts=_FIRST_RESTARTS, solver="fast")
         self.sample, self.report = sample, report
         self.folds = list(split_folds(sample, n_folds, groups, rng))
         self.seeds = rng.integers(2**63, size=len(self.folds))
@@ -223,14 +223,15 @@ class _Trial:
         return self._attack(designed.tables, train, test, self.seeds[k])
 
     def _design(self, level: Target, part: Sample, k: int) -> Designed:
+        warm = k in self.last
         designed = design_tables(
-            self.settings,
+            replace(self.settings, n_restarts=1) if warm else self.settings,
             part.rows(),
             part.public,
             part.private,
             level,
             rng=np.random.default_rng(self.seeds[k]),
-            starts=[self.last[k]] if k in self.last else (),
+            starts=[self.last[k]] if warm else (),
         )
         if self.report is not None:
             done = (len(self.scores) + k / len(self.folds)) / self.n_levels

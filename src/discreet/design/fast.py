@@ -24,13 +24,13 @@ from discreet.outputs import Products, pull_back
 Floats = NDArray[np.float64]
 
 # A smaller first step holds the mapping far inside the floors and leads to worse minima.
-BARRIER_STEPS = (300.0, 3000.0, 30000.0)
+BARRIER_STEPS = (300.0, 10000.0)
 _SCREENING_STEPS = 20
 _KEPT = 2  # screened starts that are carried through
 _LARGEST_LOGIT = 12.0  # keeps every probability above 1e-11: no symbol is ever impossible
 # A certain row has to earn its place: without this, outputs that almost never occur
 # tell all and epsilon is large for no gain in F.
-SOFTNESS = 1e-6
+SOFTNESS = 1e-8
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def design_fast(
     rng: np.random.Generator,
     n_restarts: int = 4,
     starts: Sequence[Tables] = (),
-    max_iter: int = 60,
+    max_iter: int = 120,
     softness: float = SOFTNESS,
     report: Report | None = None,
 ) -> Designed:
@@ -100,7 +100,7 @@ def design_fast(
     plan = _Plan(n_restarts, len(starts), max_iter, softness)
     work = _Work(risks, limits, n_symbols, plan, report)
     try:
-        given = [work.climb_into(work.pack(tables)) for tables in starts]
+        given = [work.begin_at(tables) for tables in starts]
         screened = [work.screen(work.random_start(rng)) for _ in range(n_restarts)]
         screened.sort(key=lambda pair: pair[0])
         kept = given + [logits for _, logits in screened[: work.n_kept]]
@@ -154,6 +154,8 @@ class _Work:
         for (part, z), seen in zip(self._parts, self.seen, strict=True):
             self._wide[part, :z] = 0.0
             self._used[part, :z] = seen[:, None]
+        sensor = np.repeat(np.arange(len(self._parts)), [len(seen) for seen in self.seen])
+        self._sensor_of_logit = np.broadcast_to(sensor[:, None], self._used.shape)[self._used]
         self.n_kept = min(plan.n_restarts, _KEPT)
         self.planned = plan.evaluations()
         self.evaluations, self.stopped = 0, False
@@ -190,17 +192,44 @@ class _Work:
         return slope
 
     def random_start(self, rng: np.random.Generator) -> Floats:
-        return self.climb_into(rng.normal(scale=2.0, size=int(self._used.sum())))
+        """Let one sensor after the other speak, in random order, as loudly as limits allow.
+
+        Shrinking all sensors at once until the limits hold would leave them all close to
+        silence, where every gradient vanishes.
+        """
+        full = rng.normal(scale=2.0, size=int(self._used.sum()))
+        logits = np.zeros_like(full)
+        for t in rng.permutation(len(self._parts)):
+            own = self._sensor_of_logit == t
+            for loudness in (1.0, 0.5, 0.25, 0.1, 0.03):
+                louder = np.where(own, loudness * full, logits)
+                if self._has_room(louder):
+                    logits = louder
+                    break
+        return logits
+
+    def begin_at(self, tables: Tables) -> Floats:
+        """Take given tables as the best so far, if they keep the limits, and begin there."""
+        values = self.risks.evaluate(tables).values
+        public, private = float(values[: self.n_public].sum()), values[self.n_public :]
+        kept = all(np.all(slack > 0) for slack in self._slacks(tables))
+        logits = self.pack(tables)
+        score = public + self.softness * float(logits @ logits)
+        self._note([table.copy() for table in tables], score, public, private, kept)
+        return logits if kept else self.climb_into(logits)
 
     def climb_into(self, logits: Floats) -> Floats:
         """Shrink logits towards the constant mapping until every limit has some room."""
-        room = 0.1 * (self.limits.reachable - self.limits.floors)
         for _ in range(60):
-            slacks = self._slacks(self.unpack(logits))
-            if np.all(slacks[0] > room) and all(np.all(slack > 0) for slack in slacks[1:]):
+            if self._has_room(logits):
                 break
             logits = 0.7 * logits
         return logits
+
+    def _has_room(self, logits: Floats) -> bool:
+        room = 0.1 * (self.limits.reachable - self.limits.floors)
+        slacks = self._slacks(self.unpack(logits))
+        return bool(np.all(slacks[0] > room) and all(np.all(slack > 0) for slack in slacks[1:]))
 
     # -- objective --------------------------------------------------------------
 
@@ -323,7 +352,7 @@ class _Work:
             jac=True,
             method="L-BFGS-B",
             bounds=[(-_LARGEST_LOGIT, _LARGEST_LOGIT)] * len(logits),
-            options={"maxiter": max_iter, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-7},
+            options={"maxiter": max_iter, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-7},
         )
         ended: Floats = found.x
         return ended

@@ -44,6 +44,16 @@ def project_rows(table: Floats, low: Floats | float = 0.0, high: Floats | float 
     return np.asarray(np.clip(table + above[:, None], low, high))
 
 
+def project_simplex(table: Floats) -> Floats:
+    """Return the nearest table with rows on the simplex, by sorting each row."""
+    ordered = -np.sort(-table, axis=1)
+    excess = np.cumsum(ordered, axis=1) - 1.0
+    counts = np.arange(1, table.shape[1] + 1)
+    kept = np.sum(ordered * counts > excess, axis=1)
+    shift = excess[np.arange(len(table)), kept - 1] / kept
+    return np.asarray(np.maximum(table - shift[:, None], 0.0))
+
+
 @dataclass(frozen=True)
 class SidedSet:
     """Tables with entries at least ``DELTA_2`` from 1/|Z|, each on a given side."""

@@ -55,7 +55,9 @@ from discreet.outputs import output_probabilities
 
 Ints = NDArray[np.int64]
 
-DEFAULT_RATIO = 0.999
+DEFAULT_RATIO = 0.998
+# Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
+_PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
 USEFUL_ADVANTAGE = 0.05
 """Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 
@@ -77,12 +79,12 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         max_advantage: float | None = None,
         epsilon: float | None = None,
         ldp_epsilon: float | None = None,
-        reg: float = 1e-3,
+        reg: float | None = None,
         private_reg: float | None = None,
-        relaxed: bool | None = None,
+        relaxed: bool = True,
         pairs: str = "all",
         solver: str = "fast",
-        n_restarts: int = 12,
+        n_restarts: int = 4,
         binning: str | Dict[str, str] = "quantile",
         n_bins: int | Dict[str, int] = 10,
         n_folds: int = 5,
@@ -171,7 +173,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         sizes = tuple(encoder.n_codes for encoder in encoders)
         private = tuple(fact.labels() for fact in facts)
         sample = Sample(codes, sizes, public.labels(), private)
-        settings = self._settings(names)
+        settings = self._settings(names, len(table))
         target, expected = self._find_target(settings, sample, groups, rng, report)
         rows = sample.rows()
         designed = self._design(settings, sample, rows, target, expected, rng, report)
@@ -182,7 +184,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             fill_unseen(q, count, encoder)
             for q, count, encoder in zip(designed.tables, counts, encoders, strict=True)
         ]
-        fusion = learn_fusion(tables, rows, sample.public, settings.kernel, self.reg, rng)
+        fusion = learn_fusion(tables, rows, sample.public, settings.kernel, settings.reg, rng)
         self._keep(designed, target, expected)
         self.mapping_ = Mapping.create(
             names=names,
@@ -286,14 +288,15 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_count("n_restarts", self.n_restarts, 1)
         check_count("n_folds", self.n_folds, 2)
         check_choice("loss", self.loss, LOSSES)
-        check_choice("solver", self.solver, ("fast", "gauss-seidel"))
+        check_choice("solver", self.solver, ("fast", "gauss-seidel", "thorough"))
         check_choice("pairs", self.pairs, ("all", "reference"))
         if isinstance(self.kernel, str):
             check_choice("kernel", self.kernel, KERNELS)
-        if self.relaxed not in (None, True, False):
-            raise InputError(f"relaxed must be True, False or None, got {self.relaxed!r}.")
+        if not isinstance(self.relaxed, bool | np.bool_):
+            raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
 
     def _check_readings(self, X: Any, y: Any) -> tuple[pd.DataFrame, LabelColumn]:
+        name = "public" if getattr(y, "name", None) is None else str(y.name)
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, skip_check_array=True)
             table = X.reset_index(drop=True)
@@ -310,9 +313,9 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             )
             table = pd.DataFrame(X, columns=array_names(X.shape[1])).infer_objects()
         check_classification_targets(y)
-        return table, label_column("y" if getattr(y, "name", None) is None else y.name, y)
+        return table, label_column(name, y)
 
-    def _settings(self, names: list[str]) -> Settings:
+    def _settings(self, names: list[str], n_rows: int) -> Settings:
         kernel = KERNELS[self.kernel]() if isinstance(self.kernel, str) else self.kernel
         if kernel.name == "count" and self._constrained and len(names) > 1:
             warnings.warn(
@@ -326,9 +329,9 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             n_symbols=symbol_counts(self.n_symbols, names),
             kernel=kernel,
             loss=LOSSES[self.loss],
-            reg=self.reg,
-            private_reg=self.reg if self.private_reg is None else self.private_reg,
-            relaxed=self.relaxed,
+            reg=_PUBLIC_REG / n_rows if self.reg is None else self.reg,
+            private_reg=_PRIVATE_REG / n_rows if self.private_reg is None else self.private_reg,
+            relaxed=bool(self.relaxed),
             pairs=self.pairs,
             normalised=self._normalised,
             constrained=self._constrained,
@@ -348,9 +351,9 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         parameters: dict[str, Any] = {
             "kernel": repr(settings.kernel),
             "loss": self.loss,
-            "reg": float(self.reg),
+            "reg": float(settings.reg),
             "private_reg": float(settings.private_reg),
-            "relaxed": settings.is_relaxed,
+            "relaxed": settings.relaxed,
             "solver": self.solver,
             "n_restarts": self.n_restarts,
             "seed": seed,
@@ -419,6 +422,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # sending the same symbol twice would defeat the purpose
+        tags.transformer_tags.preserves_dtype = []  # symbols are integers, whatever came in
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
@@ -436,7 +440,7 @@ class NPOMapper(PrivacyMapper):
         What the fusion centre's rules can see. Only "count" is blind to joint leaks.
     loss : {"logistic", "exponential", "hinge", "square"}, default="logistic"
     privacy_ratio : float, optional
-        Share of the largest reachable private risk to keep, in (0, 1); 0.999 if
+        Share of the largest reachable private risk to keep, in (0, 1); 0.998 if
         nothing else is asked.
     max_advantage : float, optional
         Ask instead that no attacker beat guessing by more: balanced accuracy minus
@@ -447,18 +451,21 @@ class NPOMapper(PrivacyMapper):
     ldp_epsilon : float, optional
         Keep log Q(z|x)/Q(z|x') of every sensor below this, which makes the structural
         bound finite by construction.
-    reg : float, default=1e-3
-        Weight lambda of the regulariser in the public risk.
+    reg : float, optional
+        Weight lambda of the regulariser in the public risk; 0.3 / n_rows by default.
     private_reg : float, optional
-        The same in the private risks; as ``reg`` by default.
-    relaxed : bool, optional
-        True for the paper's relaxation of the risks, False for rules on the symbols
-        themselves. By default the second wherever the outputs can be listed.
+        The same in the private risks; 0.1 / n_rows by default: the attacker gets
+        more freedom than the fusion rule.
+    relaxed : bool, default=True
+        The paper's relaxation of the risks. False takes rules on the symbols
+        themselves, possible while the outputs can be listed: it costs less public
+        error and keeps less privacy on new rows (docs/decisions).
     pairs : {"all", "reference"}, default="all"
         Guard every pair of private classes, or the first against each other (paper).
-    solver : {"fast", "gauss-seidel"}, default="fast"
-        The second is the paper's pair of algorithms, kept as the reference.
-    n_restarts : int, default=12
+    solver : {"fast", "gauss-seidel", "thorough"}, default="fast"
+        The second is the paper's pair of algorithms, kept as the reference. The third
+        goes on from its answer and never ends worse; for small tables.
+    n_restarts : int, default=4
         Random starts of the fast solver.
     binning : {"quantile", "uniform", "supervised", "codes", "categories"} or dict
         How numeric columns become codes, for all or by column. "supervised" looks at

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design.feasible import SidedSet, project_rows, sided_start, uniform_tables
+from discreet.design.feasible import SidedSet, project_simplex, sided_start, uniform_tables
 from discreet.design.heads import Head, Rows
 from discreet.design.kernels import Kernel, cross_gram, pair_tables
 from discreet.design.losses import Loss
@@ -314,7 +314,7 @@ def _descend(block: _BarrierInTable, table: Floats, floors: Floats, mu: float) -
         slope = block.gradient(table, floors, mu)
         step *= 4.0
         while True:
-            candidate = project_rows(table - step * slope)
+            candidate = project_simplex(table - step * slope)
             moved = candidate - table
             new_value = block.value(candidate, floors, mu)
             if new_value <= value + 0.1 * float(np.sum(slope * moved)) or step < 1e-12:

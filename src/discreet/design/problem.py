@@ -7,12 +7,12 @@ chosen. Everything above (the search for a ratio, the estimators) calls this.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design.fast import Limits, PrivateClasses, design_fast
+from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import mix_to_epsilon, uniform_tables
 from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
 from discreet.design.kernels import Kernel
@@ -34,8 +34,8 @@ class Settings:
 
     Attributes
     ----------
-    relaxed : bool or None
-        The paper's relaxation. None means only where the outputs are too many to list.
+    relaxed : bool
+        The paper's relaxation of the risks; False takes rules on the symbols themselves.
     pairs : str
         Which pairs of private classes get a head: "all" or "reference".
     normalised : bool
@@ -49,24 +49,18 @@ class Settings:
     loss: Loss
     reg: float
     private_reg: float
-    relaxed: bool | None = None
+    relaxed: bool = True
     pairs: str = "all"
     normalised: bool = True
     constrained: bool = True
     solver: str = "fast"
-    n_restarts: int = 12
+    n_restarts: int = 4
     ldp_epsilon: float | None = None
 
     @property
     def lists_outputs(self) -> bool:
         """Whether the outputs are few enough to be written out."""
         return count_outputs(self.n_symbols) <= MAX_OUTPUTS
-
-    @property
-    def is_relaxed(self) -> bool:
-        if self.solver == "gauss-seidel":
-            return True
-        return not self.lists_outputs if self.relaxed is None else self.relaxed
 
 
 @dataclass(frozen=True)
@@ -91,8 +85,13 @@ def design_tables(
     """Design the tables for one target. Codes never seen keep a uniform row."""
     asked = public_heads(rows, public)
     guarded = _guarded_heads(settings, rows, private, target)
-    if settings.solver == "gauss-seidel" and guarded:
-        return _gauss_seidel(settings, rows, asked, guarded, target, rng, report)
+    softness = SOFTNESS
+    if settings.solver != "fast":
+        reference = _gauss_seidel(settings, rows, asked, guarded, target, rng, report)
+        if settings.solver == "gauss-seidel" or reference.stopped:
+            return reference
+        # Thorough: carry the reference's answer on, compared by F alone.
+        starts, softness = [*starts, reference.tables], 0.0
     regs = [settings.reg] * len(asked) + [settings.private_reg] * len(guarded)
     risks = make_risks(
         rows,
@@ -101,9 +100,11 @@ def design_tables(
         settings.kernel,
         settings.loss,
         regs,
-        relaxed=settings.is_relaxed,
+        relaxed=settings.relaxed,
     )
     limits = _limits(settings, rows, private, target, risks, len(asked))
+    if settings.solver != "fast":
+        limits = replace(limits, floors=reference.floors)
     designed = design_fast(
         risks,
         limits,
@@ -111,6 +112,7 @@ def design_tables(
         rng=rng,
         n_restarts=settings.n_restarts,
         starts=starts,
+        softness=softness,
         report=report,
     )
     if limits.ldp_epsilon is not None:
@@ -172,10 +174,16 @@ def _gauss_seidel(
     rng: np.random.Generator,
     report: Report | None,
 ) -> Designed:
-    if target.epsilon is not None or settings.ldp_epsilon is not None:
+    if not guarded or target.epsilon is not None or settings.ldp_epsilon is not None:
         raise InputError(
-            "solver='gauss-seidel' is the paper's and knows no epsilon or ldp_epsilon. "
+            f"solver={settings.solver!r} runs the paper's algorithms, which keep a private risk "
+            "above a floor and know no epsilon, no ldp_epsilon and no design without a floor. "
             "Use solver='fast' for those."
+        )
+    if not settings.relaxed:
+        raise InputError(
+            f"solver={settings.solver!r} runs the paper's algorithms, which are about the relaxed "
+            "risk. Use solver='fast' for relaxed=False."
         )
     setting = Setting(
         rows, settings.n_symbols, settings.kernel, settings.loss, settings.reg, settings.private_reg
