@@ -257,19 +257,24 @@ def test_a_floor_that_leaves_nothing_to_say_is_told():
 
 def test_several_private_facts_are_all_guarded():
     X, y, g = home(600)
-    # A second fact, which only the last sensor gives away.
-    other = pd.Series(np.random.default_rng(1).integers(2, size=600), name="lamp")
-    X["x4"] = np.where(y == "fall", 5, 0) + 2 * other
-    both = NPOMapper(random_state=0).fit(X, y, private=pd.DataFrame({"who": g, "lamp": other}))
-    alone = NPOMapper(random_state=0).fit(X, y, private=g)
+    rng = np.random.default_rng(1)
+    # A second fact that the public one gives away, four times in five.
+    other = pd.Series(np.where(rng.random(600) < 0.8, y == "fall", y != "fall"), name="alone")
+    both = pd.DataFrame({"who": g, "alone": other})
+    one, two = (
+        NPOMapper(privacy_ratio=0.95, random_state=0).fit(X, y, private=fact) for fact in (g, both)
+    )
+    assert [fact.name for fact in two.mapping_.private] == ["who", "alone"]
 
-    def other_risk(fitted):
-        table = fitted.mapping_.tables[3][fitted.mapping_.encode(X)[:, 3]]
-        return pair_risk(np.stack([table[other == k].mean(axis=0) for k in (0, 1)]))
+    def risk(fitted, fact):
+        codes = fitted.mapping_.encode(X)
+        sent = [t[codes[:, k]] for k, t in enumerate(fitted.mapping_.tables)]
+        outputs = np.einsum("na,nb,nc,nd->nabcd", *sent).reshape(600, -1)
+        return pair_risk(np.stack([outputs[fact == k].mean(axis=0) for k in fact.unique()]))
 
-    assert [fact.name for fact in both.mapping_.private] == ["who", "lamp"]
-    assert other_risk(both) > 0.45
-    assert other_risk(alone) < 0.4
+    assert risk(one, other) < 0.3
+    assert risk(two, other) > 0.35
+    assert risk(two, g) > 0.35
 
 
 @pytest.mark.parametrize("pairs", ["all", "reference"])
