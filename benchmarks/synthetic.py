@@ -36,7 +36,7 @@ def main() -> None:
     given = parser.parse_args()
     seeds = range(given.first_seed, given.first_seed + given.draws)
     print(f"{given.rows} rows, correlation {given.correlation}, seeds {seeds[0]} to {seeds[-1]}")
-    print(f"{'':34}{'public error':>18}{'R':>18}{'epsilon':>16}")
+    print(f"{'':34}{'public error':>18}{'R':>18}{'epsilon':>18}")
     for name, make in CASES.items():
         found = []
         for seed in seeds:
@@ -46,7 +46,7 @@ def main() -> None:
             found.append([figures.public_error, figures.risk, figures.epsilon])
         mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
         cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(mean, error, strict=True)]
-        print(f"{name:34}{cells[0]:>18}{cells[1]:>18}{cells[2]:>16}", flush=True)
+        print(f"{name:34}{cells[0]:>18}{cells[1]:>18}{cells[2]:>18}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import pytest
 
 from discreet.codes import BinsEncoder, CategoriesEncoder
 from discreet.errors import InputError
-from discreet.mapping import AdditiveFusion, Design, Fact, Mapping, Source
+from discreet.mapping import Mapping
+from discreet.mapping_parts import AdditiveFusion, Design, Fact, Source
 from discreet.splitting import Split
 
 

@@ -16,7 +16,7 @@ from discreet.design.kernels import KERNELS
 from discreet.design.losses import LOSSES
 from discreet.fit_codes import STRATEGIES
 from discreet.learning import METHODS
-from discreet.mapping import MAX_SYMBOLS
+from discreet.mapping_parts import MAX_SYMBOLS
 from discreet.splitting import Split, split_rows
 
 

@@ -18,14 +18,13 @@ from scipy.stats import chisquare
 from discreet import mapping as module
 from discreet.codes import BinsEncoder, CodesEncoder
 from discreet.errors import CodeRangeError, InputError
-from discreet.mapping import (
+from discreet.mapping import now, round_rows
+from discreet.mapping_parts import (
     TOTAL,
     AdditiveClassesFusion,
     AdditiveFusion,
     Fact,
     TableFusion,
-    now,
-    round_rows,
 )
 
 # --- Rounding ------------------------------------------------------------------------------

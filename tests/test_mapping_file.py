@@ -17,18 +17,16 @@ from hypothesis import strategies as st
 from discreet import mapping_file
 from discreet.codes import CodesEncoder
 from discreet.errors import InputError, MappingFileError
-from discreet.mapping import (
+from discreet.mapping import Mapping, json_schema, now
+from discreet.mapping_file import MAX_BYTES
+from discreet.mapping_parts import (
     TOTAL,
     AdditiveClassesFusion,
     AdditiveFusion,
     Design,
     Fact,
-    Mapping,
     TableFusion,
-    json_schema,
-    now,
 )
-from discreet.mapping_file import MAX_BYTES
 
 
 def as_content(mapping):

@@ -20,7 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
 from discreet.errors import InputError
-from discreet.mapping import Fact, Mapping, Name, Source
+from discreet.mapping import Mapping
+from discreet.mapping_parts import Fact, Name, Source
 from discreet.readings import (
     check_column,
     check_labels,

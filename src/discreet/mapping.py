@@ -5,8 +5,8 @@ A mapping holds, for each sensor, one row of integer weights per code. A row sum
 the very distribution that was audited. The file is JSON; its id is the SHA-256 of the
 canonical form of everything but ``id`` and ``design.created``.
 
-A file may come from anybody. Every part is therefore checked here, and the first one that
-is wrong is named; ``mapping_file`` bounds the text itself.
+A file may come from anybody. ``mapping_parts`` therefore checks every part and this module
+the whole, and the first place that is wrong is named; ``mapping_file`` bounds the text itself.
 """
 
 import math
@@ -16,21 +16,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainValidator,
-    ValidationError,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationError, model_validator
 
 from discreet.codes import Encoder, encode_table
 from discreet.errors import CodeRangeError, InputError, MappingFileError
@@ -45,269 +36,20 @@ from discreet.mapping_file import (
     read_file,
     write_file,
 )
-from discreet.splitting import Split
-from discreet.values import (
-    Items,
-    Model,
-    Plain,
-    Scalar,
-    check_distinct,
-    check_scalar,
-    explain,
-    shown,
+from discreet.mapping_parts import (
+    MAX_SENSORS,
+    MAX_SYMBOLS,
+    TOTAL,
+    Design,
+    Fact,
+    Fusion,
+    Sensor,
+    flaw,
+    frozen,
 )
+from discreet.values import Items, Model, explain, shown
 
-TOTAL = 2**32
-"""What every row of weights sums to."""
-MAX_SENSORS = 10_000
-MAX_SYMBOLS = 256
-MAX_OUTPUTS = 4096
-"""Most joint outputs that a table fusion may list."""
 _BLOCK_WORDS = 2**20  # comparisons made at once by `sample`, which bounds its memory
-_MAX_SCORE = 1e15  # so that adding up ten thousand fusion weights stays finite
-
-
-# --- The parts of the file -----------------------------------------------------------------
-
-
-def _check_name(name: str) -> str:
-    if not name.isprintable():
-        raise PydanticCustomError("name", "must be text without control characters")
-    return name
-
-
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
-Note = Annotated[str, Field(max_length=1_000)]
-Weight = Annotated[int, Field(ge=0, le=TOTAL)]
-Score = Annotated[float, Field(ge=-_MAX_SCORE, le=_MAX_SCORE)]
-
-
-def _check_parameter(value: object) -> Plain | tuple[Plain | None, ...] | None:
-    if isinstance(value, list | tuple):
-        if len(value) > MAX_ITEMS:
-            raise PydanticCustomError("items", f"must have at most {MAX_ITEMS} items")
-        return tuple(None if each is None else check_scalar(each) for each in value)
-    return None if value is None else check_scalar(value)
-
-
-# One validator in place of a union, which would report an error for each member.
-Parameter = Annotated[
-    bool | int | float | str | tuple[bool | int | float | str | None, ...] | None,
-    PlainValidator(_check_parameter),
-    WithJsonSchema({"type": ["boolean", "number", "string", "null", "array"]}),
-]
-
-
-def _flaw(place: str, problem: str) -> PydanticCustomError:
-    return PydanticCustomError("discreet_flaw", "{problem}", {"place": place, "problem": problem})
-
-
-class Sensor(Model):
-    """One sensor: how readings become codes, and codes symbols.
-
-    Parameters
-    ----------
-    name : str
-        The column of its readings.
-    encoder : Encoder
-    symbols : int
-        How many symbols it can send, 2 to 256.
-    weights : sequence of sequences of int
-        One row per code and one column per symbol; each row sums to 2**32.
-    """
-
-    name: Name
-    encoder: Encoder
-    symbols: int = Field(ge=2, le=MAX_SYMBOLS)
-    weights: Items[Items[Weight]]
-
-    @model_validator(mode="after")
-    def _check_weights(self) -> Self:
-        if len(self.weights) != self.encoder.n_codes:
-            raise _flaw(
-                "weights",
-                f"has {len(self.weights)} rows; the encoder has {self.encoder.n_codes} codes",
-            )
-        for i, row in enumerate(self.weights):
-            if len(row) != self.symbols:
-                problem = f"has {len(row)} weights; the sensor has {self.symbols} symbols"
-                raise _flaw(f"weights[{i}]", problem)
-        sums = self.array.sum(axis=1)
-        if (wrong := np.flatnonzero(sums != TOTAL)).size:
-            raise _flaw(
-                f"weights[{wrong[0]}]", f"must sum to 2**32 = {TOTAL}; it sums to {sums[wrong[0]]}"
-            )
-        return self
-
-    @property
-    def array(self) -> NDArray[np.int64]:
-        """The weights as a read-only array, codes by symbols."""
-        return _frozen(np.array(self.weights, dtype=np.int64))
-
-
-class Fact(Model):
-    """A label: the public fact, or a private one.
-
-    Parameters
-    ----------
-    name : str
-    classes : sequence of str, bool, int or float
-        At least two, distinct.
-    """
-
-    name: Name
-    classes: Items[Scalar] = Field(min_length=2, max_length=10_000)
-
-    @field_validator("classes")
-    @classmethod
-    def _check_classes(cls, classes: tuple[Plain, ...]) -> tuple[Plain, ...]:
-        check_distinct(classes)
-        if len(set(classes)) < len(classes):  # Python calls True and 1 equal
-            raise _flaw("", "must not mix true and false with 1 and 0")
-        return classes
-
-    @property
-    def array(self) -> NDArray[Any]:
-        """The classes as an array, of one kind where they are of one kind."""
-        kinds = {type(each) for each in self.classes}
-        return _frozen(np.array(self.classes, dtype=None if len(kinds) == 1 else object))
-
-
-class AdditiveFusion(Model):
-    """Two public classes: add up one weight per sensor.
-
-    The score is ``bias`` plus ``weights[t][z_t]`` over the sensors t. Class 1 is decided
-    when the score is above 0, and has posterior ``1 / (1 + exp(-score))``.
-    """
-
-    kind: Literal["additive"] = "additive"
-    weights: Items[Items[Score]]
-    bias: Score = 0.0
-
-    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
-        """Refuse a fusion rule that is not for these sensors and classes."""
-        if n_classes != 2:
-            problem = f"is for 2 public classes; there are {n_classes}"
-            raise _flaw("fusion.kind", f"{problem} (use 'additive-classes')")
-        _check_scores("fusion.weights", self.weights, symbols)
-
-    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
-        """Return log-odds against class 0, rows by classes."""
-        score = _add_up(self.weights, Z, self.bias)
-        return np.column_stack([np.zeros_like(score), score])
-
-
-class AdditiveClassesFusion(Model):
-    """Any number of public classes: one additive score for each.
-
-    The score of class k is ``bias[k]`` plus ``weights[k][t][z_t]`` over the sensors t;
-    the posterior is their softmax.
-    """
-
-    kind: Literal["additive-classes"] = "additive-classes"
-    weights: Items[Items[Items[Score]]]
-    bias: Items[Score]
-
-    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
-        """Refuse a fusion rule that is not for these sensors and classes."""
-        for place, found in (("weights", len(self.weights)), ("bias", len(self.bias))):
-            if found != n_classes:
-                problem = f"has {found} entries; there are {n_classes} public classes"
-                raise _flaw(f"fusion.{place}", problem)
-        for k, weights in enumerate(self.weights):
-            _check_scores(f"fusion.weights[{k}]", weights, symbols)
-
-    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
-        """Return unnormalised log-posteriors, rows by classes."""
-        pairs = zip(self.weights, self.bias, strict=True)
-        return np.column_stack([_add_up(weights, Z, bias) for weights, bias in pairs])
-
-
-class TableFusion(Model):
-    """Few outputs: the estimated probability of every class with every output.
-
-    ``joint[k][o]`` is p(class k, output o). Outputs are the tuples of symbols in C order,
-    the first sensor slowest. An output of probability 0 gets the class marginals.
-    """
-
-    kind: Literal["table"] = "table"
-    joint: Items[Items[Annotated[float, Field(ge=0, le=1)]]]
-
-    def fits(self, symbols: Sequence[int], n_classes: int) -> None:
-        """Refuse a fusion rule that is not for these sensors and classes."""
-        outputs = math.prod(symbols)
-        if outputs > MAX_OUTPUTS:
-            problem = f"would list {outputs} outputs; at most {MAX_OUTPUTS} are allowed"
-            raise _flaw("fusion.joint", problem)
-        if len(self.joint) != n_classes:
-            problem = f"has {len(self.joint)} rows; there are {n_classes} public classes"
-            raise _flaw("fusion.joint", problem)
-        for k, row in enumerate(self.joint):
-            if len(row) != outputs:
-                problem = f"has {len(row)} entries; the sensors have {outputs} outputs"
-                raise _flaw(f"fusion.joint[{k}]", problem)
-        if not abs((total := math.fsum(map(math.fsum, self.joint))) - 1) <= 1e-6:
-            raise _flaw("fusion.joint", f"must sum to 1; it sums to {total!r}")
-
-    def scores(self, Z: NDArray[np.int64], symbols: Sequence[int]) -> NDArray[np.float64]:
-        """Return log-posteriors, rows by classes."""
-        joint = np.array(self.joint, dtype=float)
-        joint[:, joint.sum(axis=0) == 0] = joint.sum(axis=1, keepdims=True)
-        with np.errstate(divide="ignore"):
-            logs = np.log(joint)
-        outputs = np.ravel_multi_index(tuple(Z.T), tuple(symbols))
-        return np.asarray(logs[:, outputs].T)
-
-
-Fusion = Annotated[
-    AdditiveFusion | AdditiveClassesFusion | TableFusion,
-    Field(discriminator="kind"),
-]
-
-
-class Source(Model):
-    """The table that a mapping was learned from, enough to find its split again.
-
-    Parameters
-    ----------
-    digest : str
-        ``splitting.table_digest`` of the whole table.
-    rows : int
-        How many rows the whole table has.
-    split : Split, optional
-    """
-
-    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
-    rows: int = Field(ge=0)
-    split: Split | None = None
-
-
-class Design(Model):
-    """How a mapping came about.
-
-    Parameters
-    ----------
-    method : str
-        The name of the method, such as "npo".
-    parameters : dict of str to scalars or short lists of scalars
-    rows : int
-        How many rows it was learned from.
-    created : str
-        When, in ISO 8601. Not covered by the id.
-    discreet : str
-        The version that made it.
-    source : Source, optional
-    expected : dict of str to float or None, optional
-        What the method expects to deliver, to hold against the audit.
-    """
-
-    method: Name
-    parameters: dict[Name, Parameter] = Field(default_factory=dict, max_length=MAX_ITEMS)
-    rows: int = Field(ge=0, lt=2**63)
-    created: Note
-    discreet: Note
-    source: Source | None = None
-    expected: dict[Name, float | None] | None = Field(default=None, max_length=MAX_ITEMS)
 
 
 # --- The mapping ---------------------------------------------------------------------------
@@ -347,12 +89,12 @@ class Mapping(Model):
             seen: set[str] = set()
             for i, name in enumerate(names):
                 if name in seen:
-                    raise _flaw(f"{part}[{i}].name", f"is {shown(name)}, the name of another one")
+                    raise flaw(f"{part}[{i}].name", f"is {shown(name)}, the name of another one")
                 seen.add(name)
         self.fusion.fits(self.n_symbols, len(self.public.classes))
         if self.id != (actual := _own_id(self)):
             problem = f"is {shown(self.id, 20)} but the contents have {actual[:17]}...: they were "
-            raise _flaw("id", problem + "changed after the mapping was made")
+            raise flaw("id", problem + "changed after the mapping was made")
         return self
 
     @classmethod
@@ -438,12 +180,12 @@ class Mapping(Model):
     @cached_property
     def thresholds(self) -> list[NDArray[np.int64]]:
         """The running sums of the integer tables, read-only; see ``sample``."""
-        return [_frozen(np.cumsum(rows, axis=1)) for rows in self.weights]
+        return [frozen(np.cumsum(rows, axis=1)) for rows in self.weights]
 
     @cached_property
     def tables(self) -> list[NDArray[np.float64]]:
         """The tables as probabilities, exactly ``weights / 2**32``, read-only."""
-        return [_frozen(rows / TOTAL) for rows in self.weights]
+        return [frozen(rows / TOTAL) for rows in self.weights]
 
     # -- readings to symbols to decisions --
 
@@ -695,12 +437,7 @@ def _check_distributions(rows: NDArray[np.float64]) -> None:
         raise InputError(f"row {off[0]} of a table sums to {float(sums[off[0]])!r}. {advice}")
 
 
-# --- Numbers -------------------------------------------------------------------------------
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.flags.writeable = False
-    return array
+# --- Random words --------------------------------------------------------------------------
 
 
 def _draw_words(shape: tuple[int, ...], rng: np.random.Generator | None) -> NDArray[np.int64]:
@@ -708,20 +445,3 @@ def _draw_words(shape: tuple[int, ...], rng: np.random.Generator | None) -> NDAr
         return np.asarray(rng.integers(0, TOTAL, size=shape, dtype=np.int64), dtype=np.int64)
     words = np.frombuffer(os.urandom(4 * math.prod(shape)), dtype="<u4")
     return np.asarray(words.reshape(shape), dtype=np.int64)
-
-
-def _check_scores(place: str, weights: Sequence[Sequence[float]], symbols: Sequence[int]) -> None:
-    if len(weights) != len(symbols):
-        raise _flaw(place, f"has {len(weights)} rows; there are {len(symbols)} sensors")
-    for t, (row, size) in enumerate(zip(weights, symbols, strict=True)):
-        if len(row) != size:
-            raise _flaw(f"{place}[{t}]", f"has {len(row)} weights; the sensor has {size} symbols")
-
-
-def _add_up(
-    weights: Sequence[Sequence[float]], Z: NDArray[np.int64], bias: float
-) -> NDArray[np.float64]:
-    score = np.full(len(Z), bias)
-    for t, row in enumerate(weights):
-        score += np.asarray(row)[Z[:, t]]
-    return score

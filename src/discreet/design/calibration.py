@@ -27,7 +27,7 @@ from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
 from discreet.errors import InputError, StoppedError
 from discreet.exact import advantage, information_epsilon
-from discreet.mapping import TableFusion
+from discreet.mapping_parts import TableFusion
 from discreet.outputs import output_probabilities
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from discreet.design.kernels import Kernel, output_gram
 from discreet.design.losses import LOSSES
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal
-from discreet.mapping import AdditiveClassesFusion, AdditiveFusion, TableFusion
+from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 from discreet.outputs import output_probabilities
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.design.heads import Labels
 from discreet.errors import InputError, MissingPrivateError
-from discreet.mapping import Fact
+from discreet.mapping_parts import Fact
 from discreet.values import check_scalar
 
 Ints = NDArray[np.int64]

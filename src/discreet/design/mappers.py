@@ -50,7 +50,8 @@ from discreet.errors import (
 )
 from discreet.exact import balanced_accuracy
 from discreet.fit_codes import fit_encoders
-from discreet.mapping import Design, Mapping, Source, now
+from discreet.mapping import Mapping, now
+from discreet.mapping_parts import Design, Source
 from discreet.outputs import output_probabilities
 
 Ints = NDArray[np.int64]
