@@ -499,3 +499,9 @@ def test_a_report_hears_of_progress_and_can_stop_the_work():
     assert len(heard) == 200
     assert fitted.private_risk_ > fitted.threshold_
     assert fitted.mapping_.design.parameters["stopped"] is True
+
+
+def test_classes_that_a_file_cannot_hold_are_refused():
+    X, y, _ = home(40)
+    with pytest.raises(InputError, match="cannot hold"):
+        NPOMapper().fit(X, y, private=np.where(np.arange(40) % 2, "a" * 5000, "b"))

@@ -31,7 +31,15 @@ class LabelColumn:
         return Labels(self.name, self.index, len(self.classes))
 
     def describe(self) -> Fact:
-        return Fact(name=self.name, classes=tuple(check_scalar(c) for c in self.classes))
+        """Return the fact as the mapping file holds it."""
+        try:
+            return Fact(name=self.name, classes=tuple(check_scalar(c) for c in self.classes))
+        except ValueError as error:  # pydantic's kinds of it
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self.name!r}: a mapping file cannot hold these classes ({reason[:200]}). "
+                "Rename them."
+            ) from None
 
 
 def private_facts(private: Any, n_rows: int) -> list[LabelColumn]:

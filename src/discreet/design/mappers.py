@@ -164,6 +164,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         source: Source | None,
         report: Report | None,
     ) -> None:
+        described = [fact.describe() for fact in (public, *facts)]  # refuses before the work
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         names = [str(name) for name in table.columns]
@@ -191,8 +192,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             names=names,
             encoders=encoders,
             tables=tables,
-            public=public.describe(),
-            private=[fact.describe() for fact in facts],
+            public=described[0],
+            private=described[1:],
             fusion=fusion,
             design=self._describe(settings, target, seed, len(table), source),
         )
