@@ -92,7 +92,14 @@ def test_going_on_from_the_reference_never_ends_worse(kernel, loss):
     reachable = risks.evaluate(uniform_tables(rows.sizes, setting.n_symbols)).values[1:]
     limits = Limits(floors, reachable)
     onwards = design_fast(
-        risks, limits, setting.n_symbols, rng=rng, starts=[start, slow.tables], softness=0.0
+        risks,
+        limits,
+        setting.n_symbols,
+        rng=rng,
+        n_restarts=0,
+        starts=[slow.tables],
+        max_iter=30,
+        softness=0.0,
     )
     assert onwards.private_risks[0] > floors[0]
     assert onwards.public_risk <= slow.public_risk + 1e-9
