@@ -26,7 +26,6 @@ Floats = NDArray[np.float64]
 # A smaller first step holds the mapping far inside the floors and leads to worse minima.
 BARRIER_STEPS = (300.0, 10000.0)
 _SCREENING_STEPS = 20
-_KEPT = 2  # screened starts that are carried through
 _LARGEST_LOGIT = 12.0  # keeps every probability above 1e-11: no symbol is ever impossible
 # A certain row has to earn its place: without this, outputs that almost never occur
 # tell all and epsilon is large for no gain in F.
@@ -81,6 +80,7 @@ def design_fast(
     rng: np.random.Generator,
     n_restarts: int = 4,
     starts: Sequence[Tables] = (),
+    n_carried: int = 2,
     max_iter: int = 120,
     softness: float = SOFTNESS,
     report: Report | None = None,
@@ -94,10 +94,14 @@ def design_fast(
         so the result is at least as good as any feasible one among them.
     n_restarts : int
         Number of random starts that are screened.
+    n_carried : int
+        How many of them, the best, are carried through.
+    max_iter : int
+        Most steps at each value of the barrier.
     softness : float
         Weight of the squared logits, added to F when mappings are compared.
     """
-    plan = _Plan(n_restarts, len(starts), max_iter, softness)
+    plan = _Plan(n_restarts, min(n_carried, n_restarts), len(starts), max_iter, softness)
     work = _Work(risks, limits, n_symbols, plan, report)
     try:
         given = [work.begin_at(tables) for tables in starts]
@@ -115,13 +119,14 @@ def design_fast(
 @dataclass(frozen=True)
 class _Plan:
     n_restarts: int
+    n_carried: int
     n_starts: int
     max_iter: int
     softness: float
 
     def evaluations(self) -> float:
         """Guess the number of evaluations, for the share of work that a bar shows."""
-        carried = min(self.n_restarts, _KEPT) + self.n_starts
+        carried = self.n_carried + self.n_starts
         return 1.3 * (
             _SCREENING_STEPS * self.n_restarts + 0.7 * self.max_iter * len(BARRIER_STEPS) * carried
         )
@@ -156,7 +161,7 @@ class _Work:
             self._used[part, :z] = seen[:, None]
         sensor = np.repeat(np.arange(len(self._parts)), [len(seen) for seen in self.seen])
         self._sensor_of_logit = np.broadcast_to(sensor[:, None], self._used.shape)[self._used]
-        self.n_kept = min(plan.n_restarts, _KEPT)
+        self.n_kept = plan.n_carried
         self.planned = plan.evaluations()
         self.evaluations, self.stopped = 0, False
         self.best_score = np.inf

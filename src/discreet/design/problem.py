@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 # Integer weights round each probability by 2**-32; a limit on ratios keeps this much clear.
 _ROUNDING_ROOM = 1e-6
+# Below this the sampling noise is larger than anything that further steps would gain.
+_FEW_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ def design_tables(
         rng=rng,
         n_restarts=settings.n_restarts,
         starts=starts,
+        n_carried=1 if rows.n_rows < _FEW_ROWS else 2,
+        max_iter=60 if rows.n_rows < _FEW_ROWS else 120,
         softness=softness,
         report=report,
     )
