@@ -142,7 +142,13 @@ def calibrate(
     if request.max_advantage is not None:
         allowed = request.max_advantage
         levels = [Target(ratio, target.epsilon) for ratio in RATIO_LEVELS]
-        found = _least_strict(levels, lambda level: trial.upper_advantage(level) <= allowed)
+        epsilon = request.epsilon if settings.lists_outputs else None
+
+        def keeps(level: Target) -> bool:
+            kept = trial.upper_advantage(level) <= allowed
+            return kept and (epsilon is None or trial.upper_epsilon(level) <= epsilon)
+
+        found = _least_strict(levels, keeps)
         if found is None:
             return levels[-1], trial.summary(levels[-1], met=False)
         target = found

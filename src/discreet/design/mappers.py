@@ -149,10 +149,10 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         table, public = self._check_readings(X, y)
         facts = private_facts(private, len(table))
-        self.classes_ = public.classes
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
             self._learn(table, public, facts, group_index(groups, len(table)), source, report)
+        self.classes_ = public.classes
         return self
 
     def _learn(
@@ -246,8 +246,11 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _keep(self, designed: Designed, target: Target, expected: Expected | None) -> None:
         self.privacy_ratio_ = target.ratio
         self.public_risk_ = designed.public_risk
-        self.private_risk_ = float(np.min(designed.private_risks, initial=np.inf))
-        self.threshold_ = float(np.max(designed.floors, initial=-np.inf))
+        self.private_risk_, self.threshold_ = np.inf, -np.inf
+        if len(designed.floors):  # the head nearest to its floor speaks for all
+            k = int(np.argmin(designed.private_risks - designed.floors))
+            self.private_risk_ = float(designed.private_risks[k])
+            self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
         self.stopped_ = designed.stopped
         self.expected_ = expected
@@ -388,7 +391,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         Without ``random_state`` they come from the system's cryptographic source and
         differ from call to call. With one they are repeatable, for experiments only.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "mapping_")
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
@@ -397,7 +400,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def fuse(self, Z: ArrayLike) -> NDArray[Any]:
         """Return the public class that each row of symbols speaks for."""
-        check_is_fitted(self)
+        check_is_fitted(self, "mapping_")
         places = {cls: i for i, cls in enumerate(self.mapping_.public.classes)}
         index = [places[cls] for cls in self.mapping_.fuse(Z).tolist()]
         return np.asarray(self.classes_[np.array(index, dtype=np.int64)])
@@ -413,13 +416,15 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the sensors."""
-        check_is_fitted(self)
+        check_is_fitted(self, "mapping_")
         return np.asarray(self.mapping_.names, dtype=object)
 
     def _symbol_source(self) -> np.random.Generator | None:
         if self.random_state is None:
             return None
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        state = check_random_state(self.random_state)
+        state.randint(2**31)  # what the learning took, and the mapping file tells
+        return np.random.default_rng(state.randint(2**31))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -439,7 +444,9 @@ class NPOMapper(PrivacyMapper):
     n_symbols : int, sequence or dict, default=2
         Symbols that a sensor may send; one number for all, or one for each.
     kernel : {"product", "count", "anova", "inverse-multiquadric"} or Kernel
-        What the fusion centre's rules can see. Only "count" is blind to joint leaks.
+        What the fusion centre's rules can see. "count" sees each sensor alone and
+        "anova" combinations of up to ``degree`` sensors; a secret that shows only in
+        larger ones escapes them. The other two see all combinations.
     loss : {"logistic", "exponential", "hinge", "square"}, default="logistic"
     privacy_ratio : float, optional
         Share of the largest reachable private risk to keep, in (0, 1); 0.998 if
@@ -477,8 +484,10 @@ class NPOMapper(PrivacyMapper):
     n_folds : int, default=5
         Folds of the search for a privacy level.
     random_state : int or RandomState, optional
-        Seeds the learning. It also seeds the symbols that ``transform`` draws, which
-        makes experiments repeatable; leave it out and they are cryptographic.
+        Seeds the learning. It also seeds the symbols that ``transform`` draws, for
+        repeatable experiments only: whoever knows or guesses the seed can undo the
+        randomness, and such symbols protect nothing. Leave it out and they come from
+        the system's cryptographic source.
 
     Attributes
     ----------
@@ -498,8 +507,8 @@ class NPOMapper(PrivacyMapper):
     privacy_ratio_ : float or None
         The ratio in force.
     threshold_, private_risk_, public_risk_ : float
-        The private floor theta, the least private risk above it, and F, on the
-        training rows.
+        The private floor theta, the private risk nearest to it (-inf and inf where
+        nothing is guarded), and F, on the training rows.
     stopped_ : bool
         Whether the work was stopped early.
 
