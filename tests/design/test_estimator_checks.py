@@ -33,10 +33,10 @@ class SuppliedBayesError(Supplied, BayesErrorMapper):
 
 @parametrize_with_checks(
     [
-        # A looser ratio than the default: one check asks for 0.83 accuracy on 200 rows.
-        SuppliedNPO(n_restarts=2, privacy_ratio=0.9, random_state=0),
-        SuppliedBayesError(n_restarts=2, privacy_ratio=0.9, random_state=0),
-        SuppliedNDD(n_restarts=2, random_state=0),
+        # Three symbols and a loose ratio: one check asks for 0.83 accuracy on three classes.
+        SuppliedNPO(n_symbols=3, n_restarts=2, privacy_ratio=0.5, random_state=0),
+        SuppliedBayesError(n_symbols=3, n_restarts=2, privacy_ratio=0.5, random_state=0),
+        SuppliedNDD(n_symbols=3, n_restarts=2, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXCEPTIONS,
 )
