@@ -353,7 +353,7 @@ def demo(
 
     Example:
 
-        discreet demo --out /tmp/discreet-demo
+        discreet demo --out my-home
     """
     with _interruptible():
         from discreet.demo import run_demo

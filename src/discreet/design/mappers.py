@@ -42,6 +42,7 @@ from discreet.design.kernels import KERNELS, Kernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings, Target, design_tables
 from discreet.design.results import Designed, Report
+from discreet.design.risks import MAX_OUTPUTS, count_outputs
 from discreet.design.unseen import fill_unseen
 from discreet.errors import (
     CountKernelWarning,
@@ -561,7 +562,7 @@ class NDDMapper(PrivacyMapper):
 
 def _public_advantage(mapping: Mapping, rows: Rows, public: Labels) -> float:
     """Return the best rule's balanced accuracy over guessing, on the training rows."""
-    if np.prod([float(z) for z in mapping.n_symbols]) <= 4096:
+    if count_outputs(mapping.n_symbols) <= MAX_OUTPUTS:
         given = rows.class_weights(public) @ output_probabilities(mapping.tables, rows.codes)
         return balanced_accuracy(given) - 1.0 / public.n_classes
     codes = rows.codes[rows.inverse]
