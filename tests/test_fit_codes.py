@@ -192,13 +192,36 @@ def test_columns_can_have_their_own_strategy_and_bins(rng):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"strategy": {"hal": "uniform"}}, "strategy names the column 'hal'.*Did you mean 'hall'"),
+        ({"strategy": {"hal": "uniform"}}, "binning names the column 'hal'.*Did you mean 'hall'"),
         ({"n_bins": {"hal": 3}}, "n_bins names the column 'hal'"),
         ({"strategy": {"door": "uniform"}}, "'uniform' was asked for 'door'"),
         ({"strategy": {"hall": "unifrom"}}, "Did you mean 'uniform'"),
+        ({"strategy": {0: "uniform"}}, "binning names the column 0, which is no sensor"),
     ],
 )
 def test_options_that_do_not_fit_the_table_are_refused(options, match):
     table = pd.DataFrame({"hall": [1.0, 2.0], "door": ["open", "shut"]})
     with pytest.raises(InputError, match=match):
         fit_encoders(table, **options)
+
+
+def test_columns_may_be_called_by_their_numbers(rng):
+    table = pd.DataFrame(rng.normal(size=(100, 3)))
+    encoders = fit_encoders(table, strategy={0: "uniform"}, n_bins={1: 3, "2": 4})
+    assert [encoder.n_codes for encoder in encoders] == [11, 4, 5]
+    with pytest.raises(InputError, match="n_bins names the column '1' twice"):
+        fit_encoders(table, n_bins={1: 3, "1": 4})
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (pd.DataFrame(index=range(5)), "the readings have no columns"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column is called 'a'"),
+        (pd.DataFrame([[1, 2]], columns=[0, "0"]), "more than one column is called '0'"),
+        (pd.DataFrame([[1, 2]], columns=["a", ""]), "column 2 has no name"),
+    ],
+)
+def test_columns_without_a_name_of_their_own_are_refused(table, match):
+    with pytest.raises(InputError, match=match):
+        fit_encoders(table)

@@ -195,6 +195,10 @@ def test_sound_labels_pass(labels):
     check_labels(pd.Series(labels), "public label", "fall")
 
 
+def test_a_class_of_one_row_passes_where_no_rows_are_held_out():
+    check_labels(pd.Series(["a", "a", "b"]), "public label", "fall", single=True)
+
+
 @pytest.mark.parametrize(
     ("labels", "match"),
     [

@@ -38,5 +38,5 @@ class UninformativeMappingWarning(DiscreetWarning):
     """At the privacy asked for, the symbols say next to nothing about the public fact."""
 
 
-class CountKernelWarning(DiscreetWarning):
-    """The count kernel sees each sensor alone and is blind to joint leaks."""
+class BlindKernelWarning(DiscreetWarning):
+    """The kernel looks at few sensors together and is blind to what shows in more of them."""

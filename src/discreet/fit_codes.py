@@ -6,6 +6,8 @@ Applying an encoder needs nothing of this; see ``codes``.
 
 import math
 from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from discreet.codes import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
 from discreet.errors import InputError
-from discreet.readings import check_kind
+from discreet.readings import check_kind, check_names
 from discreet.values import (
     Column,
     NotNumberError,
@@ -36,14 +38,16 @@ MAX_CATEGORIES = 1_000
 """Most categories that fitting accepts; more is nearly always an identifier."""
 STRATEGIES = ("quantile", "uniform", "supervised", "categories", "codes")
 DEFAULT_STRATEGY = "quantile"
+_BINS = ("quantile", "uniform", "supervised")
 DEFAULT_BINS = 10
+_T = TypeVar("_T")
 
 
 def fit_encoders(
     table: pd.DataFrame,
     *,
-    strategy: str | Dict[str, str] = DEFAULT_STRATEGY,
-    n_bins: int | Dict[str, int] = DEFAULT_BINS,
+    strategy: str | Dict[Any, str] = DEFAULT_STRATEGY,
+    n_bins: int | Dict[Any, int] = DEFAULT_BINS,
     public: "Values | None" = None,
 ) -> list[Encoder]:
     """Choose one encoder per column.
@@ -67,30 +71,82 @@ def fit_encoders(
     -------
     list of Encoder
         In the order of the columns. Each has a code for missing.
+
+    Raises
+    ------
+    InputError
+        If there are no columns, two of one name, or one that does not suit its strategy.
     """
     names = [str(column) for column in table.columns]
-    for option, given in (("strategy", strategy), ("n_bins", n_bins)):
-        for name in given if isinstance(given, Dict) else ():
-            if name not in names:
-                raise InputError(
-                    f"{option} names the column {name!r}, which is not in the table. "
-                    f"{suggest(name, names)}"
-                )
-    encoders: list[Encoder] = []
-    for i, name in enumerate(names):
-        chosen = strategy.get(name) if isinstance(strategy, Dict) else None
-        column = table.iloc[:, i]
-        if chosen in ("quantile", "uniform", "supervised") and not is_numeric(column):
-            raise InputError(
-                f"strategy {chosen!r} was asked for {name!r}, which does not hold numbers. "
-                "Leave the column out of `strategy`, or convert it to numbers."
-            )
-        default = DEFAULT_STRATEGY if isinstance(strategy, Dict) else strategy
-        bins = n_bins.get(name, DEFAULT_BINS) if isinstance(n_bins, Dict) else n_bins
-        encoders.append(
-            fit_encoder(column, sensor=name, strategy=chosen or default, n_bins=bins, public=public)
+    if not names:
+        raise InputError("the readings have no columns. Give at least one sensor.")
+    check_names(names, "the readings")
+    bins = by_column("n_bins", n_bins, names) if isinstance(n_bins, Dict) else {}
+    default = DEFAULT_BINS if isinstance(n_bins, Dict) else n_bins
+    return [
+        fit_encoder(
+            table.iloc[:, i],
+            sensor=name,
+            strategy=chosen,
+            n_bins=bins.get(name, default),
+            public=public,
         )
-    return encoders
+        for i, (name, chosen) in enumerate(
+            zip(names, choose_strategies(table, strategy), strict=True)
+        )
+    ]
+
+
+def choose_strategies(table: pd.DataFrame, strategy: str | Dict[Any, str]) -> list[str]:
+    """Return the strategy of every column.
+
+    Raises
+    ------
+    InputError
+        If a column that does not hold numbers is to be cut into bins by name.
+    """
+    names = [str(column) for column in table.columns]
+    if not isinstance(strategy, Dict):
+        return [strategy] * len(names)
+    own = by_column("binning", strategy, names)
+    for i, name in enumerate(names):
+        if own.get(name) in _BINS and not is_numeric(table.iloc[:, i]):
+            raise InputError(
+                f"binning {own[name]!r} was asked for {name!r}, which does not hold numbers. "
+                "Ask for 'categories' there, or convert the column to numbers."
+            )
+    return [own.get(name, DEFAULT_STRATEGY) for name in names]
+
+
+def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[str, _T]:
+    """Return what was chosen for single columns, by the columns' names as text.
+
+    Parameters
+    ----------
+    option : str
+        The parameter, as the message should call it.
+    given : mapping of column to anything
+        A column may be called what pandas calls it: 0 for the first of an array's.
+    names : sequence of str
+        The columns that there are.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or two keys mean the same one.
+    """
+    found: dict[str, _T] = {}
+    for key, value in given.items():
+        name = str(key)
+        if name not in names:
+            raise InputError(
+                f"{option} names the column {shown(key)}, which is no sensor. "
+                f"{suggest(name, names)}"
+            )
+        if name in found:
+            raise InputError(f"{option} names the column {name!r} twice. Keep one entry.")
+        found[name] = value
+    return found
 
 
 def fit_encoder(
@@ -110,9 +166,7 @@ def fit_encoder(
         does not suit the strategy.
     """
     if strategy not in STRATEGIES:
-        raise InputError(
-            f"no strategy {strategy!r} for {sensor!r}. {suggest(strategy, STRATEGIES)}"
-        )
+        raise InputError(f"no binning {strategy!r} for {sensor!r}. {suggest(strategy, STRATEGIES)}")
     if type(plain(n_bins)) is not int or not 1 <= n_bins < MAX_CODES:
         raise InputError(
             f"n_bins must be a whole number from 1 to {MAX_CODES - 1}; for {sensor!r} it is "
@@ -179,7 +233,7 @@ def _midpoints(distinct: NDArray[np.float64], left: NDArray[np.int64]) -> NDArra
 def _public_codes(public: "Values | None", rows: int, sensor: str) -> NDArray[np.int64]:
     if public is None:
         raise InputError(
-            f"strategy 'supervised' for {sensor!r} needs the public label. "
+            f"binning 'supervised' for {sensor!r} needs the public label. "
             "Pass `public`, or choose 'quantile'."
         )
     codes, _ = pd.factorize(as_series(public), use_na_sentinel=True)
@@ -196,7 +250,7 @@ def _public_codes(public: "Values | None", rows: int, sensor: str) -> NDArray[np
 
 
 def _fit_codes(series: Column, sensor: str) -> CodesEncoder:
-    advice = "Strategy 'codes' needs whole numbers from 0; choose 'categories' or 'quantile'."
+    advice = "Binning 'codes' needs whole numbers from 0; choose 'categories' or 'quantile'."
     try:
         readings = as_floats(series)
     except NotNumberError as error:

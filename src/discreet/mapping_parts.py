@@ -28,7 +28,7 @@ TOTAL = 2**32
 """What every row of weights sums to."""
 MAX_SENSORS = 10_000
 MAX_SYMBOLS = 256
-MAX_OUTPUTS = 4096
+MAX_FUSION_OUTPUTS = 4096
 """Most joint outputs that a table fusion may list."""
 _MAX_SCORE = 1e15  # so that adding up ten thousand fusion weights stays finite
 
@@ -206,8 +206,8 @@ class TableFusion(Model):
     def fits(self, symbols: Sequence[int], n_classes: int) -> None:
         """Refuse a fusion rule that is not for these sensors and classes."""
         outputs = math.prod(symbols)
-        if outputs > MAX_OUTPUTS:
-            problem = f"would list {outputs} outputs; at most {MAX_OUTPUTS} are allowed"
+        if outputs > MAX_FUSION_OUTPUTS:
+            problem = f"would list {outputs} outputs; at most {MAX_FUSION_OUTPUTS} are allowed"
             raise flaw("fusion.joint", problem)
         if len(self.joint) != n_classes:
             problem = f"has {len(self.joint)} rows; there are {n_classes} public classes"
@@ -241,15 +241,21 @@ class Source(Model):
     Parameters
     ----------
     digest : str
-        ``splitting.table_digest`` of the whole table.
+        ``splitting.table_digest`` of the columns that were used, sensors first.
     rows : int
         How many rows the whole table has.
     split : Split, optional
+    unordered : str, optional
+        ``splitting.unordered_digest`` of the same columns.
+    training : str, optional
+        ``splitting.coded_digest`` of the rows that were learned from.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
     rows: int = Field(ge=0)
     split: Split | None = None
+    unordered: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
+    training: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
 
 
 class Design(Model):

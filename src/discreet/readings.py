@@ -9,6 +9,7 @@ import csv
 import gzip
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -153,7 +154,7 @@ def check_names(names: Sequence[str], where: str) -> None:
             raise InputError(
                 f"{where}: column {i} has no name. Name it, or remove it if it holds row numbers."
             )
-    doubled = sorted({name for name in names if names.count(name) > 1})
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
     if doubled:
         raise InputError(
             f"{where}: more than one column is called {' and '.join(map(repr, doubled[:5]))}. "
@@ -309,7 +310,7 @@ def _unusable_kind(column: Column) -> tuple[str, str] | None:
 # --- Labels --------------------------------------------------------------------------------
 
 
-def check_labels(labels: Column, role: str, name: str) -> None:
+def check_labels(labels: Column, role: str, name: str, *, single: bool = False) -> None:
     """Refuse labels that a classifier could not learn from.
 
     Parameters
@@ -319,6 +320,9 @@ def check_labels(labels: Column, role: str, name: str) -> None:
         "public label" or "private label", for the message.
     name : str
         The column.
+    single : bool, default=False
+        Whether a class may have a single row, which cannot be both learned from and
+        held out.
 
     Raises
     ------
@@ -339,7 +343,7 @@ def check_labels(labels: Column, role: str, name: str) -> None:
             "None count as missing). Label these rows or drop them."
         )
     _check_not_continuous(labels, label)
-    _check_class_counts(labels, label)
+    _check_class_counts(labels, label, single)
 
 
 def _check_not_continuous(labels: Column, label: str) -> None:
@@ -354,7 +358,7 @@ def _check_not_continuous(labels: Column, label: str) -> None:
         )
 
 
-def _check_class_counts(labels: Column, label: str) -> None:
+def _check_class_counts(labels: Column, label: str, single: bool) -> None:
     counts = _written_classes(labels)
     if len(counts) == 1:
         raise InputError(
@@ -367,7 +371,7 @@ def _check_class_counts(labels: Column, label: str) -> None:
             "Choose another column, or group or bin its values first."
         )
     rare = next((value for value, count in counts.items() if count < 2), None)
-    if rare is not None:
+    if rare is not None and not single:
         raise InputError(
             f"{label} has one row only of class {shown(rare)}; two are the least. "
             "Add rows of that class, merge it with another, or drop it."

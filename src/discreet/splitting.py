@@ -18,6 +18,7 @@ from discreet.readings import check_column
 from discreet.values import Column, Model, is_missing, is_numeric, shown, written_column
 
 _SPLIT_ATTEMPTS = 200
+MAX_UNORDERED_ROWS = 1_000_000
 
 
 # --- Splitting -----------------------------------------------------------------------------
@@ -58,8 +59,8 @@ def split_rows(
     table : DataFrame
     split : Split
     strata : sequence of str
-        Label columns. Each combination of their classes is divided in proportion where
-        the counts allow it, and every class has rows on both sides.
+        Label columns. Each combination of their classes is divided in proportion, to the
+        nearest row, and every class has rows on both sides.
 
     Returns
     -------
@@ -79,7 +80,12 @@ def split_rows(
     labels = {name: np.asarray(written_column(table[name]), dtype=object) for name in strata}
     rng = np.random.default_rng(split.seed)
     if split.group is None:
-        chosen = _draw_rows(_combine(labels, len(table)), split.holdout, rng)
+        stratum = _combine(labels, len(table))
+        chosen = _draw_rows(stratum, split.holdout, rng)
+        for _ in range(_SPLIT_ATTEMPTS):
+            if _absent_class(labels, chosen) is None:
+                break
+            chosen = _draw_rows(stratum, split.holdout, rng)
         _check_sides(labels, chosen, split)
     else:
         chosen = _draw_groups(table, split, labels, rng)
@@ -98,19 +104,17 @@ def _combine(labels: dict[str, NDArray[Any]], rows: int) -> NDArray[np.int64]:
 def _draw_rows(
     stratum: NDArray[np.int64], holdout: float, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    counts = np.bincount(stratum)
-    ideal = counts * holdout
-    # Two rows of a kind are enough for one on each side; a single row goes where it falls.
-    most = np.where(counts > 1, counts - 1, counts)
-    take = np.clip(np.floor(ideal), np.where(counts > 1, 1, 0), most).astype(np.int64)
-    left_over = round(len(stratum) * holdout) - int(take.sum())
-    for place in np.argsort(take - ideal, kind="stable"):
-        if left_over > 0 and take[place] < most[place]:
-            take[place] += 1
-            left_over -= 1
+    """Draw every row with the same probability, and of each stratum as near as can be its share.
+
+    Systematic sampling: rows shuffled within strata, strata shuffled among themselves, then
+    every 1/holdout-th row from a random start. A rule that favoured small strata would make
+    the held-out rows a biased sample, and every bound from them wrong.
+    """
+    place = rng.permutation(int(stratum.max()) + 1)[stratum]
+    order = np.lexsort((rng.random(len(stratum)), place))
+    steps = np.floor(rng.random() + holdout * np.arange(len(stratum) + 1))
     chosen = np.zeros(len(stratum), dtype=bool)
-    for place, count in enumerate(take):
-        chosen[rng.permutation(np.flatnonzero(stratum == place))[:count]] = True
+    chosen[order] = np.diff(steps) > 0
     return chosen
 
 
@@ -131,22 +135,15 @@ def _draw_groups(
             f"group column {split.group!r} has one group only, {shown(groups[0])}, which cannot be "
             "on both sides. Choose another column, or split without groups."
         )
-    sizes = np.bincount(member)
+    # A number of groups, whatever their sizes: filling up to a share of the rows would favour
+    # small groups, and what is held out has to be like the rest.
+    count = min(max(round(split.holdout * len(groups)), 1), len(groups) - 1)
     for _ in range(_SPLIT_ATTEMPTS):
-        chosen = _fill(rng.permutation(len(groups)), sizes, split.holdout)[member]
+        chosen = (rng.permutation(len(groups)) < count)[member]
         if _absent_class(labels, chosen) is None:
             break
     # The last draw is as good as any to show what is wrong.
     _check_sides(labels, chosen, split)
-    return chosen
-
-
-def _fill(order: NDArray[np.int64], sizes: NDArray[np.int64], holdout: float) -> NDArray[np.bool_]:
-    """Take groups in this order until the audit has as near as can be its share of rows."""
-    filled = np.cumsum(sizes[order])
-    nearest = int(np.argmin(np.abs(filled - holdout * sizes.sum())))
-    chosen = np.zeros(len(order), dtype=bool)
-    chosen[order[: min(nearest + 1, len(order) - 1)]] = True
     return chosen
 
 
@@ -193,6 +190,31 @@ def table_digest(table: pd.DataFrame) -> str:
             digest.update(b"n" + _number_bytes(column))
         else:
             digest.update(b"t" + _text_bytes(column))
+    return "sha256:" + digest.hexdigest()
+
+
+def unordered_digest(table: pd.DataFrame) -> str | None:
+    """Return one number for the rows in any order, to know a shuffled table again.
+
+    The digests of the rows are added up, so that none of them can be told from the sum.
+    None for a table too long to be worth it.
+    """
+    if len(table) > MAX_UNORDERED_ROWS:
+        return None
+    columns = [written_column(table.iloc[:, i]) for i in range(table.shape[1])]
+    total = 0
+    for row in zip(*columns, strict=True):
+        data = b"".join(_framed(text) for text in row)
+        total += int.from_bytes(hashlib.sha256(data).digest(), "big")
+    return f"sha256:{total % 2**256:064x}"
+
+
+def coded_digest(codes: NDArray[np.int64], labels: Sequence[NDArray[np.int64]]) -> str:
+    """Return the digest of coded rows with the classes of their facts, in any order."""
+    rows, counts = np.unique(np.column_stack([codes, *labels]), axis=0, return_counts=True)
+    digest = hashlib.sha256(b"discreet-codes-1\n")
+    digest.update(f"{rows.shape[0]} {rows.shape[1]}\n".encode())
+    digest.update(np.column_stack([rows, counts]).astype("<i8").tobytes())
     return "sha256:" + digest.hexdigest()
 
 
