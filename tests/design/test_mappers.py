@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from discreet import BayesErrorMapper, Mapping, NDDMapper, NPOMapper
 from discreet.design.kernels import AnovaKernel, ProductKernel
 from discreet.errors import (
-    CountKernelWarning,
+    BlindKernelWarning,
     InputError,
     MissingPrivateError,
     UninformativeMappingWarning,
@@ -153,7 +154,7 @@ def xor_risk(mapper):
 def test_the_product_kernel_sees_an_exclusive_or_that_the_count_kernel_does_not():
     X, h, g = xor_home(seed=4)
     product = NPOMapper(random_state=0).fit(X, h, private=g)
-    with pytest.warns(CountKernelWarning):
+    with pytest.warns(BlindKernelWarning):
         count = NPOMapper(kernel="count", random_state=0).fit(X, h, private=g)
     assert xor_risk(product) >= 0.45
     assert xor_risk(count) < 0.45
@@ -178,15 +179,17 @@ def test_the_papers_case_at_default_settings():
 # -- what can be asked ---------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")  # few rows
 @pytest.mark.parametrize("solver", ["gauss-seidel", "thorough"])
 def test_the_papers_solver_keeps_its_floor(solver):
     X, y, g = home(40)
     fitted = NPOMapper(solver=solver, kernel="count", privacy_ratio=0.98, random_state=0)
-    with pytest.warns(CountKernelWarning):
+    with pytest.warns(BlindKernelWarning):
         fitted.fit(X[["x1", "x2"]], y, private=g)
     assert fitted.private_risk_ > fitted.threshold_ > 0
 
 
+@pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")  # few rows
 def test_the_thorough_solver_never_ends_worse_than_the_papers():
     for seed in range(3):
         X, y, g = home(20, 0.3, seed)
@@ -253,6 +256,67 @@ def test_a_floor_that_leaves_nothing_to_say_is_told():
     with pytest.warns(UninformativeMappingWarning):
         fitted = NPOMapper(random_state=0, privacy_ratio=0.9999).fit(X, y, private=y)
     assert not fitted.useful_
+
+
+def test_noise_is_never_called_useful():
+    """Eight sensors of pure noise: the rows that taught the tables would call them useful."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.integers(6, size=(100, 8)), columns=list("abcdefgh"))
+        h, g = rng.integers(2, size=(2, 100))
+        for mapper in (NPOMapper(random_state=0), NDDMapper(random_state=0)):
+            with pytest.warns(UninformativeMappingWarning, match="On rows left out"):
+                mapper.fit(X, h, private=g)
+            assert not mapper.useful_
+
+
+def test_every_fit_tells_what_to_expect_on_new_rows():
+    X, y, g = home(600)
+    fitted = NPOMapper(random_state=0).fit(X, y, private=g)
+    figures = figures_of(fitted)
+    assert fitted.expected_.met is None
+    # Two folds of 300 rows: their standard errors are about 0.02.
+    assert fitted.expected_.advantage == pytest.approx(0.5 - figures.risk, abs=0.05)
+    assert fitted.expected_.public_error == pytest.approx(figures.public_error, abs=0.05)
+    assert fitted.mapping_.design.expected["advantage"] == fitted.expected_.advantage
+
+
+def test_rows_that_cannot_be_halved_leave_the_expectation_open():
+    X, y, _ = home(30)
+    alone = np.arange(30) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UninformativeMappingWarning)
+        fitted = NDDMapper(random_state=0).fit(X, y, private=alone)
+    assert fitted.expected_ is None
+    assert fitted.mapping_.design.expected is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [("count", "each sensor by itself"), ("anova", "at most 2 sensors together, of 4")],
+)
+def test_a_kernel_that_does_not_see_all_combinations_says_so(kernel, said):
+    X, y, g = home(200)
+    with pytest.warns(BlindKernelWarning, match=said):
+        NPOMapper(kernel=kernel, random_state=0).fit(X, y, private=g)
+    NPOMapper(kernel=AnovaKernel(degree=4), random_state=0).fit(X, y, private=g)  # sees all
+
+
+@pytest.mark.parametrize("solver", ["gauss-seidel", "thorough"])
+@pytest.mark.parametrize(
+    ("mapper", "parameters", "named"),
+    [
+        (NPOMapper, {"epsilon": 1.0}, "epsilon"),
+        (NPOMapper, {"ldp_epsilon": 1.0}, "ldp_epsilon"),
+        (NPOMapper, {"max_advantage": 0.1}, "max_advantage"),
+        (NPOMapper, {"relaxed": False}, "relaxed=False"),
+        (NDDMapper, {}, "a design without a floor"),
+    ],
+)
+def test_the_papers_solvers_refuse_what_they_do_not_know(solver, mapper, parameters, named):
+    X, y, g = home(40)
+    with pytest.raises(InputError, match=f"do not know {named}"):
+        mapper(solver=solver, **parameters).fit(X, y, private=g)
 
 
 def test_several_private_facts_are_all_guarded():

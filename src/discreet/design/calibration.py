@@ -2,41 +2,38 @@
 
 ``max_advantage`` and ``epsilon`` speak of people the mapping has never seen. So for
 each level of strictness the mapping is designed without one fold and then attacked on
-that fold. One attacker learned from the rows that the mapping learned from, where the
-leak was pressed down: its advantage errs low. Another is the best rule in hindsight for
-the fold: it errs high. The expected advantage is the middle of the two
-(``benchmarks/calibration.py`` holds it against the truth). The least strict level that
-keeps the wish with one standard error to spare is taken. What comes out is an estimate
-on held-out rows and no certificate: that takes an audit.
+that fold (``held_out``). The least strict level that keeps the wish with one standard
+error to spare is taken. Where no level is searched for, the same is done once, with two
+folds, to tell what the mapping is worth. What comes out is an estimate on held-out rows
+and no certificate: that takes an audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.feasible import uniform_tables
-from discreet.design.fusion import draw_symbols, learn_fusion
-from discreet.design.heads import Labels, Rows, collapse
-from discreet.design.problem import Settings, Target, design_tables
+from discreet.design.folds import Fold, Sample, split_folds
+from discreet.design.heads import Labels
+from discreet.design.held_out import Score, score_held_out
+from discreet.design.problem import Designer, Settings, Target, design_sample
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
-from discreet.errors import InputError, StoppedError
-from discreet.exact import advantage, information_epsilon
-from discreet.mapping_parts import TableFusion
-from discreet.outputs import output_probabilities
+from discreet.errors import StoppedError
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RATIO_LEVELS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of the limit
+USEFUL_ADVANTAGE = 0.05
+"""Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
-_DRAWS = 20  # symbols drawn per held-out row where the outputs are too many to list
+_ESTIMATE_ROWS = 2000  # most rows of the estimate where no level is searched for
+_NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
 
 @dataclass(frozen=True)
@@ -55,15 +52,20 @@ class Expected:
     ----------
     advantage : float
         The attacker's, over guessing, for the fact and pair of classes it does best on:
-        the middle of two estimates, one that errs low and one that errs high.
+        the middle of two estimates, one that errs low and one that errs high. Where the
+        outputs are too many to list, that of the strongest attacker tried.
     epsilon : float or None
-        max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, and
-        is None where the outputs are too many to list.
+        max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is infinite
+        where a certain row rules a class out, and None where the outputs are too many to
+        list.
     public_error : float
     public_advantage : float
         Balanced accuracy of the fusion rule over guessing.
-    met : bool
-        Whether the wish was kept at some level. If not, the mapping is constant.
+    noise : float
+        The public advantage that chance alone would exceed once in twenty.
+    met : bool or None
+        Whether the wish was kept at some level. If not, the mapping is constant. None if
+        there was no wish to search for.
     """
 
     advantage: float
@@ -72,48 +74,28 @@ class Expected:
     epsilon_error: float | None
     public_error: float
     public_advantage: float
+    noise: float
     folds: int
-    met: bool
+    met: bool | None
+
+    @property
+    def useful(self) -> bool:
+        """Whether the symbols say anything about the public fact."""
+        return self.public_advantage >= max(USEFUL_ADVANTAGE, self.noise)
 
     def as_dict(self) -> dict[str, float | None]:
+        """Return what the mapping file records; JSON has no infinity."""
+        endless = self.epsilon is not None and not np.isfinite(self.epsilon)
         return {
             "advantage": self.advantage,
             "advantage_standard_error": self.advantage_error,
-            "epsilon": self.epsilon,
+            "epsilon": None if endless else self.epsilon,
             "epsilon_standard_error": self.epsilon_error,
             "public_error": self.public_error,
+            "public_advantage": self.public_advantage,
             "folds": float(self.folds),
-            "met": float(self.met),
+            "met": None if self.met is None else float(self.met),
         }
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Coded rows with their labels, before equal rows are collapsed."""
-
-    codes: Ints
-    sizes: tuple[int, ...]
-    public: Labels
-    private: tuple[Labels, ...]
-
-    def take(self, index: Ints) -> Sample:
-        return Sample(
-            self.codes[index],
-            self.sizes,
-            _take(self.public, index),
-            tuple(_take(fact, index) for fact in self.private),
-        )
-
-    def rows(self) -> Rows:
-        return collapse(self.codes, self.sizes)
-
-
-@dataclass(frozen=True)
-class _FoldScore:
-    advantage: float
-    epsilon: float | None
-    public_error: float
-    public_advantage: float
 
 
 def calibrate(
@@ -125,9 +107,11 @@ def calibrate(
     groups: Ints | None,
     rng: np.random.Generator,
     report: Report | None = None,
+    design: Designer = design_sample,
 ) -> tuple[Target, Expected]:
     """Find the least strict target that keeps the request on held-out folds."""
-    trial = _Trial(settings, sample, n_folds, groups, rng, report)
+    short = replace(settings, n_restarts=_FIRST_RESTARTS)
+    trial = _Trial(short, sample, n_folds, groups, rng, report, design)
     target = Target(None)
     if request.epsilon is not None:
         limit = request.epsilon
@@ -155,6 +139,30 @@ def calibrate(
     return target, trial.summary(target, met=True)
 
 
+def estimate(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    *,
+    groups: Ints | None,
+    rng: np.random.Generator,
+    design: Designer = design_sample,
+) -> Expected:
+    """Tell what one target delivers, from two designs on half of the rows each.
+
+    Raises
+    ------
+    InputError
+        If the rows cannot be halved with every class on both sides.
+    """
+    if len(sample.codes) > _ESTIMATE_ROWS:
+        kept = np.sort(rng.choice(len(sample.codes), _ESTIMATE_ROWS, replace=False))
+        sample = sample.take(kept)
+        groups = None if groups is None else groups[kept]
+    short = replace(settings, n_restarts=min(_FIRST_RESTARTS, settings.n_restarts))
+    return _Trial(short, sample, 2, groups, rng, None, design).summary(target, met=None)
+
+
 def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Target | None:
     """Bisect levels of rising strictness for the first that keeps the request."""
     if not keeps(levels[-1]):
@@ -177,13 +185,14 @@ class _Trial:
         groups: Ints | None,
         rng: np.random.Generator,
         report: Report | None,
+        design: Designer,
     ) -> None:
-        self.settings = replace(settings, n_restarts=_FIRST_RESTARTS, solver="fast")
-        self.sample, self.report = sample, report
-        self.folds = list(split_folds(sample, n_folds, groups, rng))
+        self.settings, self.sample, self.report = settings, sample, report
+        self.design = design
+        self.folds: list[Fold] = split_folds(sample, n_folds, groups, rng)
         self.seeds = rng.integers(2**63, size=len(self.folds))
         self.last: dict[int, Tables] = {}
-        self.scores: dict[Target, list[_FoldScore]] = {}
+        self.scores: dict[Target, list[Score]] = {}
         self.n_levels = 2 + int(np.ceil(np.log2(len(RATIO_LEVELS))))
 
     def upper_advantage(self, level: Target) -> float:
@@ -194,10 +203,10 @@ class _Trial:
         mean, error = _mean([score.epsilon or 0.0 for score in self._score(level)])
         return mean + error
 
-    def summary(self, level: Target, *, met: bool) -> Expected:
+    def summary(self, level: Target, *, met: bool | None) -> Expected:
         """Return what to expect: of this level if it met the request, of silence if not."""
         scores = self._score(level)
-        if not met:
+        if met is False:
             silent = uniform_tables(self.sample.sizes, self.settings.n_symbols)
             scores = [
                 self._attack(silent, train, test, seed)
@@ -213,16 +222,17 @@ class _Trial:
             epsilon_error,
             _mean([score.public_error for score in scores])[0],
             _mean([score.public_advantage for score in scores])[0],
+            _chance(self.sample.public),
             len(self.folds),
             met,
         )
 
-    def _score(self, level: Target) -> list[_FoldScore]:
+    def _score(self, level: Target) -> list[Score]:
         if level not in self.scores:
             self.scores[level] = [self._score_fold(level, k) for k in range(len(self.folds))]
         return self.scores[level]
 
-    def _score_fold(self, level: Target, k: int) -> _FoldScore:
+    def _score_fold(self, level: Target, k: int) -> Score:
         train, test = self.folds[k]
         designed = self._design(level, self.sample.take(train), k)
         self.last[k] = designed.tables
@@ -230,165 +240,48 @@ class _Trial:
 
     def _design(self, level: Target, part: Sample, k: int) -> Designed:
         warm = k in self.last
-        designed = design_tables(
+        designed = self.design(
             replace(self.settings, n_restarts=1) if warm else self.settings,
-            part.rows(),
-            part.public,
-            part.private,
+            part,
             level,
             rng=np.random.default_rng(self.seeds[k]),
             starts=[self.last[k]] if warm else (),
+            report=self._report_fold(k),
         )
-        if self.report is not None:
-            done = (len(self.scores) + k / len(self.folds)) / self.n_levels
-            if self.report(Progress("search", min(done, 0.99), designed.public_risk)):
-                raise StoppedError(
-                    "Stopped during the search for a privacy level, before any mapping was known "
-                    "to keep what was asked. There is nothing to keep."
-                )
+        if designed.stopped:
+            raise StoppedError(
+                "Stopped during the search for a privacy level, before any mapping was known "
+                "to keep what was asked. There is nothing to keep."
+            )
         return designed
 
-    def _attack(self, tables: Tables, train: Ints, test: Ints, seed: int) -> _FoldScore:
+    def _report_fold(self, k: int) -> Report | None:
+        """Return a report that counts one fold's design as a part of the whole search."""
+        report = self.report
+        if report is None:
+            return None
+
+        def tell(progress: Progress) -> bool:
+            done = len(self.scores) + (k + progress.done) / len(self.folds)
+            share = min(done / self.n_levels, 0.99)
+            return report(replace(progress, phase="search", done=share))
+
+        return tell
+
+    def _attack(self, tables: Tables, train: Ints, test: Ints, seed: int) -> Score:
         known, unseen = self.sample.take(train), self.sample.take(test)
-        rng = np.random.default_rng(seed)
-        score = _attack_listed if self.settings.lists_outputs else _attack_drawn
-        return score(self.settings, tables, known, unseen, rng)
+        return score_held_out(self.settings, tables, known, unseen, np.random.default_rng(seed))
 
 
-def _attack_listed(
-    settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
-) -> _FoldScore:
-    """Attack with the Bayes table, scored exactly: Q is averaged, not sampled."""
-    rows, left = known.rows(), unseen.rows()
-    before, after = (
-        output_probabilities(tables, rows.codes),
-        output_probabilities(tables, left.codes),
-    )
-    advantages, ratios = [], []
-    for fact, held in zip(known.private, unseen.private, strict=True):
-        learned, true = rows.class_weights(fact) @ before, left.class_weights(held) @ after
-        advantages.append(0.5 * (_rule_advantage(learned, true) + advantage(true)))
-        ratios.append(information_epsilon(true, np.bincount(held.index) / left.n_rows))
-    fusion = learn_fusion(tables, rows, known.public, settings.kernel, settings.reg, rng)
-    assert isinstance(fusion, TableFusion)
-    rule = np.argmax(np.array(fusion.joint), axis=0)
-    true = left.class_weights(unseen.public) @ after
-    right = np.array([true[h, rule == h].sum() for h in range(unseen.public.n_classes)])
-    prior = np.bincount(unseen.public.index, minlength=len(right)) / left.n_rows
-    known_public = rows.class_weights(known.public) @ before
-    return _FoldScore(
-        max(advantages),
-        max(ratios),
-        1.0 - float(prior @ right),
-        _rule_advantage(known_public, true),
-    )
-
-
-def _attack_drawn(
-    settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
-) -> _FoldScore:
-    """Attack drawn symbols with naive Bayes, for networks with too many outputs to list."""
-    symbols = draw_symbols(tables, np.repeat(unseen.codes, _DRAWS, axis=0), rng)
-
-    def beats_guessing(learned: Ints, fact: Labels, held: Labels) -> float:
-        scores = _naive_scores(tables, learned, fact, symbols)
-        return _score_advantage(scores, np.repeat(held.index, _DRAWS))
-
-    advantages = [
-        0.5 * (beats_guessing(known.codes, fact, held) + beats_guessing(unseen.codes, held, held))
-        for fact, held in zip(known.private, unseen.private, strict=True)
-    ]
-    public = _naive_scores(tables, known.codes, known.public, symbols)
-    public += np.log(np.bincount(known.public.index))[:, None]
-    wrong = np.argmax(public, axis=0) != np.repeat(unseen.public.index, _DRAWS)
-    gain = beats_guessing(known.codes, known.public, unseen.public)
-    return _FoldScore(max(advantages), None, float(wrong.mean()), gain)
-
-
-def _naive_scores(tables: Tables, codes: Ints, fact: Labels, symbols: Ints) -> Floats:
-    """Return log p(symbols|class) as if sensors were independent, one row per class."""
-    total = np.zeros((fact.n_classes, len(symbols)))
-    for t, table in enumerate(tables):
-        sent = table[codes[:, t]]
-        for k in range(fact.n_classes):
-            marginal = sent[fact.index == k].mean(axis=0)
-            total[k] += np.log(np.maximum(marginal, 1e-12))[symbols[:, t]]
-    return total
-
-
-def _rule_advantage(learned: Floats, true: Floats) -> float:
-    """Score the rules that ``learned`` suggests under the ``true`` distribution of outputs."""
-    n_classes = len(true)
-    rule = np.argmax(learned, axis=0)
-    right = [float(true[k, rule == k].sum()) for k in range(n_classes)]
-    best = float(np.mean(right)) - 1.0 / n_classes
-    for a, b in combinations(range(n_classes), 2):
-        picks_b = learned[b] > learned[a]
-        accuracy = 0.5 * float(true[a, ~picks_b].sum() + true[b, picks_b].sum())
-        best = max(best, accuracy - 0.5)
-    return best
-
-
-def _score_advantage(scores: Floats, index: Ints) -> float:
-    """Return the same from class scores of single rows."""
-    n_classes = len(scores)
-    right = np.argmax(scores, axis=0) == index
-    best = float(np.mean([right[index == k].mean() for k in range(n_classes)])) - 1.0 / n_classes
-    for a, b in combinations(range(n_classes), 2):
-        picks_b = scores[b] > scores[a]
-        accuracy = 0.5 * float((~picks_b)[index == a].mean() + picks_b[index == b].mean())
-        best = max(best, accuracy - 0.5)
-    return best
-
-
-def split_folds(
-    sample: Sample, n_folds: int, groups: Ints | None, rng: np.random.Generator
-) -> Iterator[tuple[Ints, Ints]]:
-    """Deal rows, or whole groups, out to folds that each hold every class.
-
-    Rows are dealt within each combination of labels. Folds are merged until every
-    class of every fact is on both sides of every split.
-    """
-    facts = (sample.public, *sample.private)
-    n_rows = len(sample.codes)
-    for count in range(n_folds, 1, -1):
-        fold = _deal_rows(facts, count, rng) if groups is None else _deal_groups(groups, count, rng)
-        splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
-        if all(_has_all_classes(facts, side) for split in splits for side in split):
-            yield from splits
-            return
-    raise InputError(
-        f"{n_rows} rows do not hold every class often enough for two folds, which the search for "
-        "a privacy level needs. Add rows, or ask by privacy_ratio instead."
-    )
-
-
-def _deal_rows(facts: Sequence[Labels], count: int, rng: np.random.Generator) -> Ints:
-    labels = np.stack([fact.index for fact in facts], axis=1)
-    cells = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    order = np.lexsort((rng.permutation(len(cells)), cells))
-    fold = np.empty(len(cells), dtype=np.int64)
-    fold[order] = np.arange(len(cells)) % count
-    return fold
-
-
-def _deal_groups(groups: Ints, count: int, rng: np.random.Generator) -> Ints:
-    n_groups = int(groups.max()) + 1
-    order = np.empty(n_groups, dtype=np.int64)
-    order[rng.permutation(n_groups)] = np.arange(n_groups) % count
-    fold: Ints = order[groups]
-    return fold
-
-
-def _has_all_classes(facts: Sequence[Labels], index: Ints) -> bool:
-    return all(len(np.unique(fact.index[index])) == fact.n_classes for fact in facts)
-
-
-def _take(labels: Labels, index: Ints) -> Labels:
-    return Labels(labels.name, labels.index[index], labels.n_classes)
+def _chance(public: Labels) -> float:
+    """Return what the balanced accuracy of a coin may gain on these rows by luck."""
+    counts = np.bincount(public.index, minlength=public.n_classes)
+    return _NOISE * 0.5 * float(np.sqrt(np.sum(1.0 / counts))) / public.n_classes
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean over folds and its standard error."""
+    """Return the mean over folds and its standard error; no error for what is infinite."""
+    if not np.all(np.isfinite(values)):
+        return float("inf"), 0.0
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
     return float(np.mean(values)), error

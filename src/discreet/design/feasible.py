@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InputError
+from discreet.mapping import round_rows
 
 Floats = NDArray[np.float64]
 
@@ -119,23 +120,26 @@ def structural_epsilon(table: Floats) -> float:
     return float(np.max(np.log(most / least)))
 
 
-def mix_to_epsilon(
-    table: Floats, centre: Floats, epsilon: float, seen: NDArray[np.bool_] | None = None
-) -> Floats:
-    """Mix a table with one constant row just enough for a structural epsilon.
+def mix_to_epsilon(table: Floats, epsilon: float) -> Floats:
+    """Mix a table with its average row just enough for a structural epsilon.
 
-    Mixing with a constant brings all ratios towards 1, so the least share that
-    suffices is found by bisection, on the safe side. Rows not ``seen`` are left out
-    of the measure: they are filled in later, with mixtures of the others.
+    The measure is taken on the integers that the mapping file will hold: rounding moves
+    a small probability by much in proportion. Mixing with a constant brings all ratios
+    towards 1, so the least share that suffices is found by bisection, on the safe side.
     """
-    measured = table if seen is None else table[seen]
-    if structural_epsilon(measured) <= epsilon:
+    if _shipped_epsilon(table) <= epsilon:
         return table
+    centre = table.mean(axis=0)
     least, most = 0.0, 1.0
     for _ in range(60):
         share = 0.5 * (least + most)
-        if structural_epsilon((1 - share) * measured + share * centre) <= epsilon:
+        if _shipped_epsilon((1 - share) * table + share * centre) <= epsilon:
             most = share
         else:
             least = share
-    return (1 - most) * table + most * centre
+    mixed: Floats = (1 - most) * table + most * centre
+    return mixed
+
+
+def _shipped_epsilon(table: Floats) -> float:
+    return structural_epsilon(round_rows(table).astype(np.float64))

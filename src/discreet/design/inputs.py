@@ -1,22 +1,85 @@
-"""What users hand to the mappers: labels, groups and parameters, checked and put in form."""
+"""What users hand to the mappers: readings, labels, groups and parameters, checked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Dict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.design.heads import Labels
+from discreet.design.kernels import KERNELS, Kernel
 from discreet.errors import InputError, MissingPrivateError
-from discreet.mapping_parts import Fact
-from discreet.values import check_scalar
+from discreet.fit_codes import by_column
+from discreet.mapping_parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
+from discreet.readings import check_labels, check_names
+from discreet.values import explain, shown
 
 Ints = NDArray[np.int64]
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_KERNEL_PARTS = [part for part in vars(Kernel) if not part.startswith("_")]
+
+
+# --- Readings and the public fact ----------------------------------------------------------
+
+
+def check_readings(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, LabelColumn]:
+    """Return the table of readings and the public fact, as scikit-learn would check them."""
+    name, y = _public_values(y)
+    try:
+        if isinstance(X, pd.DataFrame):
+            table, y = _check_frame(estimator, X, y)
+        else:
+            table, y = _check_array(estimator, X, y)
+    except ValueError as error:  # what scikit-learn says becomes an error of ours
+        raise InputError(" ".join(str(error).split())) from None
+    return table, label_column(name, y, "public fact")
+
+
+def _public_values(y: Any) -> tuple[str, Any]:
+    if isinstance(y, pd.DataFrame):
+        if y.shape[1] != 1:
+            raise InputError(f"y has {y.shape[1]} columns; the public fact is one. Choose it.")
+        y = y.iloc[:, 0]
+    name = "public" if getattr(y, "name", None) is None else str(y.name)
+    if isinstance(y, pd.Series) and y.notna().all():
+        y = y.to_numpy()  # scikit-learn would make floats of pandas' own booleans
+    return name, y
+
+
+def _check_frame(estimator: Any, X: pd.DataFrame, y: Any) -> tuple[pd.DataFrame, Any]:
+    if X.columns.has_duplicates:
+        doubled = str(X.columns[X.columns.duplicated()][0])
+        raise InputError(f"X has two columns called {doubled!r}. Rename one of them.")
+    validate_data(estimator, X, skip_check_array=True)
+    if y is None:
+        raise InputError("y, the public fact, is required and was None.")
+    y = column_or_1d(y, warn=True)
+    if len(X) != len(y):
+        raise InputError(f"X has {len(X)} rows and y has {len(y)}.")
+    if len(X) < 2:
+        raise InputError(f"n_samples={len(X)}: a mapping needs at least 2 rows.")
+    return X.reset_index(drop=True), y
+
+
+def _check_array(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Any]:
+    X, y = validate_data(
+        estimator, X, y, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2
+    )
+    if y.dtype != object:  # objects it calls unknown; label_column looks at each
+        check_classification_targets(y)
+    return pd.DataFrame(X, columns=array_names(X.shape[1])).infer_objects(), y
+
+
+# --- Labels and groups ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -32,14 +95,7 @@ class LabelColumn:
 
     def describe(self) -> Fact:
         """Return the fact as the mapping file holds it."""
-        try:
-            return Fact(name=self.name, classes=tuple(check_scalar(c) for c in self.classes))
-        except ValueError as error:  # pydantic's kinds of it
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"{self.name!r}: a mapping file cannot hold these classes ({reason[:200]}). "
-                "Rename them."
-            ) from None
+        return describe_fact(self.name, self.classes)
 
 
 def private_facts(private: Any, n_rows: int) -> list[LabelColumn]:
@@ -49,63 +105,144 @@ def private_facts(private: Any, n_rows: int) -> list[LabelColumn]:
             "fit needs private=, the fact to protect: a Series, or a DataFrame for several. "
             "Without it nothing would be protected."
         )
-    if isinstance(private, pd.DataFrame):
-        columns = [(str(name), private[name].to_numpy()) for name in private.columns]
-    else:
-        array = np.asarray(private)
-        name = getattr(private, "name", None)
-        if array.ndim == 1:
-            columns = [("private" if name is None else str(name), array)]
-        elif array.ndim == 2:
-            columns = [(f"private{k}", column) for k, column in enumerate(array.T)]
-        else:
-            raise InputError(f"private must have 1 or 2 dimensions, got {array.ndim}.")
+    columns = _named_columns(private)
     if not columns:
         raise InputError("private has no columns. Give at least one fact to protect.")
+    check_names([name for name, _ in columns], "private")
     for name, values in columns:
         if len(values) != n_rows:
             raise InputError(f"private fact {name!r} has {len(values)} rows; X has {n_rows}.")
-    return [label_column(name, values) for name, values in columns]
+    return [label_column(name, values, "private fact") for name, values in columns]
 
 
-def label_column(name: object, values: Any) -> LabelColumn:
-    """Index the classes of one label column."""
+def _named_columns(private: Any) -> list[tuple[str, NDArray[Any]]]:
+    if isinstance(private, pd.DataFrame):
+        # By place, since a name that occurs twice would bring both columns.
+        names = enumerate(private.columns)
+        return [(str(name), private.iloc[:, k].to_numpy()) for k, name in names]
+    array = _as_array("private", private, (1, 2))
+    if array.ndim == 2:
+        return [(f"private{k}", column) for k, column in enumerate(array.T)]
+    name = getattr(private, "name", None)
+    return [("private" if name is None else str(name), array)]
+
+
+def label_column(name: str, values: Any, role: str = "fact") -> LabelColumn:
+    """Index the classes of one label column.
+
+    Raises
+    ------
+    InputError
+        If the labels are missing, continuous or mixed, or their classes too few or many.
+    """
     values = np.asarray(values)
-    if pd.isna(values).any():
+    if values.dtype == object:  # where booleans and integers also come as objects
+        values = pd.Series(values, dtype=object).infer_objects().to_numpy()
+    check_labels(pd.Series(values), role, name, single=True)
+    kinds = {_kind(each) for each in set(map(type, values))} if values.dtype == object else set()
+    if len(kinds) > 1:
         raise InputError(
-            f"{name!r} has {int(pd.isna(values).sum())} missing labels. Leave those rows out."
+            f"{role} {name!r} mixes {' and '.join(sorted(kinds))}. Write its classes in one way."
         )
-    try:
-        classes, index = np.unique(values, return_inverse=True)
-    except TypeError:
-        raise InputError(f"{name!r} mixes kinds of labels that cannot be ordered.") from None
-    if len(classes) < 2:
-        raise InputError(
-            f"{name!r} has one class only, {classes[0]!r}. A fact needs at least two classes to "
-            "be learned or protected."
-        )
-    return LabelColumn(str(name), classes, index.astype(np.int64))
+    classes, index = np.unique(values, return_inverse=True)
+    return LabelColumn(name, classes, index.astype(np.int64))
+
+
+def _kind(cls: type) -> str:
+    if issubclass(cls, str):
+        return "text"
+    return "true and false" if issubclass(cls, bool | np.bool_) else "numbers"
 
 
 def group_index(groups: Any, n_rows: int) -> Ints | None:
-    """Return the number of each row's group, from 0."""
+    """Return the number of each row's group, from 0.
+
+    Raises
+    ------
+    InputError
+        If there is not one group for each row, or groups that cannot be put in order.
+    """
     if groups is None:
         return None
-    values = np.asarray(groups)
+    values = _as_array("groups", groups, (1,))
     if len(values) != n_rows:
         raise InputError(f"groups has {len(values)} rows; X has {n_rows}.")
-    index: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    gone = int(np.sum(pd.isna(values)))
+    if gone:
+        raise InputError(
+            f"groups is missing in {gone} of {n_rows} rows. Fill it in, or drop those rows."
+        )
+    try:
+        index: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        raise InputError(
+            "groups mixes kinds of values that cannot be put in order. Write all of them as text."
+        ) from None
     return index
 
 
+def _as_array(what: str, values: Any, dimensions: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what} has rows of different lengths. Give one value a row.") from None
+    if array.ndim not in dimensions:
+        seen = f": {shown(values)}" if array.ndim == 0 else ""
+        wanted = "1 dimension" if dimensions == (1,) else "1 or 2 dimensions"
+        raise InputError(
+            f"{what} must have {wanted}, got {array.ndim}{seen}. "
+            "Give the values themselves, one for each row of X."
+        )
+    return array
+
+
+# --- What a mapping file can hold ----------------------------------------------------------
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that a mapping file could not hold.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        _NAME.validate_python(name)
+    except ValidationError as error:
+        problem = explain(error).removeprefix("the file ")
+        raise InputError(f"the name of a {what} {problem}. Rename it.") from None
+
+
+def describe_fact(name: str, classes: Iterable[Any]) -> Fact:
+    """Return a fact as the mapping file holds it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot hold the name, or one of the classes.
+    """
+    check_name("fact", name)
+    try:
+        return Fact(name=name, classes=tuple(classes))
+    except ValidationError as error:
+        raise InputError(
+            f"a mapping file cannot hold the classes of {name!r}: {explain(error)}. Rename them."
+        ) from None
+
+
 def symbol_counts(n_symbols: Any, names: list[str]) -> tuple[int, ...]:
-    """Return the number of symbols of every sensor."""
+    """Return the number of symbols of every sensor.
+
+    Raises
+    ------
+    InputError
+        If a mapping file could not hold the sensors' names or so many symbols.
+    """
+    _check_sensors(names)
     if isinstance(n_symbols, Dict):
-        unknown = sorted(set(n_symbols) - set(names))
-        if unknown:
-            raise InputError(f"n_symbols names {unknown[0]!r}, which is not a sensor of {names}.")
-        counts = [n_symbols.get(name, 2) for name in names]
-    elif isinstance(n_symbols, Sequence) and not isinstance(n_symbols, str):
+        own = by_column("n_symbols", n_symbols, names)
+        counts = [own.get(name, 2) for name in names]
+    elif isinstance(n_symbols, Sequence | np.ndarray) and not isinstance(n_symbols, str):
         counts = list(n_symbols)
         if len(counts) != len(names):
             raise InputError(
@@ -114,13 +251,43 @@ def symbol_counts(n_symbols: Any, names: list[str]) -> tuple[int, ...]:
     else:
         counts = [n_symbols] * len(names)
     for name, count in zip(names, counts, strict=True):
-        check_count(f"n_symbols of {name!r}", count, 2)
+        check_count(f"n_symbols of {name!r}", count, 2, MAX_SYMBOLS)
     return tuple(int(count) for count in counts)
+
+
+def _check_sensors(names: Sequence[str]) -> None:
+    for name in names:
+        check_name("sensor", name)
+    if len(names) > MAX_SENSORS:
+        raise InputError(f"there are {len(names)} sensors; a mapping file holds {MAX_SENSORS}.")
 
 
 def array_names(n_columns: int) -> list[str]:
     """Return names for columns that came without."""
     return [f"x{k}" for k in range(n_columns)]
+
+
+# --- Parameters ----------------------------------------------------------------------------
+
+
+def check_kernel(kernel: object) -> Kernel:
+    """Return the kernel that is named or given.
+
+    Raises
+    ------
+    InputError
+        If it is neither a key of ``KERNELS`` nor an object with all that ``Kernel`` asks for.
+    """
+    if isinstance(kernel, str) and kernel in KERNELS:
+        return KERNELS[kernel]()
+    choices = f"kernel must be one of {sorted(KERNELS)} or a Kernel, got {shown(kernel)}"
+    if isinstance(kernel, type):
+        raise InputError(f"{choices}. Give an instance: {kernel.__name__}().")
+    missing = [part for part in _KERNEL_PARTS if not hasattr(kernel, part)]
+    if missing:
+        lacking = "" if len(missing) == len(_KERNEL_PARTS) else f". It lacks {', '.join(missing)}"
+        raise InputError(f"{choices}{lacking}.")
+    return cast(Kernel, kernel)
 
 
 def check_number(name: str, value: Any, low: float, high: float, words: str) -> None:
@@ -133,10 +300,12 @@ def check_number(name: str, value: Any, low: float, high: float, words: str) -> 
         raise InputError(f"{name} must be {words}, got {value!r}.")
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse anything but an integer that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be an integer of at least {least}, got {value!r}.")
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Refuse anything but an integer that is large enough and not too large."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        limit = "" if most is None else f" and at most {most}"
+        raise InputError(f"{name} must be an integer of at least {least}{limit}, got {value!r}.")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:

@@ -40,8 +40,12 @@ class Kernel(Protocol):
 
     @property
     def name(self) -> str: ...
-    def strictly_positive(self, n_sensors: int) -> bool:
-        """Whether the Gram matrix over all outputs is positive definite."""
+    def reach(self, n_sensors: int) -> int:
+        """Return how many sensors it looks at together.
+
+        If that is all of them, the Gram matrix over all outputs is positive definite. A
+        secret that shows only in larger combinations escapes the kernel.
+        """
         ...
 
     def components(self, sizes: Sequence[int]) -> list[Component]:
@@ -67,8 +71,8 @@ class CountKernel:
 
     name = "count"
 
-    def strictly_positive(self, n_sensors: int) -> bool:
-        return n_sensors == 1
+    def reach(self, n_sensors: int) -> int:
+        return 1
 
     def components(self, sizes: Sequence[int]) -> list[Component]:
         return [(1.0, [np.eye(size) for size in sizes])]
@@ -104,8 +108,8 @@ class ProductKernel:
                 f"off_diagonal must lie strictly between 0 and 1, got {self.off_diagonal!r}."
             )
 
-    def strictly_positive(self, n_sensors: int) -> bool:
-        return True
+    def reach(self, n_sensors: int) -> int:
+        return n_sensors
 
     def components(self, sizes: Sequence[int]) -> list[Component]:
         similarity = self.off_diagonal
@@ -142,8 +146,8 @@ class AnovaKernel:
     def __post_init__(self) -> None:
         _check_count("degree", self.degree)
 
-    def strictly_positive(self, n_sensors: int) -> bool:
-        return self.degree >= n_sensors
+    def reach(self, n_sensors: int) -> int:
+        return min(self.degree, n_sensors)
 
     def components(self, sizes: Sequence[int]) -> list[Component]:
         return [(1.0, [np.eye(size) for size in sizes])]
@@ -180,8 +184,8 @@ class InverseMultiquadricKernel:
     def __post_init__(self) -> None:
         _check_count("nodes", self.nodes)
 
-    def strictly_positive(self, n_sensors: int) -> bool:
-        return True
+    def reach(self, n_sensors: int) -> int:
+        return n_sensors
 
     def components(self, sizes: Sequence[int]) -> list[Component]:
         points, weights = roots_genlaguerre(self.nodes, -0.5)

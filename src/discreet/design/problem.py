@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
-from discreet.design.feasible import mix_to_epsilon, uniform_tables
+from discreet.design.feasible import uniform_tables
+from discreet.design.folds import Sample
 from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
 from discreet.design.kernels import Kernel
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
-from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
 
-# Integer weights round each probability by 2**-32; a limit on ratios keeps this much clear.
-_ROUNDING_ROOM = 1e-6
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
 
@@ -60,9 +59,13 @@ class Settings:
     ldp_epsilon: float | None = None
 
     @property
+    def n_outputs(self) -> int:
+        return count_outputs(self.n_symbols)
+
+    @property
     def lists_outputs(self) -> bool:
         """Whether the outputs are few enough to be written out."""
-        return count_outputs(self.n_symbols) <= MAX_OUTPUTS
+        return self.n_outputs <= MAX_OUTPUTS
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,43 @@ class Target:
 
     ratio: float | None
     epsilon: float | None = None
+
+
+class Designer(Protocol):
+    """A way from coded rows and a target to tables."""
+
+    def __call__(
+        self,
+        settings: Settings,
+        sample: Sample,
+        target: Target,
+        *,
+        rng: np.random.Generator,
+        starts: Sequence[Tables] = (),
+        report: Report | None = None,
+    ) -> Designed: ...
+
+
+def design_sample(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    *,
+    rng: np.random.Generator,
+    starts: Sequence[Tables] = (),
+    report: Report | None = None,
+) -> Designed:
+    """Design by keeping risks above floors: ``design_tables`` on the sample's rows."""
+    return design_tables(
+        settings,
+        sample.rows(),
+        sample.public,
+        sample.private,
+        target,
+        rng=rng,
+        starts=starts,
+        report=report,
+    )
 
 
 def design_tables(
@@ -107,7 +147,7 @@ def design_tables(
     limits = _limits(settings, rows, private, target, risks, len(asked))
     if settings.solver != "fast":
         limits = replace(limits, floors=reference.floors)
-    designed = design_fast(
+    return design_fast(
         risks,
         limits,
         settings.n_symbols,
@@ -119,12 +159,15 @@ def design_tables(
         softness=softness,
         report=report,
     )
-    if limits.ldp_epsilon is not None:
-        designed.tables = [
-            mix_to_epsilon(table, table[seen].mean(axis=0), limits.ldp_epsilon, seen)
-            for table, seen in zip(designed.tables, rows.seen(), strict=True)
-        ]
-    return designed
+
+
+def structural_limit(settings: Settings, target: Target) -> float | None:
+    """Return the limit on log Q(z|x)/Q(z|x') of every single sensor, if there is one."""
+    if target.epsilon is None or settings.lists_outputs:
+        return settings.ldp_epsilon
+    # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
+    share = target.epsilon / len(settings.n_symbols)
+    return share if settings.ldp_epsilon is None else min(share, settings.ldp_epsilon)
 
 
 def _guarded_heads(
@@ -150,23 +193,14 @@ def _limits(
     nothing = uniform_tables(rows.sizes, settings.n_symbols)
     reachable = risks.evaluate(nothing).values[n_public:]
     floors = (target.ratio or 0.0) * reachable
-    per_sensor = settings.ldp_epsilon
-    if target.epsilon is None:
-        return Limits(floors, reachable, ldp_epsilon=_with_room(per_sensor))
-    if not settings.lists_outputs:
-        # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
-        share = target.epsilon / len(settings.n_symbols)
-        per_sensor = share if per_sensor is None else min(share, per_sensor)
-        return Limits(floors, reachable, ldp_epsilon=_with_room(per_sensor))
+    per_sensor = structural_limit(settings, target)
+    if target.epsilon is None or not settings.lists_outputs:
+        return Limits(floors, reachable, ldp_epsilon=per_sensor)
     classes = [
         PrivateClasses(rows.class_weights(fact), np.bincount(fact.index) / rows.n_rows)
         for fact in private
     ]
-    return Limits(floors, reachable, target.epsilon, classes, _with_room(per_sensor))
-
-
-def _with_room(epsilon: float | None) -> float | None:
-    return None if epsilon is None else max(epsilon - _ROUNDING_ROOM, 0.5 * epsilon)
+    return Limits(floors, reachable, target.epsilon, classes, per_sensor)
 
 
 def _gauss_seidel(
@@ -178,17 +212,6 @@ def _gauss_seidel(
     rng: np.random.Generator,
     report: Report | None,
 ) -> Designed:
-    if not guarded or target.epsilon is not None or settings.ldp_epsilon is not None:
-        raise InputError(
-            f"solver={settings.solver!r} runs the paper's algorithms, which keep a private risk "
-            "above a floor and know no epsilon, no ldp_epsilon and no design without a floor. "
-            "Use solver='fast' for those."
-        )
-    if not settings.relaxed:
-        raise InputError(
-            f"solver={settings.solver!r} runs the paper's algorithms, which are about the relaxed "
-            "risk. Use solver='fast' for relaxed=False."
-        )
     setting = Setting(
         rows, settings.n_symbols, settings.kernel, settings.loss, settings.reg, settings.private_reg
     )

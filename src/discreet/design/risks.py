@@ -183,12 +183,11 @@ class GramRisks:
         loss: Loss,
         regs: Sequence[float],
     ) -> None:
-        if len(rows.codes) > MAX_GRAM_ROWS:
-            raise InputError(
-                f"The {kernel.name!r} kernel needs a matrix of {len(rows.codes)} distinct rows, "
-                f"more than the {MAX_GRAM_ROWS} that fit. Use kernel='count', fewer sensors or "
-                "symbols, or a sample of the rows."
-            )
+        _check_gram_size(
+            f"The {kernel.name!r} kernel",
+            rows,
+            "Use kernel='count', fewer sensors or symbols, or a sample of the rows.",
+        )
         self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, list(regs)
         self.kernel = kernel
         self._warm = _WarmStarts(len(self.heads))
@@ -240,6 +239,10 @@ def make_risks(
 ) -> Risks:
     """Choose the cheapest exact form for these rows, outputs and kernel."""
     n_outputs = count_outputs(n_symbols)
+    if relaxed and not loss.smooth:  # solved in the dual, one variable per row
+        _check_gram_size(
+            f"The {loss.name!r} loss", rows, "Use loss='logistic', or a sample of the rows."
+        )
     if not relaxed and n_outputs > MAX_OUTPUTS:
         raise InputError(
             f"relaxed=False writes out all {n_outputs} outputs, more than the {MAX_OUTPUTS} that "
@@ -250,6 +253,15 @@ def make_risks(
     if n_outputs <= MAX_OUTPUTS and (not relaxed or n_outputs <= 4 * len(rows.codes)):
         return OutputRisks(rows, heads, n_symbols, kernel, loss, regs, relaxed=relaxed)
     return GramRisks(rows, heads, kernel, loss, regs)
+
+
+def _check_gram_size(what: str, rows: Rows, advice: str) -> None:
+    """Refuse a matrix between rows that would not fit."""
+    if len(rows.codes) > MAX_GRAM_ROWS:
+        raise InputError(
+            f"{what} needs a matrix of {len(rows.codes)} distinct rows, more than the "
+            f"{MAX_GRAM_ROWS} that fit. {advice}"
+        )
 
 
 def count_outputs(n_symbols: Sequence[int]) -> int:

@@ -1,0 +1,512 @@
+"""The one way through ``fit`` that all mappers share: readings and labels in, a mapping out.
+
+Checks, codes, the search for a level, the design, the fusion rule, the mapping and what may
+be expected of it, in this order. ``mappers`` holds the estimators made of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+import discreet
+from discreet.codes import Encoder, encode_table
+from discreet.design.calibration import USEFUL_ADVANTAGE, Expected, Request, calibrate, estimate
+from discreet.design.feasible import mix_to_epsilon, structural_epsilon, uniform_tables
+from discreet.design.folds import Sample
+from discreet.design.fusion import Fusion, learn_fusion
+from discreet.design.heads import Labels, Rows
+from discreet.design.inputs import (
+    LabelColumn,
+    check_choice,
+    check_count,
+    check_kernel,
+    check_number,
+    check_readings,
+    group_index,
+    private_facts,
+    symbol_counts,
+)
+from discreet.design.kernels import Kernel
+from discreet.design.losses import LOSSES
+from discreet.design.problem import (
+    Designer,
+    Settings,
+    Target,
+    design_sample,
+    structural_limit,
+)
+from discreet.design.results import Designed, Report
+from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
+from discreet.design.unseen import fill_unseen
+from discreet.errors import (
+    BlindKernelWarning,
+    InputError,
+    UninformativeMappingWarning,
+)
+from discreet.exact import balanced_accuracy
+from discreet.fit_codes import fit_encoders
+from discreet.mapping import Mapping, now
+from discreet.mapping_parts import Design, Source
+from discreet.outputs import output_probabilities
+from discreet.splitting import coded_digest
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+DEFAULT_RATIO = 0.998
+# Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
+_PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
+
+
+class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
+    """Base of the mappers; use one of its subclasses."""
+
+    _method: str
+    _normalised = True
+    _constrained = True
+    _advice = (
+        "Allow more leak, give more rows, or add sensors that depend less on the private fact."
+    )
+
+    def __init__(
+        self,
+        n_symbols: int | Sequence[int] | Dict[str, int] = 2,
+        *,
+        kernel: str | Kernel = "product",
+        loss: str = "logistic",
+        privacy_ratio: float | None = None,
+        max_advantage: float | None = None,
+        epsilon: float | None = None,
+        ldp_epsilon: float | None = None,
+        reg: float | None = None,
+        private_reg: float | None = None,
+        relaxed: bool = True,
+        pairs: str = "all",
+        solver: str = "fast",
+        n_restarts: int = 4,
+        binning: str | Dict[str, str] = "quantile",
+        n_bins: int | Dict[str, int] = 10,
+        n_folds: int = 5,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_symbols = n_symbols
+        self.kernel = kernel
+        self.loss = loss
+        self.privacy_ratio = privacy_ratio
+        self.max_advantage = max_advantage
+        self.epsilon = epsilon
+        self.ldp_epsilon = ldp_epsilon
+        self.reg = reg
+        self.private_reg = private_reg
+        self.relaxed = relaxed
+        self.pairs = pairs
+        self.solver = solver
+        self.n_restarts = n_restarts
+        self.binning = binning
+        self.n_bins = n_bins
+        self.n_folds = n_folds
+        self.random_state = random_state
+
+    # -- learning -----------------------------------------------------------------
+
+    def fit(
+        self,
+        X: pd.DataFrame | ArrayLike,
+        y: ArrayLike,
+        *,
+        private: pd.Series[Any] | pd.DataFrame | ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn one table for each sensor.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_sensors)
+            Readings, one column per sensor; strings and missing values are welcome.
+        y : array of shape (n_rows,)
+            The public fact.
+        private : Series, DataFrame or array, required
+            The private fact, or one column for each of several.
+        groups : array of shape (n_rows,), optional
+            Rows of one group (a day, a household) stay in one fold of the search for
+            a privacy level. Give it for time series.
+        """
+        return self.fit_reporting(X, y, private, groups=groups)
+
+    def fit_reporting(
+        self,
+        X: pd.DataFrame | ArrayLike,
+        y: ArrayLike,
+        private: pd.Series[Any] | pd.DataFrame | ArrayLike | None,
+        *,
+        groups: ArrayLike | None = None,
+        source: Source | None = None,
+        report: Report | None = None,
+    ) -> Self:
+        """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop."""
+        self._check_parameters()
+        table, public = check_readings(self, X, y)
+        facts = private_facts(private, len(table))
+        # One thread: sums then come in one order, and a seed gives one mapping anywhere.
+        with threadpool_limits(limits=1):
+            self._learn(table, public, facts, group_index(groups, len(table)), source, report)
+        self.classes_ = public.classes
+        return self
+
+    def _learn(
+        self,
+        table: pd.DataFrame,
+        public: LabelColumn,
+        facts: list[LabelColumn],
+        groups: Ints | None,
+        source: Source | None,
+        report: Report | None,
+    ) -> None:
+        described = [fact.describe() for fact in (public, *facts)]  # refuses before the work
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        names = [str(name) for name in table.columns]
+        encoders = fit_encoders(
+            table, strategy=self.binning, n_bins=self.n_bins, public=public.index
+        )
+        codes = encode_table(table, list(zip(names, encoders, strict=True)))
+        sizes = tuple(encoder.n_codes for encoder in encoders)
+        private = tuple(fact.labels() for fact in facts)
+        ordered = tuple(
+            encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
+        )
+        sample = Sample(codes, sizes, public.labels(), private, ordered)
+        settings = self._settings(names, sizes, len(table))
+        target, expected = self._find_target(settings, sample, groups, rng, report)
+        training = coded_digest(codes, [fact.index for fact in (public, *facts)])
+        if source is None:  # an audit on these very rows must be able to tell
+            source = Source(digest=training, rows=len(table))
+        source = source.model_copy(update={"training": training})
+        rows = sample.rows()
+        designed = self._design(settings, sample, target, expected, rng, report)
+        counts = [
+            np.bincount(codes[:, t], minlength=size).astype(float) for t, size in enumerate(sizes)
+        ]
+        tables = self._fill_unseen(designed.tables, counts, encoders)
+        limit = structural_limit(settings, target)
+        if limit is not None:
+            tables = [mix_to_epsilon(table, limit) for table in tables]
+        fusion = self._learn_fusion(tables, rows, sample, settings, rng)
+        if expected is None and not designed.stopped:
+            expected = _try_estimate(settings, sample, target, groups, rng, self._designer)
+        self._keep(designed, target, expected)
+        self.mapping_ = Mapping.create(
+            names=names,
+            encoders=encoders,
+            tables=tables,
+            public=described[0],
+            private=described[1:],
+            fusion=fusion,
+            design=self._describe(settings, target, seed, len(table), source),
+        )
+        self.structural_epsilon_ = float(
+            sum(structural_epsilon(table) for table in self.mapping_.tables)
+        )
+        self._judge(rows, sample.public)
+
+    def _find_target(
+        self,
+        settings: Settings,
+        sample: Sample,
+        groups: Ints | None,
+        rng: np.random.Generator,
+        report: Report | None,
+    ) -> tuple[Target, Expected | None]:
+        if not self._constrained:
+            return Target(None), None
+        if self.max_advantage is None and self.epsilon is None:
+            ratio = DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio
+            return Target(ratio), None
+        request = Request(self.max_advantage, self.epsilon)
+        return calibrate(
+            settings,
+            sample,
+            request,
+            n_folds=self.n_folds,
+            groups=groups,
+            rng=rng,
+            report=report,
+            design=self._designer,
+        )
+
+    def _design(
+        self,
+        settings: Settings,
+        sample: Sample,
+        target: Target,
+        expected: Expected | None,
+        rng: np.random.Generator,
+        report: Report | None,
+    ) -> Designed:
+        if expected is not None and expected.met is False:  # nothing may be said
+            silent = uniform_tables(sample.sizes, settings.n_symbols)
+            return Designed(silent, float("nan"), np.empty(0), np.empty(0))
+        return self._designer(settings, sample, target, rng=rng, report=report)
+
+    @property
+    def _designer(self) -> Designer:
+        """How tables come about: one thing for the final design and for the folds."""
+        return design_sample
+
+    def _fill_unseen(
+        self, tables: Tables, counts: Sequence[Floats], encoders: Sequence[Encoder]
+    ) -> Tables:
+        """Give codes that the rows never showed a row of their own."""
+        return [
+            fill_unseen(table, count, encoder)
+            for table, count, encoder in zip(tables, counts, encoders, strict=True)
+        ]
+
+    def _learn_fusion(
+        self,
+        tables: Tables,
+        rows: Rows,
+        sample: Sample,
+        settings: Settings,
+        rng: np.random.Generator,
+    ) -> Fusion:
+        return learn_fusion(tables, rows, sample.public, settings.kernel, settings.reg, rng)
+
+    def _keep(self, designed: Designed, target: Target, expected: Expected | None) -> None:
+        self.privacy_ratio_ = target.ratio
+        self.public_risk_ = designed.public_risk
+        self.private_risk_, self.threshold_ = np.inf, -np.inf
+        if len(designed.floors):  # the head nearest to its floor speaks for all
+            k = int(np.argmin(designed.private_risks - designed.floors))
+            self.private_risk_ = float(designed.private_risks[k])
+            self.threshold_ = float(designed.floors[k])
+        self.n_evaluations_ = designed.evaluations
+        self.stopped_ = designed.stopped
+        self.expected_ = expected
+
+    def _judge(self, rows: Rows, public: Labels) -> None:
+        """Decide whether the symbols say anything about the public fact, and say so."""
+        expected = self.expected_
+        if expected is not None:
+            gain, self.useful_ = expected.public_advantage, expected.useful
+        else:  # too few rows to leave some out, or no time: those it learned from flatter it
+            gain = _public_advantage(self.mapping_, rows, public)
+            self.useful_ = bool(gain >= USEFUL_ADVANTAGE)
+        if self.useful_:
+            return
+        reason = "On rows left out,"
+        if expected is None:
+            reason = "Even on the rows they were learned from,"
+        elif expected.met is False:
+            reason = "No level of strictness kept what was asked on held-out rows, so"
+        luck = ""
+        if expected is not None and gain >= USEFUL_ADVANTAGE:
+            luck = f", and chance alone makes up to {expected.noise:.3f} on so few rows"
+        warnings.warn(
+            f"{reason} the symbols say next to nothing about {self.mapping_.public.name!r}: the "
+            f"best rule's balanced accuracy is {max(gain, 0.0):.3f} above guessing{luck}. "
+            + self._advice,
+            UninformativeMappingWarning,
+            stacklevel=4,
+        )
+
+    # -- checks and descriptions --------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        asked = [self.privacy_ratio is not None, self.max_advantage is not None]
+        if all(asked) or (self.privacy_ratio is not None and self.epsilon is not None):
+            raise InputError(
+                "privacy_ratio was given together with max_advantage or epsilon, which search for "
+                "the ratio themselves. Give one or the other."
+            )
+        check_number("privacy_ratio", self.privacy_ratio, 0.0, 1.0, "strictly between 0 and 1")
+        check_number("max_advantage", self.max_advantage, 0.0, 1.0, "strictly between 0 and 1")
+        check_number("epsilon", self.epsilon, 0.0, np.inf, "greater than 0")
+        check_number("ldp_epsilon", self.ldp_epsilon, 0.0, np.inf, "greater than 0")
+        check_number("reg", self.reg, 0.0, np.inf, "greater than 0")
+        check_number("private_reg", self.private_reg, 0.0, np.inf, "greater than 0")
+        check_count("n_restarts", self.n_restarts, 1)
+        check_count("n_folds", self.n_folds, 2)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("solver", self.solver, ("fast", "gauss-seidel", "thorough"))
+        check_choice("pairs", self.pairs, ("all", "reference"))
+        check_kernel(self.kernel)
+        self._check_solver()
+        if not isinstance(self.relaxed, bool | np.bool_):
+            raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
+
+    def _check_solver(self) -> None:
+        """Refuse what the paper's algorithms do not know, before any work is done."""
+        if self.solver == "fast":
+            return
+        unknown = [
+            name
+            for name in ("max_advantage", "epsilon", "ldp_epsilon")
+            if getattr(self, name) is not None
+        ]
+        if not self.relaxed:
+            unknown.append("relaxed=False")
+        if not self._constrained:
+            unknown.append("a design without a floor")
+        if unknown:
+            raise InputError(
+                f"solver={self.solver!r} runs the paper's algorithms, which keep the relaxed "
+                f"private risk above a floor and do not know {unknown[0]}. Use solver='fast'."
+            )
+
+    def _settings(self, names: list[str], sizes: tuple[int, ...], n_rows: int) -> Settings:
+        kernel = check_kernel(self.kernel)
+        if self._constrained and kernel.reach(len(names)) < len(names):
+            warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=5)
+        return Settings(
+            n_symbols=symbol_counts(self.n_symbols, names),
+            kernel=kernel,
+            loss=LOSSES[self.loss],
+            reg=_PUBLIC_REG / n_rows if self.reg is None else self.reg,
+            private_reg=_PRIVATE_REG / n_rows if self.private_reg is None else self.private_reg,
+            relaxed=bool(self.relaxed),
+            pairs=self.pairs,
+            normalised=self._normalised,
+            constrained=self._constrained,
+            solver=self.solver,
+            n_restarts=self.n_restarts,
+            ldp_epsilon=self.ldp_epsilon,
+        )
+
+    def _describe(
+        self,
+        settings: Settings,
+        target: Target,
+        seed: int,
+        n_rows: int,
+        source: Source | None,
+    ) -> Design:
+        parameters: dict[str, Any] = {
+            "kernel": repr(settings.kernel),
+            "loss": self.loss,
+            "reg": float(settings.reg),
+            "private_reg": float(settings.private_reg),
+            "relaxed": settings.relaxed,
+            "solver": self.solver,
+            "n_restarts": self.n_restarts,
+            "seed": seed,
+            "stopped": self.stopped_,
+        }
+        if self._constrained:
+            parameters |= {
+                "pairs": self.pairs,
+                "privacy_ratio": target.ratio,
+                "max_advantage": self.max_advantage,
+                "epsilon": self.epsilon,
+                "design_epsilon": target.epsilon,
+                "threshold": float(self.threshold_) if np.isfinite(self.threshold_) else None,
+                "ldp_epsilon": self.ldp_epsilon,
+            }
+        return Design(
+            method=self._method,
+            parameters=parameters,
+            rows=n_rows,
+            created=now(),
+            discreet=discreet.__version__,
+            source=source,
+            expected=None if self.expected_ is None else self.expected_.as_dict(),
+        )
+
+    # -- using the mapping --------------------------------------------------------
+
+    def transform(self, X: pd.DataFrame | ArrayLike) -> Ints:
+        """Draw the symbols that the sensors would send, n_rows by n_sensors.
+
+        Without ``random_state`` they come from the system's cryptographic source and
+        differ from call to call. With one they are repeatable, for experiments only.
+        """
+        check_is_fitted(self, "mapping_")
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite="allow-nan")
+        return self.mapping_.transform(X, self._symbol_source())
+
+    def fuse(self, Z: ArrayLike) -> NDArray[Any]:
+        """Return the public class that each row of symbols speaks for."""
+        check_is_fitted(self, "mapping_")
+        places = {cls: i for i, cls in enumerate(self.mapping_.public.classes)}
+        index = [places[cls] for cls in self.mapping_.fuse(Z).tolist()]
+        return np.asarray(self.classes_[np.array(index, dtype=np.int64)])
+
+    def predict(self, X: pd.DataFrame | ArrayLike) -> NDArray[Any]:
+        """Return ``fuse(transform(X))``: what the fusion centre would answer."""
+        return self.fuse(self.transform(X))
+
+    def predict_proba(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each public class given symbols drawn for X."""
+        symbols = self.transform(X)
+        return self.mapping_.posterior(symbols)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the names of the sensors."""
+        check_is_fitted(self, "mapping_")
+        return np.asarray(self.mapping_.names, dtype=object)
+
+    def _symbol_source(self) -> np.random.Generator | None:
+        if self.random_state is None:
+            return None
+        state = check_random_state(self.random_state)
+        state.randint(2**31)  # what the learning took, and the mapping file tells
+        return np.random.default_rng(state.randint(2**31))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # sending the same symbol twice would defeat the purpose
+        tags.transformer_tags.preserves_dtype = []  # symbols are integers, whatever came in
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _blind(kernel: Kernel, n_sensors: int) -> str:
+    """Say what a kernel that does not look at all sensors together cannot see."""
+    reach = kernel.reach(n_sensors)
+    view = "each sensor by itself" if reach == 1 else f"at most {reach} sensors together"
+    return (
+        f"The {kernel.name!r} kernel looks at {view}, of {n_sensors}: a secret that shows only in "
+        "a larger combination is invisible to it and may leak in full. The 'product' kernel looks "
+        "at all of them."
+    )
+
+
+def _try_estimate(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    groups: Ints | None,
+    rng: np.random.Generator,
+    design: Designer,
+) -> Expected | None:
+    try:
+        return estimate(settings, sample, target, groups=groups, rng=rng, design=design)
+    except InputError:  # a class has one row only, say: the mapping is still worth having
+        return None
+
+
+def _public_advantage(mapping: Mapping, rows: Rows, public: Labels) -> float:
+    """Return the best rule's balanced accuracy over guessing, on the training rows."""
+    if count_outputs(mapping.n_symbols) <= MAX_OUTPUTS:
+        given = rows.class_weights(public) @ output_probabilities(mapping.tables, rows.codes)
+        return balanced_accuracy(given) - 1.0 / public.n_classes
+    codes = rows.codes[rows.inverse]
+    guessed = mapping.posterior(mapping.sample(codes, np.random.default_rng(0))).argmax(axis=1)
+    right = [float((guessed[public.index == k] == k).mean()) for k in range(public.n_classes)]
+    return float(np.mean(right)) - 1.0 / public.n_classes

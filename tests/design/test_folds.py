@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from discreet.design.folds import Sample, split_folds
+from discreet.design.heads import Labels
+from discreet.errors import InputError
+
+
+def make_sample(rng, n=60, classes=2):
+    g = rng.integers(classes, size=n)
+    g[:classes] = np.arange(classes)
+    h = np.arange(n) % 2
+    return Sample(
+        rng.integers(3, size=(n, 2)), (3, 3), Labels("h", h, 2), (Labels("g", g, classes),)
+    )
+
+
+def with_private(sample, index, classes=2):
+    return Sample(sample.codes, sample.sizes, sample.public, (Labels("g", index, classes),))
+
+
+def test_every_row_is_held_out_once_and_every_class_is_on_both_sides(rng):
+    sample = make_sample(rng, classes=3)
+    folds = split_folds(sample, 5, None, rng)
+    held = np.concatenate([test for _, test in folds])
+    assert sorted(held) == list(range(60))
+    for train, test in folds:
+        assert not set(train) & set(test)
+        for fact in (sample.public, *sample.private):
+            assert len(set(fact.index[train])) == len(set(fact.index[test])) == fact.n_classes
+
+
+def test_groups_stay_together_and_every_row_is_held_out_once(rng):
+    sample = make_sample(rng)
+    groups = np.arange(60) // 5
+    folds = split_folds(sample, 4, groups, rng)
+    assert len(folds) == 4
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(60))
+    for train, test in folds:
+        assert not set(groups[train]) & set(groups[test])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_class_in_few_groups_is_on_both_sides_whatever_the_seed(seed):
+    rng = np.random.default_rng(seed)
+    groups = np.arange(120) // 10
+    g = ((groups == 3) | (groups == 8)).astype(np.int64)
+    for train, test in split_folds(with_private(make_sample(rng, n=120), g), 5, groups, rng):
+        assert set(g[train]) == set(g[test]) == {0, 1}
+
+
+def test_too_few_rows_of_a_class_are_told(rng):
+    rare = (np.arange(10) == 0).astype(np.int64)
+    with pytest.raises(InputError, match=r"'g' has 1 of 10 rows\. Add rows of that class"):
+        split_folds(with_private(make_sample(rng, n=10), rare), 5, None, rng)
+
+
+def test_too_few_groups_of_a_class_are_told(rng):
+    groups = np.arange(60) // 10
+    with pytest.raises(InputError, match=r"10 of 60 rows in 1 of 6 groups, which stay whole"):
+        split_folds(with_private(make_sample(rng), (groups == 2).astype(np.int64)), 5, groups, rng)
