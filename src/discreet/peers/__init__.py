@@ -1,0 +1,1 @@
+"""Methods to compare with: central projections, randomised response, raw readings."""
