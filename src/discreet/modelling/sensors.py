@@ -1,0 +1,143 @@
+"""What each sensor reads in each cell: p(code|cell), from few rows.
+
+A cell is a combination of the public class and the private ones. Counts are smoothed three
+ways: along the alphabet where its codes are ordered, towards what all sensors with as many
+codes read in the same cell, and towards what the sensor reads whatever the cell. How much
+of each is chosen by the likelihood of rows left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_WIDTHS = (0.0, 0.4, 0.6, 0.9, 1.4)
+_SHARED = (0.0, 4.0, 16.0, 64.0, 256.0, 4096.0)
+_MARGINAL = (0.25, 1.0, 4.0, 16.0)
+_LEAST = 0.25  # of a row, for each code in the marginal: nothing is impossible
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How much to smooth.
+
+    Attributes
+    ----------
+    width : float
+        Standard deviation, in codes, of the spread along an ordered alphabet.
+    shared : float
+        Rows that the sensors of one kind count for in each other's estimates.
+    marginal : float
+        Rows that the sensor's own marginal counts for in every cell.
+    """
+
+    width: float = 0.6
+    shared: float = 0.0
+    marginal: float = 1.0
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Coded rows and the cell of each.
+
+    Attributes
+    ----------
+    codes : int array of shape (n_rows, n_sensors)
+    sizes : tuple of int
+        Codes of each sensor.
+    ordered : tuple of int
+        How many of them, from the first, lie on a line; 0 for categories.
+    cell : int array of shape (n_rows,)
+    n_cells : int
+    """
+
+    codes: Ints
+    sizes: tuple[int, ...]
+    ordered: tuple[int, ...]
+    cell: Ints
+    n_cells: int
+
+    def take(self, rows: Ints) -> Cells:
+        return replace(self, codes=self.codes[rows], cell=self.cell[rows])
+
+    def counts(self) -> list[Floats]:
+        """Return how often each code occurs in each cell, sensor by sensor."""
+        found = []
+        for t, size in enumerate(self.sizes):
+            flat = np.bincount(self.cell * size + self.codes[:, t], minlength=self.n_cells * size)
+            found.append(flat.reshape(self.n_cells, size).astype(np.float64))
+        return found
+
+    def kinds(self) -> list[list[int]]:
+        """Return the sensors that may share statistics: those with the same alphabet."""
+        kinds: dict[tuple[int, int], list[int]] = {}
+        for t, alphabet in enumerate(zip(self.sizes, self.ordered, strict=True)):
+            kinds.setdefault(alphabet, []).append(t)
+        return list(kinds.values())
+
+
+def spread(size: int, ordered: int, width: float) -> Floats:
+    """Return the matrix that spreads one observation over its neighbours; rows sum to 1."""
+    table = np.eye(size)
+    if width > 0 and ordered > 1:
+        places = np.arange(ordered)
+        weights = np.exp(-0.5 * ((places[:, None] - places) / width) ** 2)
+        table[:ordered, :ordered] = weights / weights.sum(axis=1, keepdims=True)
+    return table
+
+
+def estimate_sensors(cells: Cells, counts: Sequence[Floats], how: Smoothing) -> list[Floats]:
+    """Return p(code|cell) of every sensor, one row per cell."""
+    found: list[Floats] = [np.empty(0)] * len(counts)
+    for kind in cells.kinds():
+        matrix = spread(cells.sizes[kind[0]], cells.ordered[kind[0]], how.width)
+        spreads = [counts[t] @ matrix for t in kind]
+        pooled = np.sum(spreads, axis=0)
+        common = _towards(pooled, _marginal(pooled), how.marginal)
+        for t, own in zip(kind, spreads, strict=True):
+            centre = _marginal(own)
+            prior = how.marginal * centre + (how.shared * common if len(kind) > 1 else 0.0)
+            total = own + prior
+            found[t] = total / total.sum(axis=1, keepdims=True)
+    return found
+
+
+def _marginal(counts: Floats) -> Floats:
+    total = counts.sum(axis=0) + _LEAST
+    share: Floats = total / total.sum()
+    return share
+
+
+def _towards(counts: Floats, centre: Floats, rows: float) -> Floats:
+    total = counts + rows * centre
+    share: Floats = total / total.sum(axis=1, keepdims=True)
+    return share
+
+
+def choose_smoothing(cells: Cells, fold: Ints) -> Smoothing:
+    """Choose by the likelihood of each fold under what the others teach, one thing at a time."""
+    everything = cells.counts()
+    held = [cells.take(np.flatnonzero(fold == k)).counts() for k in range(int(fold.max()) + 1)]
+
+    def likelihood(how: Smoothing) -> float:
+        total = 0.0
+        for own in held:
+            rest = [a - b for a, b in zip(everything, own, strict=True)]
+            given = estimate_sensors(cells, rest, how)
+            total += sum(float((o * np.log(g)).sum()) for o, g in zip(own, given, strict=True))
+        return total
+
+    shared = _SHARED if any(len(kind) > 1 for kind in cells.kinds()) else (0.0,)
+    widths = _WIDTHS if any(cells.ordered) else (0.0,)
+    best = Smoothing(width=widths[len(widths) // 2], shared=shared[len(shared) // 2])
+    for _ in range(2):
+        best = max((replace(best, shared=each) for each in shared), key=likelihood)
+        best = max((replace(best, width=each) for each in widths), key=likelihood)
+        best = max((replace(best, marginal=each) for each in _MARGINAL), key=likelihood)
+    return best
