@@ -1,0 +1,1 @@
+"""Honest finite-sample bounds on what a randomised mapping lets out (stage 5)."""

@@ -1,0 +1,196 @@
+"""Attackers that learn from symbols alone, from counting outputs to scikit-learn's classifiers.
+
+Each is a function that learns one lesson and returns the scores of the rows it is asked about,
+rows by classes; the functions named refuse say why an attacker would be too slow, or nothing.
+They differ in what they can find: single sensors, pairs of them, one rare symbol, all sensors
+together. Their settings are fixed: with poor ones a lower bound is lower, but never wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+
+from discreet.auditing.attack_lessons import Lesson
+from discreet.auditing.attack_problem import Problem, normalised
+from discreet.auditing.symbol_rows import number_rows, one_hot
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MAX_CELLS = 2**20  # outputs beyond which nobody counts them one by one
+_MAX_WIDTH = 4_000  # one-hot columns beyond which pairs of sensors are not tabulated
+_PAIR_CELLS = 1_000  # one-hot columns spent on pairs of sensors
+_TREE_COLUMNS = 12  # looked at for a split of a tree in the forest: enough to meet a joint leak
+_MAX_CATEGORIES = 255  # the most that scikit-learn's boosting takes as categories
+
+
+def fit_table(lesson: Lesson) -> Floats:
+    """Count outputs; one never seen says nothing."""
+    both, place = number_rows(np.concatenate([lesson.rows, lesson.ask]), lesson.sizes)
+    seen = np.zeros((len(both), lesson.counts.shape[1]))
+    seen[place[: len(lesson.rows)]] = lesson.weights
+    return normalised(seen[place[len(lesson.rows) :]])
+
+
+def refuse_table(problem: Problem) -> str:
+    """Say that outputs are too many to count, or nothing."""
+    many = prod(problem.sizes) > _MAX_CELLS
+    return f"there are more than {_MAX_CELLS} outputs to count" if many else ""
+
+
+def fit_naive_bayes(lesson: Lesson) -> Floats:
+    """Multiply what each sensor says, as if they were independent within a class."""
+    X, y, w = lesson.labelled()
+    model = CategoricalNB(min_categories=list(lesson.sizes), fit_prior=False)
+    return np.asarray(model.fit(X, y, w).predict_proba(lesson.ask))
+
+
+def fit_logistic(lesson: Lesson) -> Floats:
+    """Add up what each symbol says."""
+    return _fit_linear(lesson, lambda values: one_hot(values, lesson.sizes))
+
+
+def fit_logistic_pairs(lesson: Lesson) -> Floats:
+    """Add the pairs of sensors that say most together beyond what each says alone."""
+    pairs = _telling_pairs(lesson)
+    sizes = [*lesson.sizes, *(lesson.sizes[t] * lesson.sizes[u] for t, u in pairs)]
+
+    def widened(values: Ints) -> scipy.sparse.csr_array:
+        joint = [values[:, t] * lesson.sizes[u] + values[:, u] for t, u in pairs]
+        return one_hot(np.column_stack([values, *joint]), sizes)
+
+    return _fit_linear(lesson, widened)
+
+
+def _fit_linear(lesson: Lesson, columns: Callable[[Ints], scipy.sparse.csr_array]) -> Floats:
+    X, y, w = lesson.labelled()
+    model = LogisticRegression(max_iter=100, tol=1e-3)
+    with warnings.catch_warnings():
+        # Stopped early it is an attacker like any other; its score is measured all the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(columns(X), y, sample_weight=w)
+    return np.asarray(model.predict_proba(columns(lesson.ask)))
+
+
+def _pair_shares(lesson: Lesson) -> tuple[Floats, Floats]:
+    """Return, class by class, how often each two symbols meet, and each cell's chi-square."""
+    hot = one_hot(lesson.rows, lesson.sizes)
+    shares = np.stack([(hot.T @ (hot * w[:, None])).toarray() for w in lesson.weights.T])
+    mean = shares.mean(axis=0)
+    off = np.square(shares - mean).sum(axis=0)
+    return shares, np.divide(off, mean, where=mean > 0, out=np.zeros_like(mean))
+
+
+def fit_telltale(lesson: Lesson) -> Floats:
+    """Look for the one symbol, or two symbols together, that tells most, and at nothing else.
+
+    Where only a rare symbol leaks, the others toss a coin on all other rows, and the leak
+    drowns in that noise.
+    """
+    shares, cells = _pair_shares(lesson)
+    a, b = np.unravel_index(cells.argmax(), cells.shape)
+    hot = one_hot(lesson.ask, lesson.sizes)
+    met = (hot[:, [a]] * hot[:, [b]]).toarray()
+    share = np.clip(shares[:, a, b], 0.0, 1.0)
+    return normalised(np.where(met > 0, share, 1.0 - share))
+
+
+def _telling_pairs(lesson: Lesson) -> list[tuple[int, int]]:
+    """Rank pairs by chi-square of the pair minus that of its two sensors, per degree of freedom."""
+    _, cells = _pair_shares(lesson)
+    edges = np.concatenate([[0], np.cumsum(lesson.sizes)])[:-1]
+    totals = np.add.reduceat(np.add.reduceat(cells, edges, axis=0), edges, axis=1)
+    alone = np.diag(totals)
+    t, u = np.triu_indices(len(lesson.sizes), k=1)
+    size = np.asarray(lesson.sizes)
+    freedom = np.maximum((size[t] - 1) * (size[u] - 1), 1)
+    order = np.argsort(-(totals[t, u] - alone[t] - alone[u]) / freedom, kind="stable")
+    spent = np.cumsum((size[t] * size[u])[order])
+    chosen = order[: max(1, int((spent <= _PAIR_CELLS).sum()))]
+    return [(int(t[i]), int(u[i])) for i in chosen]
+
+
+def refuse_wide(problem: Problem) -> str:
+    """Say that symbols are too many to count in pairs, or nothing."""
+    width = sum(problem.sizes)
+    if width <= _MAX_WIDTH:
+        return ""
+    return f"{width} symbols in all; pairs of them are counted up to {_MAX_WIDTH}"
+
+
+def refuse_pairs(problem: Problem) -> str:
+    """Say why there are no pairs to count, or nothing."""
+    return "there is only one sensor" if len(problem.sizes) < 2 else refuse_wide(problem)
+
+
+def _split_hot(values: Ints, sizes: Sequence[int]) -> NDArray[np.float32]:
+    """Return one-hot columns for trees, to which two symbols are one column, and one is none."""
+    columns = [
+        values[:, t] == symbol for t, size in enumerate(sizes) for symbol in range(size == 2, size)
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def fit_forest(lesson: Lesson) -> Floats:
+    """Let trees vote that each look at a few symbols, in leaves that hold several rows."""
+    X, y, w = lesson.spelled_out()
+    columns = _split_hot(X, lesson.sizes)
+    model = RandomForestClassifier(
+        40,
+        min_samples_leaf=lesson.leaf_rows(5),
+        max_features=min(columns.shape[1] // 2 + 1, _TREE_COLUMNS),
+        n_jobs=1,
+        random_state=lesson.seed,
+    )
+    model.fit(columns, y, w)
+    return np.asarray(model.predict_proba(_split_hot(lesson.ask, lesson.sizes)))
+
+
+def fit_boosting(lesson: Lesson) -> Floats:
+    """Add up small trees, each making up for what those before it missed."""
+    X, y, w = lesson.spelled_out()
+    model = HistGradientBoostingClassifier(
+        max_iter=60,
+        learning_rate=0.15,
+        min_samples_leaf=lesson.leaf_rows(20),
+        early_stopping=False,
+        categorical_features=[2 < size <= _MAX_CATEGORIES for size in lesson.sizes],
+        random_state=lesson.seed,
+    )
+    return np.asarray(model.fit(X, y, w).predict_proba(lesson.ask))
+
+
+def fit_neighbours(lesson: Lesson) -> Floats:
+    """Ask the rows with the most equal symbols."""
+    X, y, _ = lesson.spelled_out()
+    model = KNeighborsClassifier(min(25, len(X)), algorithm="brute", n_jobs=1)
+    model.fit(_dense(X, lesson.sizes), y)
+    votes = model.predict_proba(_dense(lesson.ask, lesson.sizes))
+    return normalised(votes / lesson.counts.sum(axis=0))  # weighed here, as the fit cannot
+
+
+def fit_svm(lesson: Lesson) -> Floats:
+    """Separate classes by how alike rows are to some of the rows learned from."""
+    X, y, w = lesson.labelled()
+    model = SVC(cache_size=100).fit(_dense(X, lesson.sizes), y, w)
+    margin = model.decision_function(_dense(lesson.ask, lesson.sizes))
+    if margin.ndim == 1:
+        margin = np.stack([-margin, margin], axis=1)
+    return np.asarray(softmax(margin, axis=1))
+
+
+def _dense(values: Ints, sizes: Sequence[int]) -> Floats:
+    return np.asarray(one_hot(values, sizes).toarray())

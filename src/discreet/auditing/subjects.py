@@ -1,0 +1,313 @@
+"""What an audit is about: which rows may vouch for a mapping, and their labels.
+
+Rows that taught a mapping cannot vouch for it. The mapping carries digests of the table it
+was learned from; on that table only the rows that were held out are used, and none if none
+were. A shuffled copy of it is refused, and so are the very rows that were learned from.
+Whether a part of them is in any other table cannot be told, and the audit says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.errors import InputError
+from discreet.mapping import Mapping
+from discreet.mapping_parts import Fact
+from discreet.readings import check_column
+from discreet.splitting import coded_digest, split_rows, table_digest, unordered_digest
+from discreet.values import as_series, is_missing, shown, written, written_column
+
+Ints = NDArray[np.int64]
+
+_UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
+MIN_CLASS_ROWS = 5
+"""Fewest rows of a class that an audit takes; hundreds are needed to say something."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A fact and the class of every audited row."""
+
+    fact: Fact
+    index: Ints
+
+    @property
+    def name(self) -> str:
+        return self.fact.name
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.fact.classes)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(np.bincount(self.index, minlength=self.n_classes).tolist())
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A frozen mapping and the rows to audit it with.
+
+    Attributes
+    ----------
+    readings : DataFrame
+        One column per sensor.
+    codes : int array of shape (n_rows, n_sensors)
+    public : Labelled
+    private : tuple of Labelled
+    groups : int array or None
+        Rows of one group may depend on one another.
+    origin : str
+        Where the rows come from, in words for the report.
+    held_out : bool
+        Whether they are the part of the learned table that was kept for audits.
+    """
+
+    mapping: Mapping
+    readings: pd.DataFrame
+    codes: Ints
+    public: Labelled
+    private: tuple[Labelled, ...]
+    groups: Ints | None
+    origin: str
+    held_out: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
+
+
+def subject_from_arrays(
+    mapping: Mapping,
+    X: pd.DataFrame | ArrayLike,
+    y: ArrayLike,
+    private: Any,
+    groups: ArrayLike | None = None,
+) -> Subject:
+    """Check rows handed over in Python; refuse those that the mapping was learned from."""
+    if private is None:
+        raise InputError("audit needs private=, the fact to protect, as in fit.")
+    readings = _readings(mapping, X)
+    columns = _private_columns(mapping, private)
+    for name, values in [(mapping.public.name, y), *columns.items()]:
+        if len(np.asarray(values)) != len(readings):
+            raise InputError(
+                f"{name!r} has {len(np.asarray(values))} labels; there are {len(readings)} rows of "
+                "readings. Give one label per row."
+            )
+    public = read_labels(mapping.public, y)
+    facts = [read_labels(fact, columns[fact.name]) for fact in mapping.private]
+    return _finish(mapping, readings, public, facts, groups, _UNCHECKED)
+
+
+def subject_from_table(
+    mapping: Mapping,
+    table: pd.DataFrame,
+    *,
+    public: str | None = None,
+    private: Sequence[str] | None = None,
+    group: str | None = None,
+    independent: bool = False,
+) -> Subject:
+    """Choose the rows of a table that may vouch for the mapping, and check them.
+
+    Parameters
+    ----------
+    public, private : str and sequence of str, optional
+        The label columns, if they are not called what the mapping calls them.
+    group : str, optional
+        Column of rows that depend on one another; by default the one that the rows were
+        split by.
+    independent : bool, default=False
+        The rows are independent, although those that were learned from came in groups.
+    """
+    names = [fact.name for fact in mapping.private]
+    columns = dict(zip(names, names if private is None else private, strict=False))
+    if private is not None and len(private) != len(names):
+        raise InputError(
+            f"{len(private)} private facts were named; the mapping guards {len(names)}: "
+            f"{', '.join(names)}. Name them in that order, or leave the option out."
+        )
+    labels = {mapping.public.name: public or mapping.public.name, **columns}
+    for name in labels.values():
+        check_column(table, name, "labels")
+    rows, origin = _rows_that_may_vouch(mapping, table, labels)
+    held_out = origin != _UNCHECKED
+    group = _chosen_group(mapping, table, group, independent)
+    chosen = table.iloc[rows].reset_index(drop=True)
+    if group is not None:
+        check_column(chosen, group, "groups")
+    return _finish(
+        mapping,
+        _readings(mapping, chosen),
+        read_labels(mapping.public, chosen[labels[mapping.public.name]]),
+        [read_labels(fact, chosen[labels[fact.name]]) for fact in mapping.private],
+        None if group is None else chosen[group],
+        origin if group is None else f"{origin}, grouped by {group!r}",
+        held_out=held_out,
+    )
+
+
+def read_labels(fact: Fact, values: Any) -> Labelled:
+    """Return the class of every row, told apart by how the classes are written."""
+    column = as_series(values)
+    gone = is_missing(column)
+    if gone.any():
+        raise InputError(
+            f"{fact.name!r} is missing in {int(gone.sum())} of {len(column)} rows. Leave those "
+            "rows out."
+        )
+    places = {written(each): k for k, each in enumerate(fact.classes)}
+    texts = written_column(column)
+    unknown = next((text for text in texts if text not in places), None)
+    if unknown is not None:
+        known = ", ".join(shown(each) for each in fact.classes[:10])
+        raise InputError(
+            f"{fact.name!r} has the class {shown(unknown)}; the mapping knows {known}. "
+            "Give the labels it was learned with."
+        )
+    index = np.array([places[text] for text in texts], dtype=np.int64)
+    labelled = Labelled(fact, index)
+    _check_counts(labelled)
+    return labelled
+
+
+def _check_counts(labelled: Labelled) -> None:
+    counts = labelled.counts
+    least = int(np.argmin(counts))
+    if counts[least] < MIN_CLASS_ROWS:
+        raise InputError(
+            f"class {shown(labelled.fact.classes[least])} of {labelled.name!r} has {counts[least]} "
+            f"of {sum(counts)} audit rows; at least {MIN_CLASS_ROWS} are needed to begin, and "
+            "hundreds to certify anything. Add rows of that class."
+        )
+
+
+def _private_columns(mapping: Mapping, private: Any) -> dict[str, Any]:
+    names = [fact.name for fact in mapping.private]
+    if isinstance(private, pd.DataFrame):
+        columns = [private.iloc[:, k] for k in range(private.shape[1])]
+    else:
+        array = np.asarray(private)
+        columns = [private] if array.ndim < 2 else list(array.T)
+    if len(columns) != len(names):
+        raise InputError(
+            f"private has {len(columns)} columns; the mapping guards {len(names)}: "
+            f"{', '.join(names)}. Give one column for each, in that order."
+        )
+    return dict(zip(names, columns, strict=True))
+
+
+def _readings(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
+    if isinstance(X, pd.DataFrame):
+        named = X.set_axis([str(name) for name in X.columns], axis=1)
+        for name in mapping.names:
+            check_column(named, name, "readings of a sensor")
+        return named[mapping.names].reset_index(drop=True)
+    array = np.asarray(X)
+    if array.ndim != 2 or array.shape[1] != len(mapping.names):
+        raise InputError(
+            f"the readings have shape {array.shape}; the mapping has {len(mapping.names)} sensors. "
+            "Give one column for each."
+        )
+    return pd.DataFrame(array, columns=mapping.names).infer_objects()
+
+
+def _chosen_group(
+    mapping: Mapping, table: pd.DataFrame, group: str | None, independent: bool
+) -> str | None:
+    source = mapping.design.source
+    learned = None if source is None or source.split is None else source.split.group
+    if independent or group is not None or learned is None:
+        return None if independent else group
+    if learned not in table.columns:
+        raise InputError(
+            f"the mapping was learned from rows in groups of {learned!r}, a column that this table "
+            "does not have. Name the groups with --group, or say --independent."
+        )
+    return learned
+
+
+def _rows_that_may_vouch(
+    mapping: Mapping, table: pd.DataFrame, labels: dict[str, str]
+) -> tuple[Ints, str]:
+    source = mapping.design.source
+    everything = np.arange(len(table), dtype=np.int64)
+    facts = [fact.name for fact in (mapping.public, *mapping.private)]
+    named = {theirs: ours for ours, theirs in labels.items()}
+    if source is None or any(name not in table.columns for name in mapping.names):
+        return everything, _UNCHECKED
+    # The columns that were learned from, by the mapping's names and in its order.
+    used = table[[*mapping.names, *labels.values()]].rename(columns=named)
+    if table_digest(used) != source.digest:
+        if source.unordered is not None and unordered_digest(used) == source.unordered:
+            raise InputError(
+                f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
+                "rows in another order: which of them were held out cannot be told. Give the "
+                "table as it was."
+            )
+        return everything, _UNCHECKED
+    split = source.split
+    if split is None or split.holdout == 0:
+        raise InputError(
+            f"mapping {mapping.id[7:13]} was learned from all {len(table)} rows of this table, "
+            "which cannot vouch for it. Audit with another table, or learn again with a holdout."
+        )
+    group = [] if split.group is None else [split.group]
+    for name in group:
+        check_column(table, name, "groups that the rows were split by")
+    held_out = split_rows(pd.concat([used, table[group]], axis=1), split, facts)[1]
+    return held_out, (
+        f"the {len(held_out)} of {len(table)} rows that were held out when the mapping was "
+        "learned from this table"
+    )
+
+
+def _finish(
+    mapping: Mapping,
+    readings: pd.DataFrame,
+    public: Labelled,
+    private: Sequence[Labelled],
+    groups: Any,
+    origin: str,
+    *,
+    held_out: bool = False,
+) -> Subject:
+    codes = mapping.encode(readings)
+    source = mapping.design.source
+    labels = [each.index for each in (public, *private)]
+    if source is not None and source.training == coded_digest(codes, labels):
+        raise InputError(
+            f"these are the {len(readings)} rows that mapping {mapping.id[7:13]} was learned from, "
+            "which cannot vouch for it. Give rows that were used for nothing else."
+        )
+    return Subject(
+        mapping,
+        readings,
+        codes,
+        public,
+        tuple(private),
+        _group_index(groups, len(codes)),
+        origin,
+        held_out,
+    )
+
+
+def _group_index(groups: Any, n_rows: int) -> Ints | None:
+    if groups is None:
+        return None
+    column = as_series(groups)
+    if len(column) != n_rows:
+        raise InputError(f"groups has {len(column)} entries; there are {n_rows} rows.")
+    if (gone := is_missing(column)).any():
+        raise InputError(f"the group is missing in {int(gone.sum())} of {n_rows} rows. Fill it in.")
+    index: Ints = np.unique(written_column(column), return_inverse=True)[1].astype(np.int64)
+    if int(index.max()) == 0:
+        raise InputError("all rows are in one group, which counts as one observation. Add groups.")
+    return index

@@ -1,0 +1,1 @@
+"""The whole trade-off between what is answered and what leaks: points, knee, picture."""

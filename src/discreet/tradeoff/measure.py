@@ -1,0 +1,249 @@
+"""What rows that a mapping never saw say of it: what it gets wrong, and what it leaks.
+
+Wherever the outputs can be listed, the known Q(z|x) is averaged over the held-out rows and
+no symbol is drawn. Every bound here holds for one mapping at the confidence asked for. With
+several private facts the worst one counts: the upper bound is the largest of theirs, and
+since only the truly worst fact's has to hold, that costs nothing. The lower bound picks the
+best of several attacks after the fact and splits its error probability among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.auditing.certificates import Certificate, NotCertifiable, certify_advantage
+from discreet.auditing.intervals import kl_lower, kl_upper
+from discreet.auditing.outputs_given import AuditRows, count_outputs
+from discreet.auditing.spread import deviation
+from discreet.design.folds import Sample
+from discreet.design.heads import Labels
+from discreet.design.held_out import rule_advantage, score_held_out
+from discreet.design.kernels import ProductKernel
+from discreet.design.losses import LOSSES
+from discreet.design.problem import Settings
+from discreet.exact import advantage
+from discreet.mapping import Mapping
+from discreet.tradeoff.points import FAMILIES, Bound, Estimate, Leak
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MOST_RULES = 2**16  # outputs for which the fusion rule's answers are written out
+_MOST_CELLS = 2**20  # entries of the table of an attacker that listens to all sensors,
+_FEW_CELLS = 2**12  # and of one that listens to some because all are too many
+_DRAWN = 200_000  # symbol rows drawn where the outputs are more, at least
+_FEWEST_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Side:
+    """Coded rows with their labels: those that a mapping learned from, or those left out."""
+
+    codes: Ints
+    public: Labels
+    private: tuple[Labels, ...]
+    groups: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished mapping, the rows that it and an attacker learned from, and those left out."""
+
+    mapping: Mapping
+    known: Side
+    unseen: Side
+    alpha: float
+    seed: int
+
+    @property
+    def tables(self) -> tuple[Floats, ...]:
+        return tuple(self.mapping.tables)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """How outputs are scored where they are not listed; nothing is designed with it."""
+        return Settings(
+            n_symbols=tuple(self.mapping.n_symbols),
+            kernel=ProductKernel(),
+            loss=LOSSES["logistic"],
+            reg=1.0 / len(self.known.codes),
+            private_reg=1.0 / len(self.known.codes),
+        )
+
+    def audit_rows(self, labels: Labels) -> AuditRows:
+        """Return the rows left out, as seen by those who look for one fact."""
+        side = self.unseen
+        return AuditRows(self.tables, side.codes, labels.index, labels.n_classes, side.groups)
+
+    @cached_property
+    def attacked(self) -> tuple[AuditRows, ...]:
+        """The rows left out, once for each private fact."""
+        return tuple(self.audit_rows(fact) for fact in self.unseen.private)
+
+
+# --- Public error --------------------------------------------------------------------------
+
+
+def public_error(trial: Trial) -> tuple[Estimate, bool]:
+    """Return the error of the mapping's fusion rule, and whether it is exact over Q.
+
+    A row's share of wrong answers lies between 0 and 1 and rows, or groups of them, are
+    independent, so that Chernoff's bound gives an interval, half of alpha on each side.
+    """
+    exact = count_outputs(trial.tables) <= _MOST_RULES
+    error = _listed_error(trial) if exact else _drawn_error(trial)
+    size = trial.audit_rows(trial.unseen.public).independent_rows
+    level = np.log(2.0 / trial.alpha) / size
+    low, high = float(kl_lower(error, level)), float(kl_upper(error, level))
+    return Estimate(value=error, low=min(low, error), high=max(high, error)), exact
+
+
+def _listed_error(trial: Trial) -> float:
+    answers = _answers(trial.mapping, _all_outputs(trial.mapping.n_symbols))
+    rows = trial.audit_rows(trial.unseen.public)
+    right = np.array([p[answers == h].sum() for h, p in enumerate(rows.average)])
+    prior = np.array(rows.counts) / len(rows.index)
+    return float(np.clip(1.0 - prior @ right, 0.0, 1.0))
+
+
+def _drawn_error(trial: Trial) -> float:
+    side, mapping = trial.unseen, trial.mapping
+    draws = max(_FEWEST_DRAWS, -(-_DRAWN // len(side.codes)))
+    rng = np.random.default_rng(trial.seed)
+    wrong = 0
+    for _ in range(draws):
+        wrong += int(
+            np.sum(_answers(mapping, mapping.sample(side.codes, rng)) != side.public.index)
+        )
+    return wrong / (draws * len(side.codes))
+
+
+def _all_outputs(n_symbols: Sequence[int]) -> Ints:
+    every = np.unravel_index(np.arange(int(np.prod(n_symbols))), tuple(n_symbols))
+    return np.stack(every, axis=1).astype(np.int64)
+
+
+def _answers(mapping: Mapping, symbols: Ints) -> Ints:
+    """Return the number of the class that each row of symbols speaks for, as ``fuse`` does."""
+    return np.asarray(mapping.fusion.scores(symbols, mapping.n_symbols).argmax(axis=1))
+
+
+# --- Advantage -----------------------------------------------------------------------------
+
+
+def leak(trial: Trial) -> tuple[Leak, str]:
+    """Return the attacker's advantage, and the private fact it speaks of."""
+    estimates = _middle_estimates(trial)
+    worst = int(np.argmax(estimates))
+    low = lower_bound(trial)
+    # The attackers behind the two figures differ where outputs are too many to list.
+    value = min(max(estimates[worst], low, 0.0), 1.0)
+    return Leak(value=value, low=low), trial.unseen.private[worst].name
+
+
+def _middle_estimates(trial: Trial) -> list[float]:
+    """Return for each private fact the estimate of ``held_out``, between low and high."""
+    if not trial.settings.lists_outputs:
+        return [_drawn_estimate(trial, k) for k in range(len(trial.known.private))]
+    everyone = list(range(len(trial.tables)))
+    return [
+        0.5 * (rule_advantage(_learned(trial, fact, everyone), true) + advantage(true))
+        for fact, true in zip(trial.known.private, (r.average for r in trial.attacked), strict=True)
+    ]
+
+
+def _learned(trial: Trial, fact: Labels, heard: list[int]) -> Floats:
+    """Return p(z|class) of the sensors heard, as an attacker learns it from the training rows."""
+    tables = tuple(trial.tables[t] for t in heard)
+    return AuditRows(tables, trial.known.codes[:, heard], fact.index, fact.n_classes).average
+
+
+def _drawn_estimate(trial: Trial, k: int) -> float:
+    rng = np.random.default_rng([trial.seed, k])
+    known, unseen = _sample(trial, trial.known, k), _sample(trial, trial.unseen, k)
+    return score_held_out(trial.settings, trial.mapping.tables, known, unseen, rng).advantage
+
+
+def _sample(trial: Trial, side: Side, k: int) -> Sample:
+    sizes = tuple(len(table) for table in trial.tables)
+    return Sample(side.codes, sizes, side.public, (side.private[k],))
+
+
+def lower_bound(trial: Trial) -> float:
+    """Return what an attacker reaches that learned from the training rows, at 1 - alpha.
+
+    Its rules are fixed before the held-out rows are looked at: one that tells all classes
+    of a fact apart and one for each pair. alpha is split among them and the best counts.
+    """
+    facts = zip(trial.known.private, trial.attacked, strict=True)
+    found = [each for fact, rows in facts for each in _attacks(trial, fact, rows)]
+    return max(0.0, *(gain - deviation(r, trial.alpha / len(found), f) for gain, r, f in found))
+
+
+def _attacks(
+    trial: Trial, fact: Labels, rows: AuditRows
+) -> Iterator[tuple[float, AuditRows, Floats]]:
+    """Give the advantage of each rule on the held-out rows, the rows and classes' weights."""
+    heard = _sensors_heard(trial, fact)
+    learned = _learned(trial, fact, heard)
+    if len(heard) < len(trial.tables):
+        tables = tuple(trial.tables[t] for t in heard)
+        rows = replace(rows, tables=tables, codes=rows.codes[:, heard])
+    for classes in _questions(fact.n_classes):
+        factors = np.zeros(fact.n_classes)
+        factors[classes] = 1.0 / len(classes)
+        yield rule_accuracy(learned[classes], rows.average[classes]), rows, factors
+
+
+def _questions(n_classes: int) -> list[list[int]]:
+    """Return all classes, and each two of them if there are more."""
+    pairs = [list(pair) for pair in combinations(range(n_classes), 2)]
+    return [list(range(n_classes))] + (pairs if n_classes > 2 else [])
+
+
+def rule_accuracy(learned: Floats, true: Floats) -> float:
+    """Return by how much the rule that ``learned`` suggests beats guessing among its classes."""
+    rule = np.argmax(learned, axis=0)
+    right = [float(p[rule == k].sum()) for k, p in enumerate(true)]
+    return float(np.mean(right)) - 1.0 / len(true)
+
+
+def _sensors_heard(trial: Trial, fact: Labels) -> list[int]:
+    """Return the sensors that the attacker listens to: all, or the most telling it can tabulate.
+
+    Chosen on the training rows, so that the choice is free.
+    """
+    tables, everyone = trial.tables, list(range(len(trial.tables)))
+    if count_outputs(tables) * fact.n_classes <= _MOST_CELLS:
+        return everyone
+    alone = [advantage(_learned(trial, fact, [t])) for t in everyone]
+    heard: list[int] = []
+    for t in sorted(everyone, key=lambda t: -alone[t]):
+        if count_outputs([tables[u] for u in (*heard, t)]) * fact.n_classes <= _FEW_CELLS:
+            heard.append(t)
+    return sorted(heard)
+
+
+def upper_bounds(trial: Trial) -> tuple[Bound, ...]:
+    """Return the certified bound for a mapping chosen among 1, 2, 4, ... mappings."""
+    return tuple(_worst_bound(trial, among) for among in FAMILIES)
+
+
+def _worst_bound(trial: Trial, among: int) -> Bound:
+    alpha = trial.alpha / among
+    bounds = [_as_bound(certify_advantage(rows, alpha), among) for rows in trial.attacked]
+    nothing = next((bound for bound in bounds if bound.value is None), None)
+    return nothing or max(bounds, key=lambda bound: bound.value or 0.0)
+
+
+def _as_bound(certificate: Certificate, among: int) -> Bound:
+    value = certificate.value
+    if isinstance(value, NotCertifiable):
+        return Bound(among=among, certifiable=False, reason=value.reason)
+    return Bound(among=among, certifiable=True, value=value)

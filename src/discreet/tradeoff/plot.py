@@ -1,0 +1,342 @@
+"""The trade-off as a picture: error upwards, leak to the right, so down and left is good.
+
+Every method has a colour and a marker of its own, every number of symbols a filling. A thin
+bar is an interval; a tick to the right, joined by a fainter line, is the certified bound.
+Matplotlib is imported on the first call: it takes a while.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from discreet.errors import InputError
+from discreet.tradeoff.knee import Place, lower_left
+from discreet.tradeoff.points import Point, describe
+from discreet.tradeoff.results import Frontier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
+_WIDTH, _HEIGHT = 5.0, 4.4  # inches; 360 points wide, so that 360 pixels show 9-point text
+# Beyond this, an embedded picture leaves out dominated points' bars, then the points, then some
+# of the others.
+_PAGE_BYTES = 40_000
+_DOTS = 220  # per inch in a PNG
+# Told apart by any eye and on paper, dark or light (Okabe and Ito), and by shape.
+_STYLES = {"npo": ("#0083c9", "o"), "bayes-error": ("#d55e00", "^"), "ndd": ("#858585", "s")}
+_OTHERS = (("#00a07a", "D"), ("#c2659d", "v"), ("#b58900", "P"))
+_FILLINGS: tuple[Literal["full", "none", "left", "bottom"], ...] = (
+    "full",
+    "none",
+    "left",
+    "bottom",
+)
+_SENTINEL = "#0a0b0c"  # stands for the reader's own text colour in an embedded picture
+# Markers on an axis are not cut in half; the layout need not make room for them.
+_WHOLE: dict[str, Any] = {"clip_on": False, "in_layout": False}
+_INK, _PAPER = "#1a1a1a", "#ffffff"
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a picture in a format that is not drawn.
+
+    Raises
+    ------
+    InputError
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"a picture ends in {' or '.join(SUFFIXES)}, got {path.name!r}. Name it so."
+        )
+
+
+def save_plot(frontier: Frontier, path: str | Path) -> None:
+    """Draw the frontier into an SVG or PNG file.
+
+    Raises
+    ------
+    InputError
+        If the name has another suffix, or the file cannot be written.
+    """
+    path = Path(path)
+    check_suffix(path)
+    with _matplotlib_settings():
+        data = io.BytesIO()
+        kind = path.suffix.lower()[1:]
+        draw(frontier, ink=_INK, paper=_PAPER).savefig(data, format=kind, dpi=_DOTS)
+    try:
+        path.write_bytes(data.getvalue())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+
+
+def frontier_svg(frontier: Frontier, here: tuple[float, float] | None = None) -> str:
+    """Return the picture as an SVG element to put into a page.
+
+    Text is text, lines take the colour of the page's own text, the background is the
+    page's, and nothing is loaded from elsewhere.
+
+    Parameters
+    ----------
+    frontier : Frontier
+    here : (advantage, public error), optional
+        Marked as "you are here".
+    """
+    good = [point for point in frontier.points if not point.dominated]
+    some = [point for i, point in enumerate(good) if point.knee or not i % (len(good) // 50 + 1)]
+    every = frontier.points
+    for points, bars in ((every, True), (every, False), (good, False), (some, False)):
+        found = _page_svg(frontier, here, points, bars)
+        if len(found) < _PAGE_BYTES:
+            break
+    return found
+
+
+def _page_svg(
+    frontier: Frontier, here: tuple[float, float] | None, points: Sequence[Point], bars: bool
+) -> str:
+    with _matplotlib_settings():
+        text = io.StringIO()
+        figure = draw(frontier, here, points, ink=_SENTINEL, bars=bars)
+        figure.savefig(text, format="svg", metadata=_NO_METADATA)
+    return _for_a_page(text.getvalue(), _title(frontier))
+
+
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def _for_a_page(svg: str, title: str) -> str:
+    """Strip what only a file of its own needs, and let the page decide on colour and width."""
+    svg = svg[svg.index("<svg") :]
+    used = set(re.findall(r"#([\w-]+)", svg))
+    svg = re.sub(r' id="([\w-]+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r"font: (\S+) [^;\"]*", r"font: \1 sans-serif", svg)
+    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)  # a hundredth of a point is fine enough
+    svg = svg.replace(_SENTINEL, "currentColor")
+    # One rule for all lines of a picture would rule all lines of the page.
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"\n\s*", "\n", svg)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    head, body = svg.split(">", 1)
+    label = f"<title>{escape(title)}</title>"
+    return f'{head} role="img" style="max-width: 100%; height: auto">{label}{body}'
+
+
+@contextmanager
+def _matplotlib_settings() -> Iterator[None]:
+    import matplotlib
+
+    settings = matplotlib.rc_context(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "discreet-frontier",
+            "font.family": "DejaVu Sans",  # comes with Matplotlib
+            "font.size": 9.0,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "text.parse_math": False,  # a name may hold dollar signs
+        }
+    )
+    with settings, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a browser has the letters
+        yield
+
+
+# --- Drawing -------------------------------------------------------------------------------
+
+
+def draw(
+    frontier: Frontier,
+    here: tuple[float, float] | None = None,
+    points: Sequence[Point] = (),
+    *,
+    ink: str = _INK,
+    paper: str | None = None,
+    bars: bool = True,
+) -> Figure:
+    """Return the picture; without ``paper`` its background is transparent.
+
+    ``points`` are those to show, by default all; ``bars`` tells whether dominated ones show
+    their intervals and bounds.
+
+    Raises
+    ------
+    InputError
+        If there are no points to draw.
+    """
+    from matplotlib.figure import Figure
+
+    if not frontier.points:
+        raise InputError("the frontier has no points yet, so that there is nothing to draw.")
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    figure.patch.set_facecolor(paper or "none")
+    axes = figure.add_subplot()
+    axes.set_facecolor("none")
+    points = points or frontier.points
+    _draw_hull(axes, points, ink)
+    symbols = sorted({point.n_symbols for point in frontier.points})
+    for (method, n_symbols), series in _series(points):
+        _draw_series(axes, _look(method, symbols.index(n_symbols)), series, bars)
+    _draw_guessing(axes, frontier, ink)
+    if here is not None:
+        axes.plot(*here, "x", color=ink, markersize=9, markeredgewidth=2.0, zorder=4, **_WHOLE)
+    axes.set_xlim(left=0.0)
+    axes.set_ylim(bottom=0.0)
+    if here is not None:
+        _label(axes, "you are here", here, ink, 85)
+    if frontier.knee is not None:
+        _draw_knee(axes, frontier.knee, ink)
+    _finish(figure, axes, frontier, ink)
+    return figure
+
+
+def _title(frontier: Frontier) -> str:
+    knee = "no knee" if frontier.knee is None else f"knee at {describe(frontier.knee)}"
+    count = len(frontier.points)
+    return f"Public error against attacker's advantage, {count} mappings, {knee}"
+
+
+def _series(points: Sequence[Point]) -> list[tuple[tuple[str, int], list[Point]]]:
+    found: dict[tuple[str, int], list[Point]] = {}
+    for point in points:
+        found.setdefault((point.method, point.n_symbols), []).append(point)
+    ranks = {method: i for i, method in enumerate(_STYLES)}
+    return sorted(found.items(), key=lambda item: (ranks.get(item[0][0], 99), item[0]))
+
+
+def _look(method: str, rank: int) -> dict[str, Any]:
+    """Return how markers look: colour and shape tell the method, the filling the symbols."""
+    other = _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
+    colour, marker = _STYLES.get(method, other)
+    return {
+        "color": colour,
+        "marker": marker,
+        "linestyle": "none",
+        "fillstyle": _FILLINGS[min(rank, len(_FILLINGS) - 1)],
+        "markerfacecoloralt": "none",
+        "markersize": 5.5,
+        "markeredgewidth": 1.2,
+        "zorder": 3,
+        **_WHOLE,
+    }
+
+
+def _draw_series(axes: Axes, look: dict[str, Any], points: Sequence[Point], bars: bool) -> None:
+    for faint in (True, False):
+        own = [p for p in points if p.dominated == faint]
+        places = [(p.advantage.value, p.public_error.value) for p in own]
+        if bars or not faint:
+            _draw_bars(axes, own, look["color"], 0.3 if faint else 0.7)
+        axes.plot(*_columns(places), alpha=0.45 if faint else 1.0, **look)
+    # Nowhere in the picture, so that the legend shows the marker at its full strength.
+    axes.plot([], [], label=f"{points[0].method}, {points[0].n_symbols} symbols", **look)
+
+
+def _draw_bars(axes: Axes, points: Sequence[Point], colour: str, alpha: float) -> None:
+    """Draw the intervals, and a tick at each certified bound."""
+    lines, ticks = [], []
+    for point in points:
+        x, y, error = point.advantage.value, point.public_error.value, point.public_error
+        lines += [((x, error.low), (x, error.high)), ((point.advantage.low, y), (x, y))]
+        if point.bound.value is not None:
+            ticks.append((point.bound.value, y))
+            lines.append(((x, y), (point.bound.value, y)))
+    # One broken line instead of many keeps the file small.
+    path = [place for line in lines for place in (*line, (float("nan"),) * 2)]
+    axes.plot(*_columns(path), color=colour, linewidth=0.7, alpha=0.6 * alpha)
+    axes.plot(*_columns(ticks), "|", color=colour, markersize=6, markeredgewidth=1.2, alpha=alpha)
+
+
+def _columns(places: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
+    return [place[0] for place in places], [place[1] for place in places]
+
+
+def _draw_hull(axes: Axes, points: Sequence[Point], ink: str) -> None:
+    places = [Place(p.advantage.value, p.public_error.value) for p in points]
+    corners = [places[i] for i in lower_left(places)]
+    if len(corners) > 1:
+        axes.plot(*zip(*corners, strict=True), color=ink, linewidth=0.8, alpha=0.5, zorder=1)
+
+
+def _draw_guessing(axes: Axes, frontier: Frontier, ink: str) -> None:
+    level = frontier.about.guessing
+    axes.axhline(level, color=ink, linewidth=0.8, linestyle=(0, (4, 3)), alpha=0.7)
+    axes.annotate(
+        "guessing",
+        (1.0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        color=ink,
+        fontsize=8,
+    )
+
+
+def _draw_knee(axes: Axes, knee: Point, ink: str) -> None:
+    place = (knee.advantage.value, knee.public_error.value)
+    axes.plot(
+        *place,
+        "o",
+        color=ink,
+        markerfacecolor="none",
+        markersize=13,
+        markeredgewidth=1.2,
+        **_WHOLE,
+    )
+    ratio = "" if knee.ratio is None else f" {knee.ratio:g}"
+    _label(axes, f"knee: {knee.method}{ratio}", place, ink, 55)
+
+
+def _label(axes: Axes, text: str, place: tuple[float, float], ink: str, height: float) -> None:
+    """Write up and to the side, where a curve that falls to the right leaves room."""
+    (_, right), (_, top) = axes.get_xlim(), axes.get_ylim()
+    side = 1 if place[0] < 0.55 * right else -1
+    height = height if place[1] < 0.6 * top else -0.4 * height
+    axes.annotate(
+        text,
+        place,
+        xytext=(side * 30, height),
+        textcoords="offset points",
+        ha="left" if side > 0 else "right",
+        color=ink,
+        weight="bold",
+        arrowprops={
+            "arrowstyle": "-",
+            "color": ink,
+            "linewidth": 0.7,
+            "relpos": (0.0 if side > 0 else 1.0, 0.0),
+            "shrinkB": 7,
+        },
+        zorder=5,
+    )
+
+
+def _finish(figure: Figure, axes: Axes, frontier: Frontier, ink: str) -> None:
+    axes.set_xlabel("attacker's advantage over guessing", color=ink)
+    name = frontier.about.public
+    short = name if len(name) <= 24 else name[:23] + "…"
+    axes.set_ylabel(f"error on {short!r}", color=ink)
+    axes.tick_params(colors=ink)
+    for spine in axes.spines.values():
+        spine.set_color(ink)
+    sure = f"{100 * frontier.about.confidence:.6g} %"
+    faint = "; faint: dominated" if any(p.dominated for p in frontier.points) else ""
+    figure.legend(
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+        labelcolor=ink,
+        fontsize=8,
+        title=f"bars: {sure} interval; |: certified bound, each by itself{faint}",
+        title_fontproperties={"size": 8},
+    ).get_title().set_color(ink)

@@ -1,0 +1,276 @@
+"""What a trade-off is computed from: which mappings to learn, and rows split once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from pydantic import ValidationError
+
+import discreet
+from discreet.design.inputs import (
+    array_names,
+    check_choice,
+    check_count,
+    check_number,
+    group_index,
+    label_column,
+    private_facts,
+)
+from discreet.design.mappers import PrivacyMapper
+from discreet.errors import InputError
+from discreet.learning import (
+    METHODS,
+    MIN_TRAINING_ROWS,
+    Prepared,
+    Task,
+    describe_source,
+    make_split,
+)
+from discreet.mapping_parts import MAX_SYMBOLS, Source
+from discreet.splitting import split_rows, table_digest
+from discreet.tradeoff.points import MAX_POINTS
+from discreet.tradeoff.results import About
+from discreet.values import as_series, explain, plain, suggest
+
+Ints = NDArray[np.int64]
+
+_SET_HERE = ("privacy_ratio", "n_symbols", "random_state")
+_SEARCHED = ("max_advantage", "epsilon")
+
+
+# --- What to compute -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Which mapping to learn."""
+
+    method: str
+    n_symbols: int
+    ratio: float | None
+
+    @property
+    def key(self) -> tuple[str, int, float | None]:
+        """The same as ``Point.key``."""
+        return self.method, self.n_symbols, self.ratio
+
+    def mapper(self, parameters: Dict[str, Any], seed: int) -> PrivacyMapper:
+        return METHODS[self.method](
+            **parameters, n_symbols=self.n_symbols, privacy_ratio=self.ratio, random_state=seed
+        )
+
+
+def plan(methods: Sequence[str], ratios: Sequence[float], n_symbols: Sequence[int]) -> list[Spec]:
+    """Return every combination that makes sense, each once.
+
+    Raises
+    ------
+    InputError
+    """
+    for name, values in (("methods", methods), ("ratios", ratios), ("n_symbols", n_symbols)):
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise InputError(f"{name} must be a sequence, got {values!r}. Write [{values!r}].")
+        if not len(list(values)):
+            raise InputError(f"{name} is empty. Give at least one.")
+    for method in methods:
+        check_choice("methods", method, METHODS)
+    for ratio in ratios:
+        if ratio is None:
+            raise InputError("ratios must be numbers strictly between 0 and 1, got None.")
+        check_number("ratios", ratio, 0.0, 1.0, "strictly between 0 and 1")
+    for count in n_symbols:
+        check_count("n_symbols", count, 2, MAX_SYMBOLS)
+    specs = [
+        Spec(method, int(count), ratio)
+        for method in methods
+        for count in n_symbols
+        for ratio in _ratios_of(method, ratios)
+    ]
+    distinct = list(dict.fromkeys(specs))
+    if len(distinct) > MAX_POINTS:
+        raise InputError(f"{len(distinct)} points were asked for; at most {MAX_POINTS} are.")
+    return distinct
+
+
+def _ratios_of(method: str, ratios: Sequence[float]) -> list[float | None]:
+    unguarded = not METHODS[method]._constrained
+    return [None] if unguarded else [float(ratio) for ratio in ratios]
+
+
+def check_parameters(specs: Sequence[Spec], parameters: Dict[str, Any]) -> None:
+    """Refuse parameters that the mappers do not have, before any work is done.
+
+    Raises
+    ------
+    InputError
+    """
+    known = [name for name in signature(PrivacyMapper).parameters if name not in _SET_HERE]
+    for name in parameters:
+        if name in _SEARCHED:
+            raise InputError(
+                f"{name} was given, which searches for one ratio; a frontier goes over all of "
+                "them. Leave it out."
+            )
+        if name not in known:
+            raise InputError(f"{name!r} is no parameter of a mapper. {suggest(name, known)}")
+    for method in dict.fromkeys(spec.method for spec in specs):
+        first = next(spec for spec in specs if spec.method == method)
+        first.mapper(parameters, 0)._check_parameters()
+
+
+# --- The rows ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table, split once for all points."""
+
+    readings: pd.DataFrame
+    public: pd.Series[Any]
+    private: pd.DataFrame
+    groups: pd.Series[Any] | None
+    train: Ints
+    held_out: Ints
+    source: Source
+
+
+def study_table(task: Task, prepared: Prepared) -> Study:
+    """Return the rows of a table that ``learning.prepare`` has checked and split."""
+    table, group = prepared.table, task.split.group
+    _check_held_out(len(prepared.audit))
+    return Study(
+        table[prepared.sensors],
+        table[task.public],
+        table[list(task.private)],
+        None if group is None else table[group].astype(str),
+        prepared.train,
+        prepared.audit,
+        describe_source(task, prepared),
+    )
+
+
+def study_arrays(
+    X: pd.DataFrame | ArrayLike,
+    y: ArrayLike,
+    private: Any,
+    groups: ArrayLike | None,
+    holdout: float,
+    seed: int,
+) -> Study:
+    """Check readings and labels handed over in Python, and split their rows."""
+    check_number("holdout", holdout, 0.0, 1.0, "strictly between 0 and 1")
+    readings = _frame(X)
+    n_rows = len(readings)
+    given = getattr(y, "name", None)
+    name = "public" if given is None else str(given)
+    public = as_series(np.asarray(y)).rename(name)
+    if len(public) != n_rows:
+        raise InputError(f"y has {len(public)} rows; X has {n_rows}.")
+    label_column(name, public, "public fact")  # refuses what is no label
+    facts = {fact.name: fact.classes[fact.index] for fact in private_facts(private, n_rows)}
+    if name in facts:
+        raise InputError(f"{name!r} is public and private at once. Rename one of the two.")
+    labels = pd.DataFrame(facts)
+    labels.insert(0, name, public)
+    numbers = group_index(groups, n_rows)
+    group = None
+    if numbers is not None:
+        group = next(n for n in ("groups", "groups_", "groups__") if n not in labels)
+        labels[group] = as_series(np.asarray(groups)).astype(str)
+    split = make_split(holdout, seed, group)
+    train, held_out = split_rows(labels, split, [name, *facts])
+    _check_sides(len(train), len(held_out))
+    digest = table_digest(pd.concat([readings, labels], axis=1))
+    return Study(
+        readings,
+        labels[name],
+        labels[list(facts)],
+        None if group is None else labels[group],
+        train,
+        held_out,
+        Source(digest=digest, rows=n_rows, split=split),
+    )
+
+
+def _frame(X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
+    if isinstance(X, pd.DataFrame):
+        return X.reset_index(drop=True)
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise InputError(f"X must have rows and columns, got shape {array.shape}.")
+    return pd.DataFrame(array, columns=array_names(array.shape[1])).infer_objects()
+
+
+def _check_sides(n_train: int, n_held_out: int) -> None:
+    if n_train < MIN_TRAINING_ROWS:
+        raise InputError(
+            f"holdout leaves {n_train} rows to learn from; at least {MIN_TRAINING_ROWS} are "
+            "needed. Hold out less, or add rows."
+        )
+    _check_held_out(n_held_out)
+
+
+def _check_held_out(n_held_out: int) -> None:
+    if not n_held_out:
+        raise InputError(
+            "holdout leaves no rows to measure with. Hold out more: a frontier is measured on "
+            "rows that no mapping learned from."
+        )
+
+
+# --- What all points share -----------------------------------------------------------------
+
+
+def describe_study(study: Study, mapper: PrivacyMapper, confidence: float) -> About:
+    """Return what all points share, by which a file is known to be about the same."""
+    recorded = {
+        name: _recorded(value)
+        for name, value in mapper.get_params(deep=False).items()
+        if name not in (*_SET_HERE, *_SEARCHED)
+    }
+    public = label_column(str(study.public.name), study.public, "public fact")
+    common = int(np.argmax(np.bincount(public.index[study.train])))
+    guessing = float(np.mean(public.index[study.held_out] != common))
+    return _about(
+        public=public.name,
+        private=tuple(map(str, study.private.columns)),
+        sensors=tuple(map(str, study.readings.columns)),
+        source=study.source,
+        held_out=len(study.held_out),
+        independent_rows=_independent(study),
+        confidence=float(confidence),
+        guessing=guessing,
+        parameters=recorded,
+        discreet=discreet.__version__,
+    )
+
+
+def _about(**parts: Any) -> About:
+    try:
+        return About(**parts)
+    except ValidationError as error:
+        raise InputError(f"the frontier's file cannot hold this: {explain(error)}.") from None
+
+
+def _independent(study: Study) -> float:
+    if study.groups is None:
+        return float(len(study.held_out))
+    sizes = study.groups.iloc[study.held_out].value_counts()
+    return len(study.held_out) / float(sizes.max())
+
+
+def _recorded(value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a kernel by how it is written."""
+    if isinstance(value, Dict):
+        return {str(name): _recorded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_recorded(each) for each in value)
+    found = plain(value)
+    return repr(value)[:1000] if found is None and value is not None else found

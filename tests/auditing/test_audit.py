@@ -1,0 +1,253 @@
+import json
+
+import numpy as np
+import pytest
+from helpers import refused
+from worlds import (
+    NOISY,
+    colours,
+    duplicated,
+    exclusive_or,
+    frame,
+    mapping_of,
+    rare_class,
+    rare_symbol,
+    silent,
+)
+
+from discreet import audit
+from discreet.audit_console import describe
+from discreet.auditing.audit import _audit_rows, _fusion_error
+from discreet.auditing.certificates import NotCertifiable
+from discreet.auditing.subjects import subject_from_arrays
+from discreet.exact import advantage
+from discreet.outputs import output_probabilities
+
+
+def run(world, n, rng, **options):
+    mapping, X, h, g = world(n, rng)
+    return audit(mapping, X, h, private=g, **options)
+
+
+def bounds(found):
+    fact = found.private[0]
+    return max(fact.attacks.best.lower, 0.0), fact.certificate("advantage").bound
+
+
+# --- Leaks that must be found and named ----------------------------------------------------
+
+
+def test_an_exclusive_or_is_found_and_its_sensors_are_named(rng):
+    found = run(exclusive_or, 4000, rng, max_advantage=0.1)
+    low, high = bounds(found)
+    assert low > 0.25 and low <= 0.32 <= high  # 0.82 right, by both bits or by neither
+    assert not found.ok and found.verdict.startswith("LEAKS")
+    assert any("'s1' and 's2' tell together" in each for each in found.private[0].findings)
+
+
+def test_a_duplicated_sensor_is_found_and_named(rng):
+    found = run(duplicated, 4000, rng)
+    true = advantage(_true_given(duplicated))
+    low, high = bounds(found)
+    assert 0 < low <= true <= high
+    assert any("'s1' and 's2' read nearly the same" in e for e in found.private[0].findings)
+
+
+def _true_given(world):
+    mapping, X, _, g = world(400_000, np.random.default_rng(9))
+    codes, counts = np.unique(np.column_stack([mapping.encode(X), g]), axis=0, return_counts=True)
+    outputs = output_probabilities(mapping.tables, codes[:, :-1])
+    return np.stack(
+        [counts[codes[:, -1] == k] @ outputs[codes[:, -1] == k] / counts[codes[:, -1] == k].sum()
+         for k in (0, 1)]
+    )  # fmt: skip
+
+
+def test_a_leak_in_one_rare_symbol_is_found_and_named(rng):
+    found = run(rare_symbol, 6000, rng)
+    assert any(
+        "symbol 2 of sensor 's1' is rare and telling" in e for e in found.private[0].findings
+    )
+    fact = found.private[0]
+    # On average little leaks, but that symbol tells nearly all: epsilon must say so.
+    assert fact.certificate("advantage").bound < 0.1
+    assert fact.certificate("pairwise epsilon").bound > np.log(0.045 / 0.001)
+
+
+def test_a_private_class_of_one_percent_is_found_and_named(rng):
+    found = run(rare_class, 8000, rng)
+    low, high = bounds(found)
+    assert 0.2 < low <= 0.4 <= high
+    assert any("class 1 is rare: 80 of 8000 rows" in each for each in found.private[0].findings)
+
+
+def test_a_mapping_that_leaks_nothing_shows_no_more_than_chance(rng):
+    found = run(silent, 4000, rng, max_advantage=0.05)
+    low, high = bounds(found)
+    assert low == 0 and high < 0.05
+    assert found.ok and found.verdict.startswith("WITHIN LIMITS")
+    assert not found.private[0].plug_in.beyond_chance
+    assert not found.private[0].findings
+
+
+# --- What is promised ----------------------------------------------------------------------
+
+
+def test_bounds_lie_on_both_sides_of_the_truth(rng):
+    """One draw of each world: the truth lies between the attackers and the certificates."""
+    for world in (exclusive_or, duplicated, rare_symbol):
+        given = _true_given(world)
+        low, high = bounds(run(world, 3000, rng))
+        assert low <= advantage(given) <= high
+
+
+def test_confidence_is_divided_over_facts_and_limits(rng):
+    mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
+    bits = rng.integers(2, size=(3, 500))
+    found = audit(
+        mapping, frame(bits[:2]), bits[0], private=bits[1:].T, max_advantage=0.4, epsilon=3.0
+    )
+    each = found.private[0].certificate("advantage").confidence
+    assert each == pytest.approx(1 - 0.05 / 4)
+    assert len(found.limits) == 2
+
+
+def test_a_limit_that_is_neither_certified_nor_broken_is_not_met(rng):
+    found = run(silent, 200, rng, max_advantage=0.01)
+    assert not found.ok
+    assert found.limits[0].state == "not shown"
+    assert found.verdict.startswith("NOT SHOWN")
+
+
+def test_the_fact_that_is_worst_speaks_for_a_limit(rng):
+    mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
+    bits = rng.integers(2, size=(3, 2000))
+    found = audit(mapping, frame(bits[:2]), bits[0], private=bits[[2, 1]].T, max_advantage=0.2)
+    assert found.limits[0].fact == "k" and found.limits[0].state == "broken"
+
+
+def test_of_facts_that_all_keep_a_limit_the_worst_is_quoted(rng):
+    mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
+    bits = rng.integers(2, size=(2, 3000))
+    weak = np.where(rng.random(3000) < 0.6, bits[1], 1 - bits[1])
+    private = np.stack([rng.integers(2, size=3000), weak], axis=1)
+    found = audit(mapping, frame(bits), bits[0], private=private, max_advantage=0.4)
+    assert found.ok and found.limits[0].fact == "k"
+    assert found.limits[0].upper == found.private[1].certificate("advantage").bound
+
+
+def test_limits_are_about_all_releases_together(rng):
+    one = run(silent, 2000, rng, epsilon=3.0, max_advantage=0.1)
+    assert one.ok
+    many = run(silent, 2000, np.random.default_rng(0), epsilon=3.0, max_advantage=0.1, releases=99)
+    assert [check.state for check in many.limits] == ["not shown", "not shown"]
+    assert "says nothing about 99" in many.limits[0].words
+    assert many.limits[1].upper == many.private[0].over_time.independent.bound > 3.0
+
+
+def test_a_confidence_is_never_rounded_up_to_certainty(rng):
+    assert "99.9 % confidence" in run(silent, 300, rng, confidence=0.999).verdict
+
+
+def test_few_rows_certify_nothing_and_the_audit_says_so(rng):
+    mapping = mapping_of([np.array([[1.0, 0.0], [0.0, 1.0]])] * 2)
+    bits = rng.integers(2, size=(2, 40))
+    found = audit(mapping, frame(bits), bits[0], private=np.arange(40) % 2)
+    epsilon = found.private[0].certificate("information epsilon")
+    assert isinstance(epsilon.value, NotCertifiable)
+    told = found.to_dict()["private"][0]["certificates"][3]
+    assert told["certifiable"] is False and "value" not in told
+    assert any("40 rows are few" in remark for remark in found.remarks)
+    assert "not certifiable" in "\n".join(describe(found))
+
+
+def test_groups_make_bounds_wider(rng):
+    mapping, X, h, g = silent(2000, rng)
+    alone = audit(mapping, X, h, private=g)
+    grouped = audit(mapping, X, h, private=g, groups=np.arange(2000) // 20)
+    assert bounds(grouped)[1] > bounds(alone)[1]
+    assert any("100 groups count" in remark for remark in grouped.remarks)
+
+
+def test_more_outputs_than_can_be_listed_fall_back_on_the_tables(rng):
+    n = 400
+    bits = rng.integers(2, size=(24, n))
+    quiet = [np.array([[0.52, 0.48], [0.48, 0.52]])] * 24
+    found = audit(mapping_of(quiet), frame(bits), bits[0], private=bits[1])
+    fact = found.private[0]
+    assert fact.figures is None
+    assert fact.certificate("pairwise epsilon").bound == pytest.approx(24 * np.log(52 / 48))
+    assert fact.contributions[1].lost is None
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_releases_add_up(rng):
+    one, ten = run(silent, 1000, rng), run(silent, 1000, np.random.default_rng(0), releases=10)
+    first = one.private[0].certificate("pairwise epsilon").bound
+    assert ten.private[0].over_time.independent.bound == pytest.approx(10 * first)
+    assert isinstance(one.structural.total.bound, float)
+    assert ten.private[0].over_time.any_readings.bound == pytest.approx(
+        10 * one.structural.total.bound
+    )
+
+
+# --- Use and form --------------------------------------------------------------------------
+
+
+def test_the_error_of_the_fusion_rule_is_exact(rng):
+    mapping, X, h, g = exclusive_or(500, rng)
+    subject = subject_from_arrays(mapping, X, h, g)
+    rows = _audit_rows(subject, subject.public)
+    outputs = output_probabilities(mapping.tables, subject.codes)
+    symbols = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)), axis=1)
+    decided = mapping.posterior(symbols).argmax(axis=1)
+    twin = np.mean([outputs[i, decided != h[i]].sum() for i in range(500)])
+    assert _fusion_error(subject, rows, 0) == pytest.approx(twin)
+
+
+def test_the_same_seed_gives_the_same_audit(rng):
+    mapping, X, h, g = duplicated(600, rng)
+    first, second = (audit(mapping, X, h, private=g).to_dict() for _ in range(2))
+    for found in (first, second):
+        for fact in (found["public"], *found["private"]):
+            for each in fact["attacks"]["symbols"] + fact["attacks"]["readings"]:
+                del each["seconds"]
+    assert first == second
+
+
+def test_json_holds_no_infinity_and_no_nan(rng):
+    for world in (silent, rare_symbol, colours):
+        text = json.dumps(run(world, 300, rng).to_dict(), allow_nan=False)
+        assert json.loads(text)["format"] == "discreet-audit"
+
+
+def test_unseen_categories_are_counted(rng):
+    assert any("7 readings that it was not taught" in r for r in run(colours, 300, rng).remarks)
+
+
+def test_progress_is_told(rng):
+    told = []
+    run(silent, 300, rng, report=lambda what, done: told.append((what, done)))
+    assert [done for _, done in told] == sorted(done for _, done in told)
+    assert told[0][1] == 0 and told[-1][1] < 1
+    assert any("attackers" in what for what, _ in told)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_advantage": 0}, "max_advantage must be strictly between 0 and 1, got 0"),
+        ({"epsilon": -1}, "epsilon must be a finite number above 0, got -1"),
+        ({"confidence": 1.0}, "confidence must be at least 0.5 and below 1, got 1.0"),
+        ({"releases": 0}, "releases must be at least 1, got 0"),
+        ({"prior": [0.5, 0.6]}, "prior must hold 2 positive numbers that sum to 1"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(rng, options, said):
+    refused(said, run, silent, 60, rng, **options)
+
+
+def test_the_words_begin_with_the_verdict_and_end_with_the_assumptions(rng):
+    lines = describe(run(duplicated, 400, rng))
+    assert lines[0].startswith("'g': no attacker's advantage is above")
+    assert "every bound assumes:" in lines

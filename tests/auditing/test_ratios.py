@@ -1,0 +1,160 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from discreet.auditing.outputs_given import AuditRows, smallest_and_largest
+from discreet.auditing.ratios import bound_ratios
+from discreet.outputs import output_probabilities
+
+NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
+TELLING = np.array([[0.999, 0.001], [0.0, 1.0]])
+
+
+def coins(table, ones, n, groups=None):
+    """Rows of one binary sensor; class g reads code 1 ``ones[g]`` times in n."""
+    codes = np.concatenate([np.arange(n) < k for k in ones]).astype(int)[:, None]
+    return AuditRows((table,), codes, np.repeat(np.arange(len(ones)), n), len(ones), groups)
+
+
+def true_logs(table, shares):
+    given = np.array([[1 - p, p] for p in shares]) @ table
+    return np.log(given[:, None] / given[None])
+
+
+@pytest.mark.parametrize("table", [NOISY, TELLING], ids=["noisy", "telling"])
+@pytest.mark.parametrize("pilot_ones", [(4, 4), (0, 6)], ids=["good pilot", "bad pilot"])
+def test_every_bound_fails_at_most_with_probability_alpha(table, pilot_ones):
+    # No simulation: all outcomes of 12 rows per class, with their probabilities.
+    n, alpha, pilot = 12, 0.2, coins(table, pilot_ones, 8)
+    numbers = np.arange(n + 1)
+    bounds = {
+        ones: bound_ratios(pilot, coins(table, ones, n), alpha).logs
+        for ones in product(numbers, repeat=2)
+    }
+    for shares in [(0.1, 0.1), (0.5, 0.5), (0.05, 0.4), (0.9, 0.3), (0.0, 0.15), (0.01, 0.02)]:
+        truth = true_logs(table, shares)
+        fails = np.zeros(truth.shape)
+        for ones, logs in bounds.items():
+            chance = np.prod([binom.pmf(k, n, p) for k, p in zip(ones, shares, strict=True)])
+            fails += chance * (logs < truth - 1e-9)
+        assert fails.max() <= alpha
+
+
+def random_rows(rng, n=60, classes=2, groups=None):
+    tables = tuple(rng.dirichlet(np.ones(2) * 2, size=4) for _ in range(3))
+    codes = rng.integers(4, size=(classes * n, 3))
+    return AuditRows(tables, codes, np.repeat(np.arange(classes), n), classes, groups)
+
+
+def test_bounds_lie_between_what_rows_show_and_what_tables_allow(rng):
+    rows = random_rows(rng, classes=3, n=200)
+    low, high = smallest_and_largest(rows.tables)
+    pilot, main = rows.split(0.2, 0)
+    logs = bound_ratios(pilot, main, 0.05).logs
+    shown = np.log(main.average[:, None] / main.average[None])
+    assert (logs <= np.log(high / low) + 1e-12).all()
+    assert (logs >= shown - 1e-9).all()
+    assert (logs[np.arange(3), np.arange(3)] == 0).all()
+
+
+def test_the_product_really_is_large_at_the_bound(rng, monkeypatch):
+    # Recompute E(r) row by row at the reported ratio, for each pair and output.
+    rows = random_rows(rng, n=300)
+    pilot, main = rows.split(0.2, 0)
+    used = {}
+    from discreet.auditing import ratios
+
+    plain = ratios._RatioTest.solve
+
+    def spying(self, a, b, bets, steps=45):
+        if len(bets) > 1:
+            used[a, b] = (self, bets)
+        return plain(self, a, b, bets, steps)
+
+    monkeypatch.setattr(ratios._Side, "__hash__", lambda side: id(side))
+    monkeypatch.setattr(ratios._Side, "__eq__", lambda one, two: one is two)
+    monkeypatch.setattr(ratios._RatioTest, "solve", spying)
+    logs = bound_ratios(pilot, main, 0.05).logs
+    values = output_probabilities(main.tables, main.codes)
+    assert len(used) == 2
+    for (a, b), (test, bets) in zip([(0, 1), (1, 0)], used.values(), strict=True):
+        above, below = values[main.index == b], values[main.index == a]
+        total = 0.0
+        for bet, weight in bets:
+            bet = np.minimum(bet, test.largest)
+            other = bet * len(above) / len(below)
+            up = np.log1p(bet * (above - test.centre)).sum(axis=0)
+            down = np.log1p(other * (test.centre - below / np.exp(logs[a, b]))).sum(axis=0)
+            total += weight * np.exp(up + down)
+        certified = logs[a, b] < test.limit
+        assert certified.any()
+        assert (total[certified] >= 20 * (1 - 1e-9)).all()
+
+
+def test_more_rows_and_more_alpha_are_not_looser(rng):
+    rows = random_rows(rng, n=100)
+    pilot, main = rows.split(0.2, 0)
+    doubled = AuditRows(
+        main.tables, np.tile(main.codes, (2, 1)), np.tile(main.index, 2), main.n_classes
+    )
+    base = bound_ratios(pilot, main, 0.05).logs
+    assert (bound_ratios(pilot, doubled, 0.05).logs.max()) <= base.max()
+    assert (bound_ratios(pilot, main, 0.2).logs.max()) <= base.max()
+
+
+def test_rows_that_are_groups_of_their_own_change_nothing(rng):
+    rows = random_rows(rng)
+    pilot, main = rows.split(0.2, 0)
+    alone = AuditRows(main.tables, main.codes, main.index, 2, np.arange(len(main.index)))
+    np.testing.assert_allclose(
+        bound_ratios(pilot, alone, 0.05).logs, bound_ratios(pilot, main, 0.05).logs
+    )
+
+
+def test_groups_of_both_classes_cost_more_than_groups_of_one(rng):
+    rows = random_rows(rng, n=200)
+    pilot, main = rows.split(0.2, 0)
+    number = np.arange(len(main.index))
+    apart = AuditRows(main.tables, main.codes, main.index, 2, number // 2)
+    across = AuditRows(main.tables, main.codes, main.index, 2, number % 160 // 2)
+    assert apart.moments.size.tolist() == across.moments.size.tolist() == [80, 80]
+    assert across.classes_share_groups and not apart.classes_share_groups
+    base = bound_ratios(pilot, main, 0.05).logs.max()
+    tight, loose = (bound_ratios(pilot, one, 0.05).logs.max() for one in (apart, across))
+    assert base < tight < loose
+
+
+def test_copies_in_groups_do_not_fool_the_bound(rng):
+    # 15 groups of 20 copies each: as rows they would promise far too much.
+    fails, alpha = 0, 0.1
+    truth = true_logs(NOISY, (0.3, 0.6))[1, 0].max()
+    for _ in range(300):
+        ones = [np.repeat(rng.random(15) < p, 20) for p in (0.3, 0.6)]
+        codes = np.concatenate(ones).astype(int)[:, None]
+        rows = AuditRows((NOISY,), codes, np.repeat([0, 1], 300), 2, np.arange(600) // 20)
+        pilot, main = rows.split(0.2, 0)
+        fails += bound_ratios(pilot, main, alpha).logs.max() < truth
+    assert fails <= 300 * alpha
+
+
+def test_a_constant_table_allows_no_ratio_and_a_sharp_one_any():
+    constant = coins(np.full((2, 2), 0.5), (3, 5), 10)
+    assert (bound_ratios(constant, constant, 0.05).logs == 0).all()
+    sharp = coins(np.eye(2), (0, 5), 10)  # class 0 never sends 1
+    logs = bound_ratios(sharp, sharp, 0.05).logs
+    assert logs[1, 0, 1] == np.inf
+    assert np.isfinite(bound_ratios(sharp, coins(np.eye(2), (50, 50), 100), 0.05).logs).all()
+
+
+def test_an_impossible_output_bounds_nothing():
+    rows = coins(np.array([[1.0, 0.0], [1.0, 0.0]]), (3, 5), 10)
+    assert (bound_ratios(rows, rows, 0.05).logs == 0).all()
+
+
+def test_a_class_without_rows_leaves_the_tables():
+    rows = AuditRows((NOISY,), np.zeros((20, 1), int), np.zeros(20, int), 2)
+    pilot, main = rows.split(0.2, 0)
+    expected = np.log(NOISY.max(axis=0) / NOISY.min(axis=0))
+    np.testing.assert_allclose(bound_ratios(pilot, main, 0.05).logs[0, 1], expected)
