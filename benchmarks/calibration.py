@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 
 from discreet import NPOMapper
-from discreet.design.calibration import _rule_advantage
+from discreet.design.held_out import rule_advantage
 from discreet.exact import advantage
 from discreet.outputs import output_probabilities
 from discreet.paper.synthetic import draw_table, exact_figures, tables_by_reading
@@ -33,7 +33,7 @@ def one_draw(rows: int, ratio: float, seed: int) -> tuple[float, float, float, f
     mapper = NPOMapper(privacy_ratio=ratio, random_state=seed)
     mapping = mapper.fit(X[:cut], h[:cut], private=g[:cut]).mapping_
     known, unseen = conditional(mapping, X[:cut], g[:cut]), conditional(mapping, X[cut:], g[cut:])
-    low, high = _rule_advantage(known, unseen), advantage(unseen)
+    low, high = rule_advantage(known, unseen), advantage(unseen)
     true = 0.5 - exact_figures(tables_by_reading(mapping), CORRELATION).risk
     return true, low, high, 0.5 * (low + high)
 

@@ -9,69 +9,49 @@ printed beside the target of 1 s.
 """
 
 import argparse
-import os
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from discreet import NPOMapper
+from discreet.errors import InputError
+from discreet.paper.datasets import ADULT_FILE, draw_cells, load_adult
+from discreet.paper.files import find_file
 from discreet.paper.synthetic import draw_table
-
-COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
-ATTRIBUTES = ["age", "education", "occupation", "relationship", "sex"]
-MARRIED = ("Married-civ-spouse", "Married-spouse-absent", "Married-AF-spouse")
-
-
-def adult_file() -> Path | None:
-    folders = [os.environ.get("DISCREET_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    files = [Path(folder) / "adult.data.gz" for folder in folders if folder]
-    return next((file for file in files if file.exists()), None)
 
 
 def adult_rows(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Return 30 rows from each cell of income and marital status."""
+    drawn, _ = draw_cells(load_adult(), seed)
+    return drawn.readings, drawn.public.to_numpy(), drawn.private.to_numpy()
+
+
+def made_up_rows(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    file = adult_file()
-    if file is None:
-        sizes = {"age": 15, "education": 16, "occupation": 15, "relationship": 6, "sex": 2}
-        made = pd.DataFrame({k: rng.integers(v, size=180) for k, v in sizes.items()})
-        return made, np.arange(180) % 2, np.arange(180) // 2 % 3
-    table = pd.read_csv(file, header=None, names=COLUMNS, skipinitialspace=True)
-    h = (table["income"] == ">50K").to_numpy().astype(int)
-    status = table["marital-status"]
-    g = np.where(status.isin(MARRIED), 0, np.where(status == "Never-married", 1, 2))
-    cells = [np.flatnonzero((h == a) & (g == b)) for a in (0, 1) for b in (0, 1, 2)]
-    rows = np.concatenate([rng.permutation(cell)[:30] for cell in cells])
-    return table[ATTRIBUTES].iloc[rows].reset_index(drop=True), h[rows], g[rows]
+    sizes = {"age": 15, "education": 16, "occupation": 15, "relationship": 6, "sex": 2}
+    made = pd.DataFrame({k: rng.integers(v, size=180) for k, v in sizes.items()})
+    return made, np.arange(180) % 2, np.arange(180) // 2 % 3
+
+
+def has_adult() -> bool:
+    try:
+        find_file(ADULT_FILE, download=False)
+    except InputError:
+        return False
+    return True
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
-    source = "Adult" if adult_file() else "made-up rows shaped like Adult"
+    census = has_adult()
+    source = "Adult" if census else "made-up rows shaped like Adult"
     cases = {
         "synthetic, 80 rows": lambda seed: draw_table(80, 0.2, seed),
-        f"{source}, 180 rows": adult_rows,
+        f"{source}, 180 rows": adult_rows if census else made_up_rows,
     }
     taken: dict[str, list[float]] = {name: [] for name in cases}
     for seed in range(rounds + 1):

@@ -52,7 +52,7 @@ def main() -> None:
 if __name__ == "__main__":
     import warnings
 
-    from discreet.errors import CountKernelWarning
+    from discreet.errors import BlindKernelWarning
 
-    warnings.simplefilter("ignore", CountKernelWarning)
+    warnings.simplefilter("ignore", BlindKernelWarning)
     main()

@@ -8,7 +8,7 @@ from commands import FACTS, rooms, run_apart
 from helpers import refused
 
 from discreet import Mapping
-from discreet.learning import Task, learn, make_split, prepare
+from discreet.learning import ByColumn, Task, learn, make_split, prepare
 from discreet.readings import read_table
 from discreet.splitting import split_rows, table_digest
 
@@ -36,7 +36,7 @@ def test_the_held_out_rows_can_be_found_again_from_the_file(tmp_path, group):
     learned.mapping.save(tmp_path / "home.json")
     design = Mapping.load(tmp_path / "home.json").design
     table = read_table(tmp_path / "home.csv")
-    assert design.source.digest == table_digest(table)
+    assert design.source.digest == table_digest(table[["hall", "door", "fall", "who"]])
     assert design.source.rows == len(table)
     train, audit = split_rows(table, design.source.split, ["fall", "who"])
     assert len(train) == design.rows
@@ -76,6 +76,33 @@ def test_a_sensor_of_one_value_and_gaps_says_something_by_its_gaps(tmp_path):
 def test_a_method_and_a_split_that_do_not_exist_are_refused(tmp_path):
     refused("--method must be one of npo", prepare, task(tmp_path, method="best"))
     refused("the split cannot be used: group must have at most", make_split, 0.3, 0, "x" * 2000)
+
+
+# --- Choices by column ---------------------------------------------------------------------
+
+
+def test_a_choice_for_all_and_one_for_a_column_reach_the_mapper_by_sensor(tmp_path):
+    home = rooms().assign(room=["bath", "bed"] * 40)
+    choices = {
+        "n_symbols": ByColumn(2, {"hall": 3}),
+        "binning": ByColumn("uniform", {"door": "codes"}),
+        "n_bins": ByColumn(8, {}),
+    }
+    found = prepare(task(tmp_path, home, options=choices)).options
+    assert found == {
+        "n_symbols": {"hall": 3, "door": 2, "room": 2},
+        "binning": {"hall": "uniform", "door": "codes"},  # text has no bins to choose
+        "n_bins": 8,
+    }
+
+
+def test_a_choice_that_does_not_fit_the_sensors_is_refused_before_the_work(tmp_path):
+    for choice in (ByColumn(2, {"day": 3}), ByColumn(2, {"hal": 3})):
+        wanted = task(tmp_path, options={"n_symbols": choice})
+        refused("n_symbols names the column .* no sensor", prepare, wanted)
+    text = rooms().assign(hall=["bath", "bed"] * 40)
+    wanted = task(tmp_path, text, options={"binning": {"hall": "uniform"}})
+    refused("'uniform' was asked for 'hall', which does not hold numbers", prepare, wanted)
 
 
 # --- The same again ------------------------------------------------------------------------

@@ -2,16 +2,16 @@
 
 The numerical libraries are imported by the commands that need them, not here, so that
 ``discreet --help`` answers at once. Every mistake is one message on stderr and exit code 2.
-What can be told from the options alone is checked here, before any file is opened.
+The options themselves are in ``options``.
 """
 
 from __future__ import annotations
 
-import csv
+import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -20,29 +20,64 @@ import typer
 
 from discreet import __version__
 from discreet.errors import DiscreetError, InputError, StoppedError
+from discreet.options import (
+    METHODS,
+    MOST_SYMBOLS,
+    OPTION_NAMES,
+    AdvantageLimit,
+    AuditGroup,
+    AuditSeed,
+    AuditTable,
+    Binning,
+    Bins,
+    Confidence,
+    DemoSeed,
+    Epsilon,
+    EpsilonLimit,
+    Exclude,
+    FrontierFile,
+    FrontierOut,
+    Group,
+    Holdout,
+    Html,
+    Independent,
+    Jobs,
+    Json,
+    KernelName,
+    LdpEpsilon,
+    LossName,
+    MappingFile,
+    MaxAdvantage,
+    Method,
+    Methods,
+    Out,
+    Plot,
+    PointConfidence,
+    Private,
+    PrivateColumns,
+    Public,
+    PublicColumn,
+    Quiet,
+    Ratio,
+    Ratios,
+    Releases,
+    Seed,
+    Sensors,
+    SymbolCounts,
+    Symbols,
+    Table,
+    check_wishes,
+    choices_by_column,
+    list_of,
+    name_among,
+    name_list,
+    share_of_risk,
+    whole_number,
+)
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-MOST_SYMBOLS = 256
-MOST_BINS = 1_000
-MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn seeds
-
-# The names that the options take. They live with the code they name, too far for a quick
-# `--help`; a test holds the two lists against each other.
-METHODS = ("npo", "bayes-error", "ndd")
-KERNELS = ("product", "anova", "inverse-multiquadric", "count")
-LOSSES = ("logistic", "exponential", "hinge", "square")
-BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
-
-# Python parameters as the command line calls them, for errors that come from further down.
-_OPTION_NAMES = {
-    "privacy_ratio": "--ratio",
-    "max_advantage": "--max-advantage",
-    "ldp_epsilon": "--ldp-epsilon",
-    "n_symbols": "--symbols",
-    "n_bins": "--bins",
-    "random_state": "--seed",
-}
+UNREAD = 1
 
 app = typer.Typer(
     add_completion=False,
@@ -67,6 +102,11 @@ def main() -> None:
         _fail(str(error), INTERRUPTED)
     except DiscreetError as error:
         _fail(in_option_terms(str(error)), BAD_INPUT)
+    except BrokenPipeError:  # whoever read the output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNREAD)
+    except OSError as error:  # a full disk, say
+        _fail(f"the output cannot be written ({error.strerror or error}).", BAD_INPUT)
     except Exception as error:
         # Typer's own errors derive from Click's or, in newer versions, from a copy of them.
         if not hasattr(error, "format_message"):
@@ -80,9 +120,9 @@ def in_option_terms(message: str) -> str:
 
     Quoted words are left alone: they are names from the table.
     """
-    names = "|".join(_OPTION_NAMES)
+    names = "|".join(OPTION_NAMES)
     return re.sub(
-        rf"(?<!['\"\w])({names})(?!['\"\w])", lambda found: _OPTION_NAMES[found[1]], message
+        rf"(?<!['\"\w])({names})(?!['\"\w])", lambda found: OPTION_NAMES[found[1]], message
     )
 
 
@@ -112,61 +152,12 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
     """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise StoppedError(str(stop) or "stopped. No mapping was written.") from None
-
-
-# --- Checks of single options --------------------------------------------------------------
-
-
-def _within(wanted: str, fits: Callable[[Any], bool]) -> Callable[..., Any]:
-    """Return a callback that refuses values that do not fit and says what is wanted."""
-
-    def check(param: typer.CallbackParam, value: Any) -> Any:
-        if value is not None and not fits(value):
-            raise InputError(f"{param.opts[0]} must be {wanted}, got {value}.")
-        return value
-
-    return check
-
-
-def _one_of(names: tuple[str, ...]) -> Callable[..., Any]:
-    return _within(f"one of {', '.join(names)}", lambda value: value in names)
-
-
-_share = _within("strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
-_positive = _within("a finite number above 0", lambda value: 0.0 < value < float("inf"))
-_holdout = _within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
-_seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
-_symbols = _within(f"from 2 to {MOST_SYMBOLS}", lambda value: 2 <= value <= MOST_SYMBOLS)
-_bins = _within(f"from 2 to {MOST_BINS}", lambda value: 2 <= value <= MOST_BINS)
-
-
-def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
-    """Refuse wishes for privacy that contradict each other or the method."""
-    given = [name for name, value in wishes.items() if value is not None]
-    if method == "ndd" and given:
-        raise InputError(
-            f"{given[0]} was given, but --method ndd protects nothing. Leave {given[0]} out, or "
-            "use --method npo."
-        )
-    searched = [name for name in given if name in ("--max-advantage", "--epsilon")]
-    if "--ratio" in given and searched:
-        raise InputError(
-            f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
-            "Give one or the other."
-        )
-
-
-def _names(text: str | None) -> list[str] | None:
-    """Return the column names in a list; a name with a comma in it goes in double quotes."""
-    if text is None:
-        return None
-    return [name for name in next(csv.reader([text], skipinitialspace=True), []) if name]
+        raise StoppedError(str(stop) or words) from None
 
 
 # --- Commands ------------------------------------------------------------------------------
@@ -198,95 +189,26 @@ def root(
 
 @app.command()
 def learn(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
-    ],
-    public: Annotated[str, typer.Option(metavar="COLUMN", help="The public fact, to be inferred.")],
-    private: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMN", help="A private fact, to be hidden; may be given several times."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")],
-    method: Annotated[
-        str, typer.Option(metavar="NAME", callback=_one_of(METHODS), help=", ".join(METHODS) + ".")
-    ] = "npo",
-    sensors: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Sensors, separated by commas. [default: the rest]"),
-    ] = None,
-    exclude: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Columns to leave alone, separated by commas."),
-    ] = None,
-    symbols: Annotated[
-        int,
-        typer.Option(metavar="N", callback=_symbols, help="Symbols that each sensor may send."),
-    ] = 2,
-    kernel: Annotated[
-        str, typer.Option(metavar="NAME", callback=_one_of(KERNELS), help=", ".join(KERNELS) + ".")
-    ] = "product",
-    loss: Annotated[
-        str, typer.Option(metavar="NAME", callback=_one_of(LOSSES), help=", ".join(LOSSES) + ".")
-    ] = "logistic",
-    ratio: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P",
-            callback=_share,
-            help="Share of the largest private risk to keep. [default: 0.998]",
-        ),
-    ] = None,
-    max_advantage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="A",
-            callback=_share,
-            help="Ask instead that no attacker beat guessing by more than this.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E",
-            callback=_positive,
-            help="Ask that no symbols shift the log-probability of a private class by more.",
-        ),
-    ] = None,
-    ldp_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", callback=_positive, help="Local differential privacy of every sensor."
-        ),
-    ] = None,
-    binning: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            callback=_one_of(BINNINGS),
-            help=f"How numbers become codes: {', '.join(BINNINGS)}.",
-        ),
-    ] = "quantile",
-    bins: Annotated[
-        int, typer.Option(metavar="N", callback=_bins, help="Most bins of a numeric column.")
-    ] = 10,
-    holdout: Annotated[
-        float,
-        typer.Option(metavar="P", callback=_holdout, help="Share of the rows to keep for audits."),
-    ] = 0.3,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Rows that agree here stay together, learned from or held out: the day of a "
-            "time series.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", callback=_seed, help="Seed of the split and the learning.")
-    ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
+    table: Table,
+    public: Public,
+    private: Private,
+    out: Out,
+    method: Method = "npo",
+    sensors: Sensors = None,
+    exclude: Exclude = None,
+    symbols: Symbols = None,
+    kernel: KernelName = "product",
+    loss: LossName = "logistic",
+    ratio: Ratio = None,
+    max_advantage: MaxAdvantage = None,
+    epsilon: Epsilon = None,
+    ldp_epsilon: LdpEpsilon = None,
+    binning: Binning = None,
+    bins: Bins = None,
+    holdout: Holdout = 0.3,
+    group: Group = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a private mapping from a table and write it to a file.
 
@@ -300,41 +222,159 @@ def learn(
     A time series, no day of which is both learned from and held out:
 
         discreet learn t.csv --public use --private who --group day --out m.json
+
+    Three symbols for the sensor in the hall, two for the others:
+
+        discreet learn t.csv --public use --private me --symbols hall=3 --out m
     """
     wishes = {
-        "--ratio": ratio,
-        "--max-advantage": max_advantage,
-        "--epsilon": epsilon,
-        "--ldp-epsilon": ldp_epsilon,
-    }
-    _check_wishes(method, wishes)
-    options: dict[str, Any] = {
-        "n_symbols": symbols,
-        "kernel": kernel,
-        "loss": loss,
         "privacy_ratio": ratio,
         "max_advantage": max_advantage,
         "epsilon": epsilon,
         "ldp_epsilon": ldp_epsilon,
-        "binning": binning,
-        "n_bins": bins,
-        "random_state": seed,
     }
+    check_wishes(method, wishes)
+    choices = choices_by_column(symbols, binning, bins)
+    sensor_names = None if sensors is None else name_list("--sensors", sensors)
+    left_out = name_list("--exclude", exclude)
     with _interruptible():
         from discreet.console import run_learn
-        from discreet.learning import Task, make_split
+        from discreet.learning import ByColumn, Task, make_split
 
+        options = {name: ByColumn(*choice) for name, choice in choices.items()}
         task = Task(
             table=table,
             public=public,
             private=private,
-            sensors=_names(sensors),
-            exclude=_names(exclude) or [],
+            sensors=sensor_names,
+            exclude=left_out,
             method=method,
             split=make_split(holdout, seed, group),
-            options=options,
+            options={"kernel": kernel, "loss": loss, "random_state": seed, **wishes, **options},
         )
         run_learn(task, out, quiet=quiet)
+
+
+@app.command()
+def audit(
+    mapping: MappingFile,
+    table: AuditTable,
+    public: PublicColumn = None,
+    private: PrivateColumns = None,
+    group: AuditGroup = None,
+    independent: Independent = False,
+    max_advantage: AdvantageLimit = None,
+    epsilon: EpsilonLimit = None,
+    confidence: Confidence = 0.95,
+    releases: Releases = 1,
+    json: Json = False,
+    html: Html = None,
+    frontier: FrontierFile = None,
+    seed: AuditSeed = 0,
+    quiet: Quiet = False,
+) -> int:
+    """Measure what a mapping still leaks, with bounds that hold for any attacker.
+
+    Of the table that was learned from, only the held-out rows are used. Exit code 3 if
+    a stated limit is not met; a limit is met only if it is certified.
+
+    Example:
+
+        discreet audit home.json home.csv --max-advantage 0.1 --html report.html
+    """
+    if frontier is not None and html is None:
+        raise InputError("--frontier is for the report. Give --html as well.")
+    with _interruptible("stopped. Nothing was written."):
+        from discreet.audit_console import AuditTask, run_audit
+
+        return run_audit(
+            AuditTask(
+                mapping=mapping,
+                table=table,
+                public=public,
+                private=private,
+                group=group,
+                independent=independent,
+                max_advantage=max_advantage,
+                epsilon=epsilon,
+                confidence=confidence,
+                releases=releases,
+                seed=seed,
+                as_json=json,
+                html=html,
+                frontier=frontier,
+                quiet=quiet,
+            )
+        )
+
+
+@app.command()
+def frontier(
+    table: Table,
+    public: Public,
+    private: Private,
+    out: FrontierOut,
+    plot: Plot = None,
+    methods: Methods = "npo,ndd",
+    ratios: Ratios = "0.9,0.95,0.98,0.99,0.995,0.998,0.999",
+    symbols: SymbolCounts = "2",
+    sensors: Sensors = None,
+    exclude: Exclude = None,
+    kernel: KernelName = "product",
+    loss: LossName = "logistic",
+    binning: Binning = None,
+    bins: Bins = None,
+    holdout: Holdout = 0.3,
+    group: Group = None,
+    confidence: PointConfidence = 0.95,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Show what privacy costs: public error against leak, over ratios and methods.
+
+    Each point is a mapping of its own, measured on rows that none has learned from.
+    Ctrl-C keeps the points that are done; the same command computes the rest.
+
+    Example:
+
+        discreet frontier t.csv --public fall --private who --out f.json
+
+    With a picture:
+
+        discreet frontier t.csv --public use --private me --out f --plot f.svg
+
+    With two and with three symbols for each sensor:
+
+        discreet frontier t.csv --public use --private me --symbols 2,3 --out f
+    """
+    wanted = (
+        list_of("--methods", methods, name_among(METHODS)),
+        list_of("--ratios", ratios, share_of_risk),
+        list_of("--symbols", symbols, whole_number(2, MOST_SYMBOLS)),
+    )
+    choices = choices_by_column(None, binning, bins)
+    del choices["n_symbols"]
+    sensor_names = None if sensors is None else name_list("--sensors", sensors)
+    left_out = name_list("--exclude", exclude)
+    with _interruptible("stopped. No points were kept."):
+        from discreet.frontier_console import Job, run_frontier
+        from discreet.learning import ByColumn, Task, make_split
+        from discreet.tradeoff.study import plan
+
+        specs = plan(*wanted)
+        options = {name: ByColumn(*choice) for name, choice in choices.items()}
+        task = Task(
+            table=table,
+            public=public,
+            private=private,
+            sensors=sensor_names,
+            exclude=left_out,
+            method=specs[0].method,
+            split=make_split(holdout, seed, group),
+            options={"kernel": kernel, "loss": loss, "random_state": seed, **options},
+        )
+        run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, quiet))
 
 
 @app.command()
@@ -343,13 +383,11 @@ def demo(
         Path,
         typer.Option("--out", metavar="FOLDER", help="Where the made-up table and mapping go."),
     ] = Path("discreet-demo"),
-    seed: Annotated[
-        int, typer.Option(metavar="N", callback=_seed, help="Seed of the made-up data.")
-    ] = 0,
+    seed: DemoSeed = 0,
 ) -> None:
-    """Learn from a made-up home and show who can infer what.
+    """Learn from a made-up home, show who can infer what, and audit it.
 
-    No hardware and no data are needed; it takes some seconds.
+    No hardware and no data are needed; it takes less than a minute.
 
     Example:
 

@@ -190,7 +190,7 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     """
     # Names of columns and files may look like markup; they are none.
     console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
-    _check_out(out, task.table)
+    check_out(out, task.table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         learned = _learn_reporting(task, console, quiet)
@@ -208,36 +208,39 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
 def _learn_reporting(task: Task, console: Console, quiet: bool) -> Learned:
     prepared = prepare(task)
     if not quiet:
-        console.print(_announce(prepared, task.split))
+        console.print(announce(prepared, task.split))
     report = ProgressReport(console, quiet=quiet)
     with stop_on_interrupt(report):
         return learn(task, prepared, report=report)
 
 
-def _check_out(out: Path, table: Path) -> None:
+def check_out(out: Path, table: Path, option: str = "--out") -> None:
     """Find out before the work, not after it, that the result has nowhere to go."""
     try:
         target = out.resolve()
         if target.is_dir():
-            raise InputError(f"--out {out} is a directory. Name a file in it.")
+            raise InputError(f"{option} {out} is a directory. Name a file in it.")
         if target.exists():
             if not stat.S_ISREG(target.stat().st_mode):
-                raise InputError(f"--out {out} is not a regular file. Name another.")
+                raise InputError(f"{option} {out} is not a regular file. Name another.")
             if table.exists() and target.samefile(table):
-                raise InputError(f"--out {out} is the table itself. Name another file.")
+                raise InputError(f"{option} {out} is what is read. Name another file.")
         if not target.parent.is_dir():
-            raise InputError(f"--out {out}: there is no directory {target.parent}. Make it first.")
+            raise InputError(
+                f"{option} {out}: there is no directory {target.parent}. Make it first."
+            )
         # The permissions do not tell all: a file system may be read-only or full.
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except (OSError, RuntimeError) as error:  # the latter: links that lead in circles
         reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"--out {out}: cannot be written there ({reason}). Name another place."
+            f"{option} {out}: cannot be written there ({reason}). Name another place."
         ) from None
 
 
-def _announce(prepared: Prepared, split: Split) -> str:
+def announce(prepared: Prepared, split: Split) -> str:
+    """Return what will be learned from how many rows, in one line."""
     names = ", ".join(prepared.sensors[:_LISTED_SENSORS])
     more = ", ..." if len(prepared.sensors) > _LISTED_SENSORS else ""
     count = len(prepared.sensors)

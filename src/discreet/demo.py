@@ -14,18 +14,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.audit_console import AuditTask, audit_files
 from discreet.console import plain_print, run_learn
 from discreet.errors import InputError
 from discreet.exact import bayes_error
+from discreet.frontier_console import Job, run_frontier
 from discreet.learning import Learned, Task, make_split
 from discreet.mapping import Mapping
 from discreet.outputs import output_probabilities
+from discreet.tradeoff.results import Frontier
+from discreet.tradeoff.study import plan
 
 Floats = NDArray[np.float64]
 
 SENSORS = ("floor_vibration", "hall_motion", "bed_pressure", "door_light")
 RESIDENTS = ("Ada", "Ben")
 _ROWS = 1500
+_LIMIT = 0.15  # of the attacker's advantage; what 450 held-out rows can certify
+_RATIOS = [0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999]
 # Level of each sensor for (fall, resident); a reading is the level -1, 0 or +1.
 _LEVELS = {(False, "Ada"): 2, (False, "Ben"): 4, (True, "Ada"): 6, (True, "Ben"): 8}
 
@@ -83,7 +89,41 @@ def run_demo(folder: Path, seed: int) -> Learned:
     plain_print()
     _show_figures(mapping)
     _show_sending(mapping, learned.held_out)
+    _show_frontier(task, folder)
+    _show_audit(folder, seed)
     return learned
+
+
+def _show_frontier(task: Task, folder: Path) -> None:
+    """Draw what other levels of privacy would cost, for the report."""
+    plain_print()
+    out = folder / "frontier.json"
+    command = ["discreet", "frontier", str(task.table), "--public", "fall", "--private", "who"]
+    command += ["--seed", str(task.split.seed)] * (task.split.seed != 0) + ["--out", str(out)]
+    plain_print(f"$ {shlex.join(command)}")
+    run_frontier(Job(task, plan(["npo", "ndd"], _RATIOS, [2]), out, None, 0.95, -1, True))
+    shown = Frontier.load(out)
+    plain_print(f"{len(shown.points)} points from nothing protected to nearly nothing said")
+
+
+def _show_audit(folder: Path, seed: int) -> None:
+    """Say what can be promised, and write the page for whoever signs it."""
+    plain_print()
+    page = folder / "report.html"
+    task = AuditTask(
+        folder / "home.json",
+        folder / "home.csv",
+        max_advantage=_LIMIT,
+        seed=seed,
+        html=page,
+        frontier=folder / "frontier.json",
+    )
+    command = ["discreet", "audit", str(task.mapping), str(task.table)]
+    command += ["--max-advantage", str(_LIMIT), "--frontier", str(task.frontier)]
+    command += ["--seed", str(seed)] * (seed != 0) + ["--html", str(page)]
+    plain_print(f"$ {shlex.join(command)}")
+    plain_print(audit_files(task).verdict)
+    plain_print(f"The whole account, to read in a browser: {page}")
 
 
 def _write_table(file: Path, home: pd.DataFrame) -> None:

@@ -15,13 +15,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
 from discreet.errors import InputError
+from discreet.fit_codes import DEFAULT_STRATEGY, by_column, choose_strategies
 from discreet.mapping import Mapping
-from discreet.mapping_parts import Fact, Name, Source
+from discreet.mapping_parts import Source
+from discreet.modelling.mapper import ModelMapper
+from discreet.peers.randomized_response import RandomizedResponseMapper
 from discreet.readings import (
     check_column,
     check_labels,
@@ -29,17 +33,26 @@ from discreet.readings import (
     choose_sensors,
     read_table,
 )
-from discreet.splitting import Split, split_rows, table_digest
+from discreet.splitting import Split, split_rows, table_digest, unordered_digest
 from discreet.values import explain, is_missing, is_numeric, shown
 
 METHODS: dict[str, type[PrivacyMapper]] = {
     "npo": NPOMapper,
+    "model": ModelMapper,
     "ndd": NDDMapper,
     "bayes-error": BayesErrorMapper,
+    "randomized-response": RandomizedResponseMapper,
 }
 MIN_TRAINING_ROWS = 10
 """Fewest rows that may be left after the holdout."""
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+@dataclass(frozen=True)
+class ByColumn:
+    """One choice for all the sensors, but for those that have their own."""
+
+    common: Any
+    own: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Task:
     sensors : sequence of str, optional
         Columns with readings; by default all that are not named otherwise.
     options : dict
-        Parameters of the mapper.
+        Parameters of the mapper. Those that it takes by column may be a ``ByColumn``.
     """
 
     table: Path
@@ -80,12 +93,19 @@ class Learned:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A table that has passed every check, split and ready to learn from."""
+    """A table that has passed every check, split and ready to learn from.
+
+    Attributes
+    ----------
+    options : dict
+        Parameters of the mapper.
+    """
 
     table: pd.DataFrame
     sensors: list[str]
     train: NDArray[np.int64]
     audit: NDArray[np.int64]
+    options: dict[str, Any]
 
 
 def make_split(holdout: float, seed: int, group: str | None) -> Split:
@@ -122,8 +142,9 @@ def prepare(task: Task) -> Prepared:
         check_labels(table[name], _role(task, name), name)
     _check_recordable(table, sensors, facts)
     train, audit = split_rows(table, task.split, facts)
-    _check_training(table.iloc[train], sensors, task.split)
-    return Prepared(table, sensors, train, audit)
+    training = table.iloc[train]
+    _check_training(training, sensors, task.split)
+    return Prepared(table, sensors, train, audit, _fill_in(task.options, training[sensors]))
 
 
 def _role(task: Task, name: str) -> str:
@@ -169,20 +190,36 @@ def _check_no_identifiers(table: pd.DataFrame, sensors: Sequence[str]) -> None:
 
 def _check_recordable(table: pd.DataFrame, sensors: Sequence[str], facts: Sequence[str]) -> None:
     """Refuse now what the mapping file could not hold at the end."""
-    for name in (*sensors, *facts):
-        try:
-            _NAME.validate_python(name)
-        except ValidationError as error:
-            problem = explain(error).removeprefix("the file ")
-            raise InputError(f"a column name {problem}. Rename the column.") from None
+    for name in sensors:
+        check_name("sensor", name)
     for name in facts:
-        classes = tuple(pd.unique(table[name]))
-        try:
-            Fact(name=name, classes=classes)
-        except ValidationError as error:
-            raise InputError(
-                f"the classes of {name!r} cannot be recorded: {explain(error)}. Rename them."
-            ) from None
+        describe_fact(name, pd.unique(table[name]))
+
+
+def _fill_in(options: dict[str, Any], readings: pd.DataFrame) -> dict[str, Any]:
+    """Return the mapper's parameters, with choices by column in the form that it takes.
+
+    Raises
+    ------
+    InputError
+        If a choice is for a column that is no sensor, or for one that it does not suit.
+    """
+    filled = options | {
+        name: _choice_by_sensor(name, choice, readings)
+        for name, choice in options.items()
+        if isinstance(choice, ByColumn)
+    }
+    choose_strategies(readings, filled.get("binning", DEFAULT_STRATEGY))
+    return filled
+
+
+def _choice_by_sensor(option: str, choice: ByColumn, readings: pd.DataFrame) -> Any:
+    own = by_column(option, choice.own, list(readings.columns))
+    if not own:
+        return choice.common
+    # Bins for all are bins for numbers; asked for by name they would be refused for text.
+    rest = [name for name in readings if option != "binning" or is_numeric(readings[name])]
+    return dict.fromkeys(rest, choice.common) | own
 
 
 def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Learned:
@@ -204,8 +241,8 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
     training = prepared.table.iloc[prepared.train].reset_index(drop=True)
     held_out = prepared.table.iloc[prepared.audit].reset_index(drop=True)
     group = task.split.group
-    source = Source(digest=table_digest(prepared.table), rows=len(prepared.table), split=task.split)
-    mapper = METHODS[task.method](**task.options)
+    source = describe_source(task, prepared)
+    mapper = METHODS[task.method](**prepared.options)
     mapper.fit_reporting(
         training[prepared.sensors],
         training[task.public],
@@ -215,6 +252,17 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
         report=report,
     )
     return Learned(mapper, prepared.sensors, training, held_out)
+
+
+def describe_source(task: Task, prepared: Prepared) -> Source:
+    """Return what the mapping records of its table: digests and the split, never rows."""
+    used = prepared.table[[*prepared.sensors, task.public, *task.private]]
+    return Source(
+        digest=table_digest(used),
+        rows=len(used),
+        split=task.split,
+        unordered=unordered_digest(used),
+    )
 
 
 def _check_training(training: pd.DataFrame, sensors: Sequence[str], split: Split) -> None:

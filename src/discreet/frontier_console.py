@@ -1,0 +1,225 @@
+"""The job behind ``discreet frontier``: a table on disk in, a table, JSON and a picture out.
+
+Progress, warnings and what was found on disk go to stderr, the frontier to stdout.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.progress import Task as BarTask
+from rich.text import Text
+
+from discreet.console import announce, check_out, plain_print, time_left
+from discreet.errors import DiscreetWarning, InputError
+from discreet.learning import Task, prepare
+from discreet.tradeoff.frontier import Standing, compute
+from discreet.tradeoff.plot import check_suffix, save_plot
+from discreet.tradeoff.results import Frontier
+from discreet.tradeoff.study import Spec, check_parameters, study_table
+
+_QUIET_SECONDS = 2.0  # shorter work needs no bar
+_LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compute and where it goes.
+
+    Attributes
+    ----------
+    out : Path
+        The JSON file, which is also what an interrupted run goes on from.
+    plot : Path or None
+        The picture.
+    """
+
+    task: Task
+    specs: Sequence[Spec]
+    out: Path
+    plot: Path | None = None
+    confidence: float = 0.95
+    jobs: int = -1
+    quiet: bool = False
+
+
+def run_frontier(job: Job) -> Frontier:
+    """Compute the frontier, write it, and say what it shows.
+
+    Raises
+    ------
+    InputError
+        Before the work where possible, with what to do.
+    KeyboardInterrupt
+        With how many points were kept.
+    """
+    console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    _check_files(job)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _compute(job, console)
+    for message in dict.fromkeys(
+        str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
+    ):
+        console.print(f"warning: {message}", style="yellow")
+    found.save(job.out)
+    if job.plot is not None:
+        save_plot(found, job.plot)
+    for line in () if job.quiet else summarise(job, found):
+        plain_print(line)
+    return found
+
+
+def _check_files(job: Job) -> None:
+    """Find out before the work that the results have nowhere to go."""
+    check_out(job.out, job.task.table)
+    if job.plot is not None:
+        _check_plot(job.plot, job)
+    if job.out.exists():
+        Frontier.load(job.out)  # what is no frontier is not written over
+
+
+def _check_plot(plot: Path, job: Job) -> None:
+    check_suffix(plot)
+    if plot.resolve() == job.out.resolve():
+        raise InputError(f"--plot {plot} is --out as well. Name another file.")
+    try:
+        check_out(plot, job.task.table)
+    except InputError as error:
+        raise InputError(str(error).replace("--out", "--plot", 1)) from None
+
+
+def _compute(job: Job, console: Console) -> Frontier:
+    task = job.task
+    prepared = prepare(task)
+    parameters = {k: v for k, v in prepared.options.items() if k != "random_state"}
+    check_parameters(job.specs, parameters)
+    study = study_table(task, prepared)
+    if not job.quiet:
+        console.print(announce(prepared, task.split))
+    with _progress(console, job) as report:
+        return compute(
+            study,
+            job.specs,
+            parameters,
+            confidence=job.confidence,
+            n_jobs=job.jobs,
+            seed=task.split.seed,
+            resume=job.out,
+            report=report,
+        )
+
+
+def summarise(job: Job, found: Frontier) -> list[str]:
+    """Return the table, what it means, how to have the knee, and what was written."""
+    lines = found.table().split("\n")
+    if (knee := found.knee) is not None:
+        ratio = "" if knee.ratio is None else f" --ratio {knee.ratio:g}"
+        lines.append(
+            "To have it: discreet learn with the same options and "
+            f"--method {knee.method}{ratio} --symbols {knee.n_symbols}"
+        )
+    files = [str(job.out)] + ([] if job.plot is None else [str(job.plot)])
+    return [*lines, f"wrote {' and '.join(files)}"]
+
+
+# --- Progress ------------------------------------------------------------------------------
+
+
+class PointsReport:
+    """Shows how many points are done, as a bar on a terminal or as a line now and then."""
+
+    def __init__(self, console: Console, out: Path) -> None:
+        self.console, self.out = console, out
+        # Not console.is_terminal, which is also true of a file where colours are forced.
+        self.live = console.file.isatty() and not console.is_dumb_terminal
+        self.began = time.monotonic()
+        self._next_line = self.began + _QUIET_SECONDS
+        self._bar: Bar | None = None
+        self._timer: threading.Timer | None = None
+
+    def __call__(self, standing: Standing) -> None:
+        if standing.latest is None:
+            self._begin(standing)
+            return
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=standing.done)
+        now = time.monotonic()
+        if not self.live and now > self._next_line:
+            self._next_line = now + _LINE_SECONDS
+            left = time_left(now - self.began, _share(standing.done, standing))
+            self.console.print(f"{standing.done} of {standing.planned} points{left and ', '}{left}")
+
+    def close(self) -> None:
+        """Take the bar off the screen."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _begin(self, standing: Standing) -> None:
+        if standing.anew:
+            self.console.print(
+                f"{self.out} holds points of another table or other options; beginning anew"
+            )
+        elif standing.found:
+            self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")
+        if self.live and standing.done < standing.planned:
+            self._bar = Bar(
+                TextColumn("points"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+                _TimeLeft(standing),
+                console=self.console,
+                transient=True,
+            )
+            self._bar.add_task("", total=standing.planned, completed=standing.done)
+            self._timer = threading.Timer(_QUIET_SECONDS, self._bar.start)
+            self._timer.daemon = True
+            self._timer.start()
+
+
+class _TimeLeft(ProgressColumn):
+    """Counts down between points, too, each of which may take minutes."""
+
+    def __init__(self, begun: Standing) -> None:
+        super().__init__()
+        self.begun, self.began = begun, time.monotonic()
+        self._seen, self._seen_at = begun.done, self.began
+
+    def render(self, task: BarTask) -> Text:
+        done, now = int(task.completed), time.monotonic()
+        if done != self._seen:
+            self._seen, self._seen_at = done, now
+        share = _share(done, self.begun)
+        spent = self._seen_at - self.began
+        # Such that the time left at this share is shorter by what has passed since then.
+        passed = min((now - self._seen_at) * share / (1 - share), spent) if share < 1 else 0.0
+        return Text(time_left(spent - passed, share))
+
+
+def _share(done: int, begun: Standing) -> float:
+    """Return the share of the points that had to be computed; those from the file took no time."""
+    return (done - begun.found) / max(begun.planned - begun.found, 1)
+
+
+@contextmanager
+def _progress(console: Console, job: Job) -> Iterator[PointsReport | None]:
+    if job.quiet:
+        yield None
+        return
+    report = PointsReport(console, job.out)
+    try:
+        yield report
+    finally:
+        report.close()

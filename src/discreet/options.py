@@ -1,0 +1,414 @@
+"""The options of the commands: their types, their help, and what each may be.
+
+What can be told from the options alone is checked here, before any file is opened; each
+mistake is one message. The types are used by the commands in ``cli``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.errors import InputError
+
+MOST_SYMBOLS = 256
+MOST_BINS = 1_000
+MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn seeds
+
+# The names that the options take. They live with the code they name, too far for a quick
+# `--help`; a test holds the two lists against each other.
+METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
+KERNELS = ("product", "anova", "inverse-multiquadric", "count")
+LOSSES = ("logistic", "exponential", "hinge", "square")
+BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
+# Python parameters as the command line calls them, for errors that come from further down.
+OPTION_NAMES = {
+    "privacy_ratio": "--ratio",
+    "max_advantage": "--max-advantage",
+    "ldp_epsilon": "--ldp-epsilon",
+    "n_symbols": "--symbols",
+    "binning": "--binning",
+    "n_bins": "--bins",
+    "random_state": "--seed",
+}
+
+
+# --- Checks of single options --------------------------------------------------------------
+
+
+def _within(wanted: str, fits: Callable[[Any], bool]) -> Callable[..., Any]:
+    """Return a callback that refuses values that do not fit and says what is wanted."""
+
+    def check(param: typer.CallbackParam, value: Any) -> Any:
+        if value is not None and not fits(value):
+            raise InputError(f"{param.opts[0]} must be {wanted}, got {value}.")
+        return value
+
+    return check
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[..., Any]:
+    return _within(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+_share = _within("strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
+_positive = _within("a finite number above 0", lambda value: 0.0 < value < float("inf"))
+_holdout = _within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
+_confidence = _within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1.0)
+_releases = _within("at least 1", lambda value: value >= 1)
+_jobs = _within("from 1 to 1024", lambda value: 1 <= value <= 1024)
+_seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
+
+
+def check_wishes(method: str, wishes: dict[str, float | None]) -> None:
+    """Refuse wishes for privacy that contradict each other or the method."""
+    given = [OPTION_NAMES.get(name, f"--{name}") for name in wishes if wishes[name] is not None]
+    if method == "ndd" and given:
+        raise InputError(
+            f"{given[0]} was given, but --method ndd protects nothing. Leave {given[0]} out, or "
+            "use --method npo."
+        )
+    deaf = [name for name in given if name != "--ldp-epsilon"]
+    if method == "randomized-response" and deaf:
+        raise InputError(
+            f"{deaf[0]} was given, but --method randomized-response does not look at the private "
+            "fact. Give --ldp-epsilon, the budget of every sensor, or use --method npo."
+        )
+    searched = [name for name in given if name in ("--max-advantage", "--epsilon")]
+    if "--ratio" in given and searched:
+        raise InputError(
+            f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
+            "Give one or the other."
+        )
+
+
+def name_list(option: str, text: str | None) -> list[str]:
+    """Return what a list names; a name with a comma in it goes in double quotes."""
+    try:
+        found = next(csv.reader([text or ""], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise InputError(f"{option} is not a list of names ({error}), got {text!r}.") from None
+    return [name for name in found if name]
+
+
+# --- Options by column ---------------------------------------------------------------------
+
+
+Choice = tuple[Any, dict[str, Any]]
+"""What is chosen for all columns, and for single ones by name."""
+
+
+def choices_by_column(
+    symbols: list[str] | None, binning: list[str] | None, bins: list[str] | None
+) -> dict[str, Choice]:
+    """Return the mapper's parameters that may differ from column to column."""
+    n_symbols, n_bins = whole_number(2, MOST_SYMBOLS), whole_number(2, MOST_BINS)
+    return {
+        "n_symbols": _by_column("--symbols", symbols, 2, n_symbols),
+        "binning": _by_column("--binning", binning, "quantile", name_among(BINNINGS)),
+        "n_bins": _by_column("--bins", bins, 10, n_bins),
+    }
+
+
+def _by_column(
+    option: str, given: list[str] | None, default: Any, read: Callable[[str], Any]
+) -> Choice:
+    """Return what was chosen by "8" for all columns and by "hall=4" for one of them.
+
+    Parameters
+    ----------
+    given : list of str or None
+        As typed: the option may be repeated, and one text may list several choices.
+    read : callable
+        Returns the value of a text; raises ValueError with what is wanted.
+    """
+    found: dict[str | None, Any] = {}
+    for typed in given or ():
+        for choice in name_list(option, typed):
+            column, value = _column_and_value(option, choice, read, typed)
+            if column in found:
+                whose = "all columns" if column is None else f"column {column!r}"
+                raise InputError(f"{option} was given twice for {whose}. Give it once.")
+            found[column] = value
+    common = found.pop(None, default)
+    return common, {str(column): value for column, value in found.items()}
+
+
+def _column_and_value(
+    option: str, choice: str, read: Callable[[str], Any], typed: str
+) -> tuple[str | None, Any]:
+    column, equals, text = choice.rpartition("=")  # a name may hold the sign, a value cannot
+    try:
+        return (column if equals else None), read(text)
+    except ValueError as error:
+        whose = f" for {column!r}" if equals else ""
+        hint = " A name with a comma goes in double quotes." if "," in typed else ""
+        raise InputError(
+            f"{option} must be {error}, got {text or repr(text)}{whose}.{hint}"
+        ) from None
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers in a range."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+def name_among(names: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a reader of one of several names."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return text
+
+    return read
+
+
+# --- Lists ---------------------------------------------------------------------------------
+
+
+def list_of(option: str, text: str, read: Callable[[str], Any]) -> list[Any]:
+    """Return the values that a list holds, separated by commas."""
+    found = []
+    for each in name_list(option, text):
+        try:
+            found.append(read(each))
+        except ValueError as error:
+            raise InputError(f"{option}: each must be {error}, got {each}.") from None
+    if not found:
+        raise InputError(f"{option} is empty. Give at least one, or leave it out.")
+    return found
+
+
+def share_of_risk(text: str) -> float:
+    """Read a ratio."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0.0 < number < 1.0:
+        raise ValueError("a number strictly between 0 and 1")
+    return number
+
+
+# --- The options of `learn` ----------------------------------------------------------------
+
+Table = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
+]
+Public = Annotated[str, typer.Option(metavar="COLUMN", help="The public fact, to be inferred.")]
+Private = Annotated[
+    list[str],
+    typer.Option(
+        metavar="COLUMN", help="A private fact, to be hidden; may be given several times."
+    ),
+]
+Out = Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")]
+Method = Annotated[
+    str, typer.Option(metavar="NAME", callback=_one_of(METHODS), help=", ".join(METHODS) + ".")
+]
+Sensors = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="Sensors, separated by commas. [default: the rest]"),
+]
+Exclude = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="Columns to leave alone, separated by commas."),
+]
+Symbols = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]N",
+        help="Symbols that each sensor may send, or that of one column; may be given several "
+        "times. [default: 2]",
+    ),
+]
+KernelName = Annotated[
+    str, typer.Option(metavar="NAME", callback=_one_of(KERNELS), help=", ".join(KERNELS) + ".")
+]
+LossName = Annotated[
+    str, typer.Option(metavar="NAME", callback=_one_of(LOSSES), help=", ".join(LOSSES) + ".")
+]
+Ratio = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        callback=_share,
+        help="Share of the largest private risk to keep. [default: 0.998]",
+    ),
+]
+MaxAdvantage = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A",
+        callback=_share,
+        help="Ask instead that no attacker beat guessing by more than this.",
+    ),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E",
+        callback=_positive,
+        help="Ask that no symbols shift the log-probability of a private class by more.",
+    ),
+]
+LdpEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E", callback=_positive, help="Local differential privacy of every sensor."
+    ),
+]
+Binning = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]NAME",
+        help="How numbers become codes, in all columns or in one: "
+        f"{', '.join(BINNINGS)}; may be given several times. [default: quantile]",
+    ),
+]
+Bins = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]N",
+        help="Most bins of the numeric columns, or of one; may be given several times. "
+        "[default: 10]",
+    ),
+]
+Holdout = Annotated[
+    float,
+    typer.Option(metavar="P", callback=_holdout, help="Share of the rows to keep for audits."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Rows that agree here stay together, learned from or held out: the day of a "
+        "time series.",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", callback=_seed, help="Seed of the split and the learning.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
+
+
+# --- The options of `audit` ----------------------------------------------------------------
+
+MappingFile = Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file to audit.")]
+AuditTable = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="Rows to audit with. Of the table that was learned from, the held-out part is used.",
+    ),
+]
+PublicColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The public fact. [default: as the mapping calls it]"),
+]
+PrivateColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A private fact, in the mapping's order. [default: as the mapping calls them]",
+    ),
+]
+AuditGroup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Rows that agree here count as one observation. [default: as learned]",
+    ),
+]
+Independent = Annotated[
+    bool,
+    typer.Option(
+        "--independent", help="Rows are independent, although they were learned in groups."
+    ),
+]
+AdvantageLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A", callback=_share, help="Limit on how far any attacker may beat guessing."
+    ),
+]
+EpsilonLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E", callback=_positive, help="Limit on the shift of any log-probability."
+    ),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(metavar="P", callback=_confidence, help="Of each bound, and of all limits."),
+]
+Releases = Annotated[
+    int, typer.Option(metavar="N", callback=_releases, help="How many reports to add up.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+Html = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a report to read, sign and print.")
+]
+FrontierFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--frontier", metavar="FILE", help="What `discreet frontier` wrote, for the report."
+    ),
+]
+AuditSeed = Annotated[
+    int,
+    typer.Option(metavar="N", callback=_seed, help="Seed of the symbols drawn and of splits."),
+]
+
+
+# --- The options of `frontier` -------------------------------------------------------------
+
+FrontierOut = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE", help="JSON file for the points; what it has is not computed again."
+    ),
+]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Picture to draw, an .svg or .png file.")
+]
+Methods = Annotated[
+    str, typer.Option(metavar="NAMES", help=f"Of {', '.join(METHODS)}; separated by commas.")
+]
+Ratios = Annotated[
+    str,
+    typer.Option(
+        metavar="P,P", help="Shares of the largest private risk to keep, separated by commas."
+    ),
+]
+SymbolCounts = Annotated[
+    str, typer.Option("--symbols", metavar="N,N", help="Symbols of each sensor, likewise.")
+]
+PointConfidence = Annotated[
+    float,
+    typer.Option("--confidence", metavar="P", callback=_confidence, help="Of each bound."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=_jobs, help="Processes. [default: one for each core]"),
+]
+
+
+# --- The options of `demo` -----------------------------------------------------------------
+
+DemoSeed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the rows.")]

@@ -1,0 +1,258 @@
+"""``discreet frontier`` from end to end, with real signals to a real process where it matters."""
+
+import io
+import json
+import re
+import time
+
+import pytest
+from commands import FACTS, rooms, run, run_apart
+from frontiers import point
+from rich.console import Console
+from test_console import Terminal, on_screen
+
+from discreet import Mapping, frontier_console
+from discreet.frontier_console import PointsReport, _TimeLeft
+from discreet.tradeoff import frontier as tradeoff
+from discreet.tradeoff.frontier import Frontier, Standing
+
+QUICK = ("--exclude", "day", "--ratios", "0.9,0.99", "--jobs", "1")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    rooms().to_csv("home.csv", index=False)
+    return lambda *arguments: run(monkeypatch, capsys, "frontier", *arguments)
+
+
+@pytest.fixture
+def mistake(command, tmp_path):
+    """Run with a mistake, which must end in one line and leave nothing behind."""
+
+    def check(*options, table="home.csv", out="f.json"):
+        before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+        code, printed, error = command(table, *FACTS, "--out", out, *options)
+        assert (code, printed) == (2, "")
+        assert error.startswith("discreet: ") and error.count("\n") == 1
+        after = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+        assert after == before
+        return error
+
+    return check
+
+
+# --- The job -------------------------------------------------------------------------------
+
+
+def test_table_json_and_picture_from_one_command(command, tmp_path):
+    code, printed, error = command(
+        "home.csv", *FACTS, *QUICK, "--out", "f.json", "--plot", "f.svg", "--methods", "npo,ndd"
+    )
+    assert code == 0 and "56 rows to learn from, 24 held out" in error
+    found = Frontier.load("f.json")
+    assert [p.key for p in found.points] == [
+        ("ndd", 2, None),
+        ("npo", 2, 0.9),
+        ("npo", 2, 0.99),
+    ]
+    assert found.about.public == "fall" and found.about.private == ("who",)
+    assert all(line in printed for line in found.table().splitlines())
+    assert "wrote f.json and f.svg" in printed
+    assert "<svg" in (tmp_path / "f.svg").read_text()
+
+
+def test_the_same_command_again_computes_nothing(command, monkeypatch):
+    first = command("home.csv", *FACTS, *QUICK, "--out", "f.json")
+    monkeypatch.setattr(tradeoff, "_learn", None)
+    code, printed, error = command("home.csv", *FACTS, *QUICK, "--out", "f.json")
+    assert (code, printed) == (0, first[1])
+    assert "3 of 3 points from f.json" in error
+
+
+def test_another_table_begins_anew_and_says_so(command):
+    command("home.csv", *FACTS, *QUICK, "--out", "f.json")
+    before = Frontier.load("f.json")
+    rooms(seed=1).to_csv("home.csv", index=False)
+    error = command("home.csv", *FACTS, *QUICK, "--out", "f.json")[2]
+    assert "f.json holds points of another table or other options; beginning anew" in error
+    assert Frontier.load("f.json").about.source != before.about.source
+
+
+def test_options_reach_the_mappers(command):
+    options = ["--symbols", "3", "--loss", "square", "--bins", "hall=2", "--binning", "uniform"]
+    code, _, _ = command(
+        "home.csv", *FACTS, *QUICK, *options, "--group", "day", "--seed", "3", "--confidence",
+        "0.8", "--methods", "ndd", "--exclude", "", "--sensors", "hall,door", "--out", "f.json",
+    )  # fmt: skip
+    found = Frontier.load("f.json")
+    assert code == 0 and found.points[0].n_symbols == 3
+    assert found.about.parameters["loss"] == "square"
+    assert found.about.parameters["n_bins"] == {"door": 10, "hall": 2}
+    assert found.about.source.split.group == "day" and found.about.source.split.seed == 3
+    assert found.about.confidence == 0.8 and found.about.sensors == ("hall", "door")
+    assert found.about.independent_rows < found.about.held_out
+
+
+def test_the_knee_can_be_had_by_learn(command, monkeypatch, capsys):
+    command("home.csv", *FACTS, *QUICK, "--methods", "npo", "--out", "f.json")
+    wanted = Frontier.load("f.json").points[0]
+    run(
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day",
+        "--ratio", str(wanted.ratio), "--out", "m.json",
+    )  # fmt: skip
+    assert Mapping.load("m.json").id == wanted.mapping
+
+
+def test_quiet_means_quiet(command):
+    assert command("home.csv", *FACTS, *QUICK, "--out", "f.json", "--quiet") == (0, "", "")
+
+
+def test_a_kernel_that_is_blind_is_warned_about_once(command):
+    error = command("home.csv", *FACTS, *QUICK, "--kernel", "count", "--out", "f.json")[2]
+    assert error.count("warning: The 'count' kernel") == 1
+
+
+# --- Mistakes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--methods best", "--methods: each must be one of npo, .*, got best"),
+        ("--methods ,", "--methods is empty"),
+        ("--ratios 0.9,1.5", "--ratios: each must be a number strictly between 0 and 1, got 1.5"),
+        ("--ratios nan", "--ratios: each must be .*, got nan"),
+        ("--ratios some", "--ratios: each must be .*, got some"),
+        ("--symbols 2,1", "--symbols: each must be a whole number from 2 to 256, got 1"),
+        ("--symbols hall=3", "--symbols: each must be a whole number from 2 to 256, got hall=3"),
+        ("--jobs 0", "--jobs must be from 1 to 1024, got 0"),
+        ("--jobs many", "'--jobs'.*'many'"),
+        ("--holdout 0", "holdout leaves no rows to measure with"),
+        ("--confidence 1", "--confidence must be"),
+        ("--kernel gauss", "--kernel must be one of"),
+        ("--bins hal=4", "--bins names the column 'hal', which is no sensor"),
+        ("--plot f.pdf", "a picture ends in .svg or .png, got 'f.pdf'"),
+        ("--plot none/f.svg", "--plot none/f.svg: there is no directory"),
+        ("--plot home.csv", "a picture ends in"),
+        ("--group who", "'who' is the private fact and cannot be --group"),
+        ("--publik fall", "--publik.* See: discreet frontier --help"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(mistake, options, words):
+    assert re.search(words, mistake(*options.split()))
+
+
+def test_files_that_cannot_be_used_are_refused(mistake, tmp_path):
+    assert "no such" in mistake(table="none.csv").lower()
+    assert "is what is read" in mistake(out="home.csv")
+    assert "there is no directory" in mistake(out="none/f.json")
+    (tmp_path / "m.json").write_text('{"format": "discreet-mapping"}')
+    assert "is not a file that `discreet frontier` wrote" in mistake(
+        "--exclude", "day", out="m.json"
+    )
+    (tmp_path / "bad.json").write_text('{"format": "discreet-frontier", "points": [')
+    assert "bad.json: is not JSON" in mistake("--exclude", "day", out="bad.json")
+    (tmp_path / "f.svg").write_text("old")
+    assert "--plot f.svg is --out as well" in mistake("--plot", "f.svg", out="f.svg")
+
+
+def test_what_is_missing_is_named(command):
+    for arguments, words in (([], "TABLE"), (["home.csv", *FACTS], "--out")):
+        code, printed, error = command(*arguments)
+        assert (code, printed) == (2, "") and words in error and error.count("\n") == 1
+
+
+# --- Ctrl-C and processes ------------------------------------------------------------------
+
+SLOW_THIRD = """
+import discreet.tradeoff.frontier
+def slow(work, jobs, run=discreet.tradeoff.frontier._run):
+    for k, found in enumerate(run(work, jobs)):
+        if k == 2:
+            print("working on the third")
+            time.sleep(600)
+        yield found
+discreet.tradeoff.frontier._run = slow
+"""
+ENDLESS = """
+import discreet.frontier_console
+discreet.frontier_console._QUIET_SECONDS = 0.1
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    rooms().to_csv(tmp_path / "home.csv", index=False)
+    started = []
+
+    def start(*options, changes=""):
+        arguments = ["frontier", "home.csv", *FACTS, "--out", "f.json", *options]
+        started.append(Terminal(tmp_path, arguments, changes))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_keeps_the_points_that_are_done(terminal, tmp_path, jobs):
+    command = terminal(*QUICK, "--jobs", jobs, changes=SLOW_THIRD)
+    command.wait_for("working on the third")
+    command.interrupt()
+    assert command.end() == 130
+    words = on_screen(command.text)
+    assert "2 of 3 points are in f.json; the same command goes on from there" in words
+    assert "Traceback" not in words
+    kept = Frontier.load(tmp_path / "f.json")
+    assert len(kept.points) == 2 and kept.planned == 3
+    ended = run_apart("frontier", "home.csv", *FACTS, *QUICK, "--out", "f.json", folder=tmp_path)
+    assert ended.returncode == 0 and "2 of 3 points from f.json" in ended.stderr
+    found = Frontier.load(tmp_path / "f.json")
+    assert {p.key for p in kept.points} < {p.key for p in found.points}
+
+
+def test_an_interrupt_while_processes_learn_ends_them(terminal, tmp_path):
+    rooms(20_000).to_csv(tmp_path / "home.csv", index=False)
+    ratios = ",".join(f"0.{k}" for k in range(100, 400))
+    command = terminal("--exclude", "day", "--ratios", ratios, "--jobs", "2", changes=ENDLESS)
+    command.wait_for("left")  # the bar has an idea of the time once a point is there
+    command.interrupt()
+    assert command.end() == 130
+    words = on_screen(command.text)
+    assert re.search(r"\d+ of 301 points are in f.json", words) and "Traceback" not in words
+    content = json.loads((tmp_path / "f.json").read_text())
+    assert content["planned"] == 301 and content["points"]
+
+
+# --- Progress ------------------------------------------------------------------------------
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch, tmp_path):
+    monkeypatch.setattr(frontier_console, "_QUIET_SECONDS", 0.0)
+    log = io.StringIO()
+    report = PointsReport(Console(file=log, soft_wrap=True), tmp_path / "f.json")
+    report(Standing(1, 5, 1))
+    for done in (2, 3, 4):
+        time.sleep(0.01)
+        report(Standing(done, 5, 1, point()))
+    report.close()
+    lines = log.getvalue().splitlines()
+    assert lines[0] == f"1 of 5 points from {tmp_path / 'f.json'}"
+    assert lines[1].startswith("2 of 5 points, 0:00 left") and len(lines) == 2
+
+
+def test_time_counts_down_between_points(monkeypatch):
+    clock = iter([0.0, 10.0, 14.0, 100.0])
+    monkeypatch.setattr(frontier_console.time, "monotonic", lambda: next(clock))
+    column = _TimeLeft(Standing(2, 6, 2))
+
+    class Task:
+        completed = 3
+
+    assert str(column.render(Task)) == "0:30 left"  # one of four took ten seconds
+    assert str(column.render(Task)) == "0:26 left"
+    assert str(column.render(Task)) == ""
