@@ -91,7 +91,7 @@ def grid_error(distribution, risk, points=9):
 def test_no_tables_on_a_fine_grid_do_better(seed):
     distribution = random_problem(seed)
     for risk in (0.4, 0.46):
-        found = find_optimum(distribution, risk=risk, n_restarts=12, rng=0)
+        found = find_optimum(distribution, risk=risk, n_restarts=48, rng=0)
         assert found.public_error <= grid_error(distribution, risk) + 1e-6
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.feasible import uniform_tables
-from discreet.design.folds import Fold, Sample, split_folds
+from discreet.design.folds import Fold, Sample, shuffle_private, split_folds
 from discreet.design.heads import Labels
 from discreet.design.held_out import Score, score_held_out
 from discreet.design.problem import Designer, Settings, Target, design_sample
@@ -32,6 +32,7 @@ EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of 
 USEFUL_ADVANTAGE = 0.05
 """Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
+_SHUFFLES = 5  # of a fold's private facts, to see what chance does
 _ESTIMATE_ROWS = 2000  # most rows of the estimate where no level is searched for
 _NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
@@ -111,7 +112,7 @@ def calibrate(
 ) -> tuple[Target, Expected]:
     """Find the least strict target that keeps the request on held-out folds."""
     short = replace(settings, n_restarts=_FIRST_RESTARTS)
-    trial = _Trial(short, sample, n_folds, groups, rng, report, design)
+    trial = Trial(short, sample, n_folds, groups, rng, report, design)
     target = Target(None)
     if request.epsilon is not None:
         limit = request.epsilon
@@ -121,7 +122,7 @@ def calibrate(
             levels = [Target(None, share * limit) for share in EPSILON_LEVELS]
             found = _least_strict(levels, lambda level: trial.upper_epsilon(level) <= limit)
             if found is None:
-                return levels[-1], trial.summary(levels[-1], met=False)
+                return levels[-1], trial.silence()
             target = found
     if request.max_advantage is not None:
         allowed = request.max_advantage
@@ -134,7 +135,7 @@ def calibrate(
 
         found = _least_strict(levels, keeps)
         if found is None:
-            return levels[-1], trial.summary(levels[-1], met=False)
+            return levels[-1], trial.silence()
         target = found
     return target, trial.summary(target, met=True)
 
@@ -160,7 +161,7 @@ def estimate(
         sample = sample.take(kept)
         groups = None if groups is None else groups[kept]
     short = replace(settings, n_restarts=min(_FIRST_RESTARTS, settings.n_restarts))
-    return _Trial(short, sample, 2, groups, rng, None, design).summary(target, met=None)
+    return Trial(short, sample, 2, groups, rng, None, design).summary(target, met=None)
 
 
 def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Target | None:
@@ -174,8 +175,15 @@ def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Targ
     return levels[high]
 
 
-class _Trial:
-    """Designs and attacks at one level after the other, on fixed folds."""
+class Trial:
+    """Designs and attacks at one level after the other, on fixed folds.
+
+    Attributes
+    ----------
+    folds : list of (rows to design on, rows left out)
+    last : dict of int to tables
+        The last design of each fold, from which the next one goes on.
+    """
 
     def __init__(
         self,
@@ -196,22 +204,27 @@ class _Trial:
         self.n_levels = 2 + int(np.ceil(np.log2(len(RATIO_LEVELS))))
 
     def upper_advantage(self, level: Target) -> float:
-        mean, error = _mean([score.advantage for score in self._score(level)])
+        mean, error = _mean([score.advantage for score in self.score(level)])
         return mean + error
 
     def upper_epsilon(self, level: Target) -> float:
-        mean, error = _mean([score.epsilon or 0.0 for score in self._score(level)])
+        mean, error = _mean([score.epsilon or 0.0 for score in self.score(level)])
         return mean + error
 
     def summary(self, level: Target, *, met: bool | None) -> Expected:
-        """Return what to expect: of this level if it met the request, of silence if not."""
-        scores = self._score(level)
-        if met is False:
-            silent = uniform_tables(self.sample.sizes, self.settings.n_symbols)
-            scores = [
-                self._attack(silent, train, test, seed)
-                for (train, test), seed in zip(self.folds, self.seeds, strict=True)
-            ]
+        """Return what to expect of a level."""
+        return self._expected(self.score(level), met)
+
+    def silence(self) -> Expected:
+        """Return what to expect if no level keeps the request: tables that say nothing."""
+        silent = uniform_tables(self.sample.sizes, self.settings.n_symbols)
+        scores = [
+            self._attack(silent, train, test, seed)
+            for (train, test), seed in zip(self.folds, self.seeds, strict=True)
+        ]
+        return self._expected(scores, met=False)
+
+    def _expected(self, scores: Sequence[Score], met: bool | None) -> Expected:
         advantage, advantage_error = _mean([score.advantage for score in scores])
         ratios = [score.epsilon for score in scores if score.epsilon is not None]
         epsilon, epsilon_error = _mean(ratios) if ratios else (None, None)
@@ -227,10 +240,25 @@ class _Trial:
             met,
         )
 
-    def _score(self, level: Target) -> list[Score]:
+    def score(self, level: Target) -> list[Score]:
+        """Return what each fold shows of designs at this level, made without it."""
         if level not in self.scores:
             self.scores[level] = [self._score_fold(level, k) for k in range(len(self.folds))]
         return self.scores[level]
+
+    def chance(self) -> float:
+        """Return what the last designs would seem to leak if they leaked nothing.
+
+        The private facts of the rows left out are shuffled among them and attacked likewise.
+        """
+        found = []
+        for k, (train, test) in enumerate(self.folds):
+            rng = np.random.default_rng(self.seeds[k])
+            known = self.sample.take(train)
+            for _ in range(_SHUFFLES):
+                unseen = shuffle_private(self.sample.take(test), rng)
+                found.append(score_held_out(self.settings, self.last[k], known, unseen, rng))
+        return float(np.mean([score.advantage for score in found]))
 
     def _score_fold(self, level: Target, k: int) -> Score:
         train, test = self.folds[k]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,12 @@ class Sample:
 
     def rows(self) -> Rows:
         return collapse(self.codes, self.sizes)
+
+
+def shuffle_private(sample: Sample, rng: np.random.Generator) -> Sample:
+    """Return the sample with its private facts dealt anew among the rows."""
+    order = rng.permutation(len(sample.codes))
+    return replace(sample, private=tuple(_take(fact, order) for fact in sample.private))
 
 
 def split_folds(

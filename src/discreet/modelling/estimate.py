@@ -9,6 +9,7 @@ left out asks for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,8 @@ class Model:
 
     Attributes
     ----------
+    smoothing : list of Smoothing
+        One for every sensor.
     share : float
         How much of it are the blurred rows; the rest are independent sensors.
     blur : float
@@ -49,7 +52,7 @@ class Model:
     """
 
     distribution: Distribution
-    smoothing: Smoothing
+    smoothing: list[Smoothing]
     share: float
     blur: float
 
@@ -103,7 +106,7 @@ def _deal(cells: Cells, rng: np.random.Generator) -> Ints:
 
 
 def _choose_mixture(
-    cells: Cells, fold: Ints, smoothing: Smoothing, rng: np.random.Generator
+    cells: Cells, fold: Ints, smoothing: Sequence[Smoothing], rng: np.random.Generator
 ) -> tuple[float, float]:
     """Return the share of blurred rows that rows left out ask for, and the blur."""
     if len(cells.sizes) == 1:
@@ -140,7 +143,7 @@ def _log_mixture(
     rest: Cells,
     held: Cells,
     given: list[Floats],
-    smoothing: Smoothing,
+    smoothing: Sequence[Smoothing],
     blur: float,
     rng: np.random.Generator,
 ) -> Floats:
@@ -153,7 +156,7 @@ def _log_mixture(
         known = rng.permutation(known)[:_COMPARED]
         logs = np.zeros((len(here), len(known)))
         for t, table in enumerate(given):
-            matrix = spread(held.sizes[t], held.ordered[t], smoothing.width)
+            matrix = spread(held.sizes[t], held.ordered[t], smoothing[t].width)
             close = (1.0 - blur) * matrix[rest.codes[known, t]] + blur * table[c]
             logs += np.log(close[:, held.codes[here, t]].T)
         found[here] = logsumexp(logs, axis=1) - np.log(len(known))
@@ -182,7 +185,7 @@ def _blurred_rows(
     cells: Cells,
     facts: Ints,
     given: list[Floats],
-    smoothing: Smoothing,
+    smoothing: Sequence[Smoothing],
     blur: float,
     rng: np.random.Generator,
 ) -> Distribution:
@@ -197,6 +200,6 @@ def _blurred_rows(
     weights /= weights.sum()  # a cell may have lost all of its rows
     profiles = []
     for t, table in enumerate(given):
-        matrix = spread(cells.sizes[t], cells.ordered[t], smoothing.width)
+        matrix = spread(cells.sizes[t], cells.ordered[t], smoothing[t].width)
         profiles.append((1.0 - blur) * matrix[codes[:, t]] + blur * table[cell])
     return Distribution(weights, tuple(profiles), facts[:, 0], tuple(facts[:, 1:].T))

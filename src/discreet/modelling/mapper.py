@@ -1,43 +1,43 @@
 """``ModelMapper``: the optimum on an estimated distribution.
 
-The optimum presses the leak under the model right up to what is allowed, and the truth is not
-the model: on new rows more leaks than was asked for. How much more is measured by designing
-on some rows and looking at the result under the model of the others; the target is tightened
-by that much beforehand.
+What is asked for on new rows becomes a target under the model in ``delivered``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.base import PrivacyMapper
-from discreet.design.calibration import Expected
-from discreet.design.folds import Sample, split_folds
+from discreet.design.calibration import Expected, Trial
+from discreet.design.folds import Sample
 from discreet.design.fusion import Fusion
 from discreet.design.heads import Rows
 from discreet.design.problem import Designer, Settings, Target, structural_limit
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
-from discreet.errors import InputError, StoppedError
-from discreet.exact import advantage
+from discreet.errors import InputError
 from discreet.mapping_parts import MAX_FUSION_OUTPUTS, TableFusion
-from discreet.modelling.estimate import estimate_model
-from discreet.optimum.distribution import Distribution
-from discreet.optimum.search import MAX_OUTPUTS, Optimum, find_optimum
+from discreet.modelling.delivered import find_target
+from discreet.modelling.estimate import Model, estimate_model
+from discreet.optimum.search import MAX_OUTPUTS, Optimum, find_blind, find_optimum
 
 Ints = NDArray[np.int64]
 
 DEFAULT_RATIO = 0.96
 _STARTS_EACH = 2  # for every restart asked for: starts are cheap here
 _CALIBRATION_FOLDS = 3
-# Perfect privacy under a model that is not the truth is dear and no more private than this
-# share of what is allowed.
-_LEAST_INSIDE = 0.5
+# With few rows the model cannot tell what never happens from what is rare. Where log-ratios are
+# limited, no reading may therefore decide a symbol with more certainty than this.
+_CERTAIN = 7.0
+# Tables of sensors that each hardly look at the private facts lose less where the truth is not
+# the model; so much public error is not worth the difference.
+_NOT_WORTH = 0.01
 
 
 class ModelMapper(PrivacyMapper):
@@ -57,10 +57,12 @@ class ModelMapper(PrivacyMapper):
         default, keeps R at 0.48 or above. Nothing is held out for it, and on new rows R is
         somewhat smaller.
     max_advantage : float, optional
-        Ask instead that no attacker beat guessing by more on new rows. The internal target is
-        tightened by what held-out folds show to be lost.
+        Ask instead that no attacker beat guessing by more on new rows. The target under the
+        model is tightened until designs keep it on held-out folds; if none does, nothing is
+        said, with a warning.
     epsilon : float, optional
-        Ask that |log p(g|z)/p(g)| stay below it, searched on folds likewise.
+        Ask that |log p(g|z)/p(g)| stay below it. It is held against the model of the rows left
+        out, since so few rows cannot show what is rare; an audit with more rows can.
     n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, random_state
         As in ``NPOMapper``; kernel and reg shape the fusion rule only where the outputs are
         too many to list. The remaining parameters are those that all mappers take and have
@@ -92,30 +94,23 @@ class ModelMapper(PrivacyMapper):
 
     @property
     def _designer(self) -> Designer:
-        return self._design_on_model
+        return _design_on_model
 
-    def _design_on_model(
+    def _design(
         self,
         settings: Settings,
         sample: Sample,
         target: Target,
-        *,
+        expected: Expected | None,
         rng: np.random.Generator,
-        starts: Sequence[Tables] = (),
-        report: Report | None = None,
+        report: Report | None,
     ) -> Designed:
         self.model_ = estimate_model(sample, sample.ordered, rng)
-        self.optimum_: Optimum | None = _optimise(
-            self.model_.distribution, settings, target, rng, starts, report
-        )
-        floor = 0.0 if target.ratio is None else 0.5 * target.ratio
-        return Designed(
-            self.optimum_.tables,
-            self.optimum_.public_error,
-            np.array([self.optimum_.risk]),
-            np.array([floor]),
-            self.optimum_.restarts,
-        )
+        self.optimum_: Optimum | None = None
+        if expected is not None and expected.met is False:
+            return super()._design(settings, sample, target, expected, rng, report)
+        self.optimum_ = _optimise(self.model_, settings, target, rng, (), report)
+        return _as_designed(self.optimum_, settings, target)
 
     def _find_target(
         self,
@@ -128,43 +123,22 @@ class ModelMapper(PrivacyMapper):
         if self.max_advantage is None and self.epsilon is None:
             ratio = DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio
             return Target(ratio), None
-        if self.epsilon is not None or self.max_advantage is None:
-            return super()._find_target(settings, sample, groups, rng, report)
-        lost = self._lost_on_new_rows(settings, sample, groups, rng, report)
-        inside = max(_LEAST_INSIDE * self.max_advantage, self.max_advantage - lost)
-        return Target(1.0 - 2.0 * inside), None
-
-    def _lost_on_new_rows(
-        self,
-        settings: Settings,
-        sample: Sample,
-        groups: Ints | None,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> float:
-        """Return by how much the leak on rows left out exceeds that under the model."""
-        assert self.max_advantage is not None
-        asked = Target(1.0 - 2.0 * self.max_advantage)
-        quick = replace(settings, n_restarts=1)
+        asked = Target(
+            None if self.max_advantage is None else 1.0 - 2.0 * self.max_advantage, self.epsilon
+        )
+        if self.max_advantage is None and not settings.lists_outputs:
+            return asked, None  # structural, holds by construction: there is nothing to search
         whole = estimate_model(sample, sample.ordered, rng)
-        start = _optimise(whole.distribution, settings, asked, rng).tables
-        lost = []
-        folds = split_folds(sample, _CALIBRATION_FOLDS, groups, rng)
-        for k, (rest, held) in enumerate(folds):
-            model, other = (
-                estimate_model(sample.take(part), sample.ordered, rng, like=whole)
-                for part in (rest, held)
-            )
-            found = _optimise(model.distribution, quick, asked, rng, [start])
-            lost.append(_leak(other.distribution, found.tables) - found.advantage)
-            if report is not None and report(
-                Progress("search", (k + 1) / (len(folds) + 1), found.public_error)
-            ):
-                raise StoppedError(
-                    "Stopped while it was measured how much more leaks on new rows. There is "
-                    "nothing to keep."
-                )
-        return max(0.0, float(np.mean(lost)))
+        start = _optimise(whole, settings, asked, rng).tables
+
+        design = partial(_design_on_model, like=whole)
+        trial = Trial(settings, sample, _CALIBRATION_FOLDS, groups, rng, report, design)
+        trial.last = dict.fromkeys(range(len(trial.folds)), start)
+        held = [
+            estimate_model(sample.take(rows), sample.ordered, rng, like=whole).distribution
+            for _, rows in trial.folds
+        ]
+        return find_target(trial, asked, held)
 
     def _learn_fusion(
         self, tables: Tables, rows: Rows, sample: Sample, settings: Settings, rng: Any
@@ -176,8 +150,40 @@ class ModelMapper(PrivacyMapper):
         return TableFusion(joint=(joint / joint.sum()).tolist())
 
 
+def _design_on_model(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    *,
+    rng: np.random.Generator,
+    starts: Sequence[Tables] = (),
+    report: Report | None = None,
+    like: Model | None = None,
+) -> Designed:
+    """Design tables on the model of the rows, which is smoothed ``like`` another."""
+    model = estimate_model(sample, sample.ordered, rng, like=like)
+    found = _optimise(model, settings, target, rng, starts, report)
+    return _as_designed(found, settings, target, len(starts))
+
+
+def _as_designed(found: Optimum, settings: Settings, target: Target, n_given: int = 0) -> Designed:
+    floor = 0.0 if target.ratio is None else 0.5 * target.ratio
+    return Designed(
+        found.tables,
+        found.public_error,
+        np.array([found.risk]),
+        np.array([floor]),
+        found.restarts,
+        stopped=found.restarts < _n_starts(settings, n_given),
+    )
+
+
+def _n_starts(settings: Settings, n_given: int) -> int:
+    return max(_STARTS_EACH * settings.n_restarts, n_given)
+
+
 def _optimise(
-    distribution: Distribution,
+    model: Model,
     settings: Settings,
     target: Target,
     rng: np.random.Generator,
@@ -189,26 +195,35 @@ def _optimise(
             f"the sensors have {settings.n_outputs} joint outputs; the model's optimum lists them "
             f"and stops at {MAX_OUTPUTS}. Use fewer sensors or symbols, or NPOMapper."
         )
-    n_starts = max(_STARTS_EACH * settings.n_restarts, len(starts))
+    n_starts = _n_starts(settings, len(starts))
 
     def tell(done: int, error: float) -> bool:
         return report is not None and report(Progress("design", done / n_starts, error))
 
-    return find_optimum(
+    distribution = model.distribution
+    wishes: dict[str, float | None] = {
+        "risk": None if target.ratio is None else 0.5 * target.ratio,
+        "epsilon": target.epsilon if settings.lists_outputs else None,
+        "ldp_epsilon": _least_noise(settings, target),
+    }
+    best = find_optimum(
         distribution,
         settings.n_symbols,
-        risk=None if target.ratio is None else 0.5 * target.ratio,
-        epsilon=target.epsilon if settings.lists_outputs else None,
-        ldp_epsilon=structural_limit(settings, target),
+        **wishes,
         n_restarts=n_starts,
         starts=starts,
         bound=False,
         rng=rng,
         report=tell,
     )
+    for blind in find_blind(distribution, settings.n_symbols, **wishes, rng=rng):
+        if blind.public_error <= best.public_error + _NOT_WORTH:
+            return replace(blind, restarts=best.restarts, agreed=best.agreed)
+    return best
 
 
-def _leak(distribution: Distribution, tables: Tables) -> float:
-    """Return the advantage over guessing under a distribution, for the fact that leaks most."""
-    joint = distribution.joint_outputs(tables)
-    return max(advantage(distribution.given_rows(fact) @ joint) for fact in distribution.private)
+def _least_noise(settings: Settings, target: Target) -> float | None:
+    limits = [structural_limit(settings, target)]
+    if target.epsilon is not None:
+        limits.append(_CERTAIN)
+    return min((limit for limit in limits if limit is not None), default=None)

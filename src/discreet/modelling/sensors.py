@@ -92,19 +92,39 @@ def spread(size: int, ordered: int, width: float) -> Floats:
     return table
 
 
-def estimate_sensors(cells: Cells, counts: Sequence[Floats], how: Smoothing) -> list[Floats]:
-    """Return p(code|cell) of every sensor, one row per cell."""
+def estimate_sensors(
+    cells: Cells, counts: Sequence[Floats], how: Sequence[Smoothing]
+) -> list[Floats]:
+    """Return p(code|cell) of every sensor, one row per cell.
+
+    Parameters
+    ----------
+    cells : Cells
+    counts : sequence of arrays of shape (n_cells, n_codes)
+    how : sequence of Smoothing
+        One for every sensor; those of one kind have the same.
+    """
     found: list[Floats] = [np.empty(0)] * len(counts)
     for kind in cells.kinds():
-        matrix = spread(cells.sizes[kind[0]], cells.ordered[kind[0]], how.width)
-        spreads = [counts[t] @ matrix for t in kind]
-        pooled = np.sum(spreads, axis=0)
-        common = _towards(pooled, _marginal(pooled), how.marginal)
-        for t, own in zip(kind, spreads, strict=True):
-            centre = _marginal(own)
-            prior = how.marginal * centre + (how.shared * common if len(kind) > 1 else 0.0)
-            total = own + prior
-            found[t] = total / total.sum(axis=1, keepdims=True)
+        tables = _estimate_kind(cells, kind, [counts[t] for t in kind], how[kind[0]])
+        for t, table in zip(kind, tables, strict=True):
+            found[t] = table
+    return found
+
+
+def _estimate_kind(
+    cells: Cells, kind: Sequence[int], counts: Sequence[Floats], how: Smoothing
+) -> list[Floats]:
+    matrix = spread(cells.sizes[kind[0]], cells.ordered[kind[0]], how.width)
+    spreads = [own @ matrix for own in counts]
+    pooled = np.sum(spreads, axis=0)
+    common = _towards(pooled, _marginal(pooled), how.marginal)
+    found = []
+    for own in spreads:
+        total = own + how.marginal * _marginal(own)
+        if len(kind) > 1:
+            total = total + how.shared * common
+        found.append(total / total.sum(axis=1, keepdims=True))
     return found
 
 
@@ -120,24 +140,43 @@ def _towards(counts: Floats, centre: Floats, rows: float) -> Floats:
     return share
 
 
-def choose_smoothing(cells: Cells, fold: Ints) -> Smoothing:
-    """Choose by the likelihood of each fold under what the others teach, one thing at a time."""
+def choose_smoothing(cells: Cells, fold: Ints) -> list[Smoothing]:
+    """Choose by the likelihood of each fold under what the others teach.
+
+    Width and sharing are chosen for every kind by itself, the marginal for all sensors
+    together: one sensor alone says too little about it.
+    """
     everything = cells.counts()
     held = [cells.take(np.flatnonzero(fold == k)).counts() for k in range(int(fold.max()) + 1)]
 
-    def likelihood(how: Smoothing) -> float:
+    def likelihood(how: Sequence[Smoothing], kind: Sequence[int]) -> float:
         total = 0.0
         for own in held:
-            rest = [a - b for a, b in zip(everything, own, strict=True)]
-            given = estimate_sensors(cells, rest, how)
-            total += sum(float((o * np.log(g)).sum()) for o, g in zip(own, given, strict=True))
+            rest = [everything[t] - own[t] for t in kind]
+            given = _estimate_kind(cells, kind, rest, how[kind[0]])
+            for t, table in zip(kind, given, strict=True):
+                total += float((own[t] * np.log(table)).sum())
         return total
 
-    shared = _SHARED if any(len(kind) > 1 for kind in cells.kinds()) else (0.0,)
-    widths = _WIDTHS if any(cells.ordered) else (0.0,)
-    best = Smoothing(width=widths[len(widths) // 2], shared=shared[len(shared) // 2])
+    kinds, found = cells.kinds(), [Smoothing()] * len(everything)
     for _ in range(2):
-        best = max((replace(best, shared=each) for each in shared), key=likelihood)
-        best = max((replace(best, width=each) for each in widths), key=likelihood)
-        best = max((replace(best, marginal=each) for each in _MARGINAL), key=likelihood)
-    return best
+        for kind in kinds:
+            for choice in _choices_for_kind(cells, kind):
+                options = [_changed(found, kind, **{choice[0]: value}) for value in choice[1]]
+                found = max(options, key=lambda how: likelihood(how, kind))
+        options = [_changed(found, range(len(found)), marginal=value) for value in _MARGINAL]
+        found = max(options, key=lambda how: sum(likelihood(how, kind) for kind in kinds))
+    return found
+
+
+def _choices_for_kind(cells: Cells, kind: Sequence[int]) -> list[tuple[str, tuple[float, ...]]]:
+    return [
+        ("shared", _SHARED if len(kind) > 1 else (0.0,)),
+        ("width", _WIDTHS if cells.ordered[kind[0]] else (0.0,)),
+    ]
+
+
+def _changed(how: Sequence[Smoothing], sensors: Sequence[int], **values: float) -> list[Smoothing]:
+    return [
+        replace(each, **values) if t in sensors else each for t, each in enumerate(how)
+    ]  # fmt: skip

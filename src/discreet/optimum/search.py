@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InputError
+from discreet.optimum.blind import WAYS, blind_start
 from discreet.optimum.bounds import lower_bound
 from discreet.optimum.climb import climb, climb_with_few, fit_to_rule, settle, step_by_sensor, tidy
 from discreet.optimum.distribution import Distribution
@@ -122,6 +123,32 @@ def find_optimum(
     return search.result(least)
 
 
+def find_blind(
+    distribution: Distribution,
+    n_symbols: int | Sequence[int] = 2,
+    *,
+    risk: float | None = None,
+    max_advantage: float | None = None,
+    epsilon: float | None = None,
+    ldp_epsilon: float | Sequence[float] | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> list[Optimum]:
+    """Find tables of sensors that each look at the private facts little or hardly at all.
+
+    They are rarely the optimum, but owe little to how the sensors' leaks cancel out in this
+    very distribution, and so lose little in another. Parameters are those of ``find_optimum``;
+    what is returned keeps the wishes and begins with those who look least.
+    """
+    wishes = Wishes(risk, max_advantage, epsilon)
+    problem = _pose(distribution, n_symbols, wishes, ldp_epsilon)
+    found = []
+    for turn in range(len(WAYS)):
+        search = _Search(problem, wishes, np.random.default_rng(rng))
+        search.run_blind(turn)
+        found.append(search.result(None))
+    return found
+
+
 class _Search:
     def __init__(self, problem: Problem, wishes: Wishes, rng: np.random.Generator) -> None:
         self._problem, self._wishes, self._rng = problem, wishes, rng
@@ -135,10 +162,18 @@ class _Search:
                 break
         self._best = tidy(self._problem, self._wishes, self._best)
 
+    def run_blind(self, turn: int) -> None:
+        start = stand(self._problem, blind_start(self._problem, turn, self._rng))
+        self._best = settle(self._problem, self._wishes, start)
+        self._reached.append(self._best.accuracy)
+
     def _start(self, k: int, starts: Sequence[Tables], n_restarts: int) -> list[Floats]:
         if k < len(starts):
             return allow(self._problem, starts[k])
-        if k < max(n_restarts // 2, 3):
+        n_blind = min(len(WAYS), max(n_restarts // 6, 1))
+        if k < len(starts) + n_blind:
+            return blind_start(self._problem, k - len(starts), self._rng)
+        if k < max((n_restarts + n_blind) // 2, 3):
             if not self._problem.exact and k % 3 == 2:
                 return climb_with_few(self._problem, self._rng)
             return self._suited(draw_start(self._problem, k, self._rng), k)
