@@ -18,6 +18,13 @@ STYLES = {
     "bayes-error": ("#d55e00", "^"),
     "ndd": ("#858585", "s"),
     "randomized-response": ("#c2659d", "v"),
+    "raw": ("#b58900", "P"),
+    "optimum": ("#000000", "x"),
+    "mdr": ("#858585", "s"),
+    "dca": ("#8f6fd0", "h"),
+    "ruca-1": ("#d55e00", "<"),
+    "ruca-100": ("#d55e00", "^"),
+    "ruca-1000": ("#d55e00", ">"),
 }
 """Colour and marker by the name of the method."""
 OTHERS = (("#00a07a", "D"), ("#c2659d", "v"), ("#b58900", "P"))
