@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from discreet.auditing.attack_folds import deal_rows
 from discreet.peers.svm import rbf_svm
@@ -24,16 +25,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_FOLDS = 5
-ATTACKERS: dict[str, Callable[[], Any]] = {
-    "svm": rbf_svm,
-    "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression()),
-    "neighbours": lambda: make_pipeline(StandardScaler(), KNeighborsClassifier(25)),
-    "forest": lambda: RandomForestClassifier(40, min_samples_leaf=5, random_state=0),
-    "boosting": lambda: HistGradientBoostingClassifier(
+ATTACKERS: dict[str, Callable[[int], Any]] = {
+    "svm": lambda _: rbf_svm(),
+    "logistic": lambda _: make_pipeline(StandardScaler(), LogisticRegression()),
+    "neighbours": lambda n: make_pipeline(StandardScaler(), KNeighborsClassifier(min(25, n))),
+    "forest": lambda _: RandomForestClassifier(40, min_samples_leaf=5, random_state=0),
+    "boosting": lambda _: HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.15, random_state=0
     ),
 }
-"""Fresh classifiers by name."""
+"""Makers of fresh classifiers by name; each is told how many rows there are to learn from."""
 
 
 def strongest_error(values: Floats, fact: Ints, rng: np.random.Generator) -> float:
@@ -43,14 +44,15 @@ def strongest_error(values: Floats, fact: Ints, rng: np.random.Generator) -> flo
     it; the first one only teaches.
     """
     fold = deal_rows(fact, N_FOLDS, rng)
-    return min(_error(make, values, fact, fold) for make in ATTACKERS.values())
+    with threadpool_limits(limits=1):  # threads cost more than they save on so few rows
+        return min(_error(make, values, fact, fold) for make in ATTACKERS.values())
 
 
-def _error(make: Callable[[], Any], values: Floats, fact: Ints, fold: Ints) -> float:
+def _error(make: Callable[[int], Any], values: Floats, fact: Ints, fold: Ints) -> float:
     wrong = np.zeros(len(fact), dtype=bool)
     for k in range(1, int(fold.max()) + 1):
         before, here = fold < k, fold == k
-        guesses = make().fit(values[before], fact[before]).predict(values[here])
+        guesses = make(int(before.sum())).fit(values[before], fact[before]).predict(values[here])
         wrong[here] = guesses != fact[here]
     tested = fold > 0
     return float(np.mean([wrong[tested & (fact == g)].mean() for g in np.unique(fact)]))
