@@ -13,7 +13,6 @@ from test_console import Terminal, on_screen
 
 from discreet import Mapping, steps_console
 from discreet.frontier_console import PointsReport
-from discreet.steps_console import TimeLeft
 from discreet.tradeoff import frontier as tradeoff
 from discreet.tradeoff.frontier import Frontier, Standing
 
@@ -244,16 +243,3 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch, tmp_path):
     lines = log.getvalue().splitlines()
     assert lines[0] == f"1 of 5 points from {tmp_path / 'f.json'}"
     assert lines[1].startswith("2 of 5 points, 0:00 left") and len(lines) == 2
-
-
-def test_time_counts_down_between_points(monkeypatch):
-    clock = iter([0.0, 10.0, 14.0, 100.0])
-    monkeypatch.setattr(steps_console.time, "monotonic", lambda: next(clock))
-    column = TimeLeft(2, 6)
-
-    class Task:
-        completed = 3
-
-    assert str(column.render(Task)) == "0:30 left"  # one of four took ten seconds
-    assert str(column.render(Task)) == "0:26 left"
-    assert str(column.render(Task)) == ""

@@ -53,7 +53,7 @@ def test_every_picture_is_drawn_and_can_be_read(browser, files, size):
     for picture in pictures:
         width, height = picture["size"]
         assert width > 250 and height > 200, picture["title"]
-        assert picture["painted"] > 2 and picture["small"] > 6.9, picture["title"]
+        assert picture["painted"] > 2 and picture["small"] > 8.9, picture["title"]
         assert_apart(picture["texts"], width, height)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.design.mappers import NPOMapper, PrivacyMapper
 from discreet.modelling.mapper import ModelMapper
 from discreet.paper.datasets import ADULT_FILE, Labelled, draw_cells, load_adult
-from discreet.paper.experiment import Experiment, Measured, compare
+from discreet.paper.experiment import Experiment, Measured, compare, in_words
 from discreet.paper.measured_rows import (
     CHOICES,
     COLUMNS,
@@ -101,8 +101,8 @@ EXPERIMENT = Experiment(
         "Age is cut into 15 intervals of equal width over all rows; two symbols for each sensor.",
         f"The paper prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's "
         "default.",
-        f"ModelMapper is asked for {MODEL}; randomised response has ε = {RESPONSE['ldp_epsilon']} "
-        "for each sensor.",
+        f"ModelMapper is asked for {in_words(MODEL)}, randomised response for "
+        f"{in_words(RESPONSE)} in each sensor.",
         *CHOICES,
         "For MDR, DCA, RUCA and Z = X the categories count as numbers (their codes), because "
         "DCA then comes near its printed row. As indicators (one-hot), this package's default, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discreet.paper.experiment import Experiment, Measured
+from discreet.paper.experiment import Experiment, Measured, in_words
 from discreet.paper.pictures import Panel, draw_curves
 from discreet.paper.results import Result
 from discreet.paper.synthetic import correlated
@@ -48,7 +48,7 @@ EXPERIMENT = Experiment(
     picture=picture,
     choices=(
         *CHOICES,
-        f"ModelMapper is asked for privacy_ratio {MODEL['privacy_ratio']} at every correlation.",
+        f"ModelMapper is asked for {in_words(MODEL)} at every correlation.",
     ),
     parameters={"npo": NPO, "model": MODEL, "rows": N_ROWS, "correlations": CORRELATIONS},
 )

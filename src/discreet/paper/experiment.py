@@ -100,6 +100,11 @@ class Experiment:
         return rows
 
 
+def in_words(parameters: Mapping[str, Any]) -> str:
+    """Return a mapper's parameters for a sentence, such as "max_advantage 0.05"."""
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
 def compare(result: Result, setting: str, ours: str, printed: tuple[str, str]) -> str:
     """Say where a method of ours is no worse than a printed row, setting and method.
 

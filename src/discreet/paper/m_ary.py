@@ -9,7 +9,7 @@ from discreet.design.mappers import NDDMapper, NPOMapper, PrivacyMapper
 from discreet.modelling.mapper import ModelMapper
 from discreet.optimum.search import find_optimum
 from discreet.paper.cases import CaseFigures
-from discreet.paper.experiment import Experiment, Measured, compare
+from discreet.paper.experiment import Experiment, Measured, compare, in_words
 from discreet.paper.m_ary_case import m_ary
 from discreet.paper.pictures import Filling, Panel, draw_places
 from discreet.paper.results import Column, Result
@@ -120,7 +120,8 @@ EXPERIMENT = Experiment(
         "The paper learns from 80 rows; 800 stand beside.",
         f"It prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's default, "
         "and guards class 0 against each other one as the paper does.",
-        f"ModelMapper is asked for {MODEL[80]} at 80 rows and {MODEL[800]} at 800.",
+        f"ModelMapper is asked for {in_words(MODEL[80])} at 80 rows and for "
+        f"{in_words(MODEL[800])} at 800.",
         f"The optimum knows the distribution and lets nothing leak (best of {RESTARTS} starts); "
         "1/162 is known to be reachable for every m.",
         "All figures are sums over all outputs, or over all readings that can occur, under the "

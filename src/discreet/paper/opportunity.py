@@ -15,7 +15,7 @@ from discreet.paper.datasets import (
     load_opportunity,
     most_correlated,
 )
-from discreet.paper.experiment import Experiment, Measured, compare
+from discreet.paper.experiment import Experiment, Measured, compare, in_words
 from discreet.paper.measured_rows import (
     CHOICES,
     COLUMNS,
@@ -97,7 +97,8 @@ EXPERIMENT = Experiment(
         f"The {N_SENSORS} sensors are those with the largest absolute correlation with both facts, "
         "in place of the paper's choice with Weka; ten intervals of equal width each.",
         f"The paper prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's "
-        f"default; ModelMapper is asked for privacy_ratio {MODEL['privacy_ratio']}.",
+        f"default; ModelMapper is asked for "
+        f"{in_words(MODEL)}.",
         *CHOICES,
     ),
     parameters={

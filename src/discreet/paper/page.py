@@ -16,23 +16,24 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from discreet.auditing.svg import embed_svg
-from discreet.paper.results import Figure, Result
+from discreet.paper.results import Column, Figure, Result
 from discreet.paper.text_table import difference, how_made, ours, printed
+
+_LONG = 30  # rows beyond which a table waits until it is asked for
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a row."""
+    """One figure of a row, and below it its error and what is printed."""
 
     ours: str
-    beside: str
+    beside: list[str]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table; the setting stands in the first row that has it."""
+    """One row of a table."""
 
-    setting: str
     label: str
     cells: list[Cell]
 
@@ -44,8 +45,8 @@ class Section:
     result: Result
     origin: str
     picture: Markup | None
-    lines: list[Line]
-    settings: bool
+    groups: dict[str, list[Line]]  # by setting
+    long: bool
     how: str
 
 
@@ -64,12 +65,12 @@ def render_page(
     command : str
         What to type to make the page again.
     """
-    style = _source("report.css")
+    style = _source("report.css") + _source("reproduction.css")
     page: str = (
         _environment()
         .get_template("reproduction.html")
         .render(
-            style=Markup(style),  # our own file
+            style=Markup(style),  # our own files
             style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
             sections=[_section(each, origins[each.name], pictures) for each in results],
             versions=f"discreet {results[0].asked.discreet}, {results[0].versions}",
@@ -102,23 +103,21 @@ def _section(result: Result, origin: str, pictures: Mapping[str, str]) -> Sectio
     if result.name in pictures:
         title = f"{result.title}; the figures stand in the table."
         picture = Markup(embed_svg(pictures[result.name], name=result.name, title=title))
-    lines, last = [], ""
+    groups: dict[str, list[Line]] = {}
     for row in result.rows:
-        cells = [_cell(result, row.figures, k) for k in range(len(result.columns))]
-        lines.append(Line(row.setting if row.setting != last else "", row.label, cells))
-        last = row.setting
-    several = len({row.setting for row in result.rows}) > 1
-    return Section(result, origin, picture, lines, several, how_made(result))
+        cells = [_cell(column, row.figures.get(column.key, Figure())) for column in result.columns]
+        groups.setdefault(row.setting, []).append(Line(row.label, cells))
+    return Section(result, origin, picture, groups, len(result.rows) > _LONG, how_made(result))
 
 
-def _cell(result: Result, figures: Mapping[str, Figure], k: int) -> Cell:
-    column = result.columns[k]
-    figure = figures.get(column.key, Figure())
-    if figure.printed is None:
-        return Cell(ours(figure, column), "")
-    apart = difference(figure, column)
-    beside = f"printed {printed(figure, column)}" + (f" ({apart})" if apart else "")
-    return Cell(ours(figure, column), beside)
+def _cell(column: Column, figure: Figure) -> Cell:
+    mean, _, error = ours(figure, column).partition(" ± ")
+    beside = [f"± {error}"] if error else []
+    if figure.printed is not None:
+        beside.append(f"printed {printed(figure, column)}")
+    if figure.difference is not None:
+        beside.append(f"difference {difference(figure, column)}")
+    return Cell(mean + " %" * error.endswith(" %"), beside)
 
 
 def _duration(seconds: float) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-_WIDTH = 5.0  # inches; 360 points wide, so that 360 pixels show 9-point text
+_WIDTH = 4.6  # inches, 331 points: a phone shows the text in its own size
+_TEXT, _SMALL_TEXT = 10.5, 9.5
 # What `auditing.svg` turns into the colours of a page.
 _INK, _PAPER = "#000000", "#ffffff"
 _ERRORS = {"public": ("H", "-", "full"), "private": ("G", (0, (3, 2)), "none")}
@@ -44,7 +45,9 @@ class Filling:
 
 def svg_of(draw: Callable[[Result], Picture], result: Result) -> str:
     """Return a result's picture as the text of an SVG file, on white."""
-    with matplotlib_settings("discreet-reproduce"):
+    from matplotlib import rc_context
+
+    with matplotlib_settings("discreet-reproduce"), rc_context({"font.size": _TEXT}):
         text = io.StringIO()
         draw(result).savefig(text, format="svg", metadata=_NO_METADATA)
     return text.getvalue()
@@ -57,17 +60,17 @@ def draw_curves(
     result: Result, panels: Sequence[Panel], ticks: Sequence[str], x_title: str
 ) -> Picture:
     """Draw the errors of H and G over a setting, one panel below the other."""
-    figure, all_axes = _start(len(panels), 2.3 if len(panels) > 1 else 3.4)
+    figure, all_axes = _start(len(panels))
     for axes, panel in zip(all_axes, panels, strict=True):
         for method in _methods(result):
             _draw_curve(axes, result, panel, method)
-        axes.set_title(panel.title, fontsize=9, loc="left")
+        axes.set_title(panel.title, fontsize=_TEXT, loc="left")
         axes.set_xticks(range(len(ticks)), list(ticks))
         axes.set_ylim(bottom=0.0)
         axes.set_ylabel("error")
     all_axes[-1].set_xlabel(x_title)
     _label_methods(all_axes[0], result)
-    _legend(figure, "filled, solid: H; open, dashed: G; bars: one standard error")
+    _legend(figure, ["filled, solid: H; open, dashed: G", "bars: one standard error"])
     return figure
 
 
@@ -99,13 +102,13 @@ def draw_places(
     x, y : str
         Keys of columns.
     """
-    figure, all_axes = _start(len(panels), 2.3 if len(panels) > 1 else 3.4)
+    figure, all_axes = _start(len(panels))
     across, up = result.column(x), result.column(y)
     for axes, panel in zip(all_axes, panels, strict=True):
         for row in result.rows:
             if row.setting in panel.settings:
                 _draw_place(axes, row, _filling(row, fillings), across, up)
-        axes.set_title(panel.title, fontsize=9, loc="left")
+        axes.set_title(panel.title, fontsize=_TEXT, loc="left")
         if axes.get_ylim()[0] < 0.5 * axes.get_ylim()[1]:  # else most of it would be empty
             axes.set_ylim(bottom=0.0)
         axes.set_ylabel(_axis_title(up))
@@ -114,7 +117,7 @@ def draw_places(
     told = "; ".join(
         f"{kind}: {each.label}" for kind, each in zip(("full", "half"), fillings, strict=False)
     )
-    _legend(figure, f"{told}; open: printed; bars: one standard error")
+    _legend(figure, [f"{told}; open: printed", "bars: one standard error"])
     return figure
 
 
@@ -165,10 +168,11 @@ def _axis_title(column: Column) -> str:
 # --- Shared --------------------------------------------------------------------------------
 
 
-def _start(n_panels: int, height: float) -> tuple[Picture, list[Axes]]:
+def _start(n_panels: int) -> tuple[Picture, list[Axes]]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_WIDTH, n_panels * height + 0.9), layout="constrained")
+    height = 2.3 if n_panels > 1 else 3.2
+    figure = Figure(figsize=(_WIDTH, n_panels * height + 1.2), layout="constrained")
     figure.patch.set_facecolor(_PAPER)
     axes = figure.subplots(n_panels, 1, squeeze=False)[:, 0]
     for each in axes:
@@ -191,15 +195,14 @@ def _label_methods(axes: Axes, result: Result) -> None:
         axes.plot([], [], label=label, **marker_look(*_style(method), "full"))
 
 
-def _legend(figure: Picture, title: str) -> None:
-    properties: dict[str, Any] = {"size": 8}
-    entries = len(figure.axes[0].get_legend_handles_labels()[0])
+def _legend(figure: Picture, title: Sequence[str]) -> None:
+    properties: dict[str, Any] = {"size": _SMALL_TEXT}
     figure.legend(
         loc="outside lower center",
-        ncols=2 if entries <= 4 else 3,
+        ncols=2,
         frameon=False,
-        fontsize=8,
-        title=title,
+        fontsize=_SMALL_TEXT,
+        title="\n".join(title),
         title_fontproperties=properties,
         columnspacing=1.2,
         handletextpad=0.4,

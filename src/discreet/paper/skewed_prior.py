@@ -9,7 +9,7 @@ from discreet.design.mappers import BayesErrorMapper, NPOMapper, PrivacyMapper
 from discreet.modelling.mapper import ModelMapper
 from discreet.optimum.search import find_optimum
 from discreet.paper.cases import CaseFigures
-from discreet.paper.experiment import Experiment, Measured, compare
+from discreet.paper.experiment import Experiment, Measured, compare, in_words
 from discreet.paper.pictures import Filling, Panel, draw_places
 from discreet.paper.results import Column, Result
 from discreet.paper.synthetic import four_sensors
@@ -108,7 +108,8 @@ EXPERIMENT = Experiment(
         "synthetic part, is taken, and 1000 beside.",
         f"It prints no p for its tables: NPO and the Bayes-error constraint keep "
         f"{NPO['privacy_ratio']}, this package's default.",
-        f"ModelMapper is asked for {MODEL[80]} at 80 rows and {MODEL[1000]} at 1000.",
+        f"ModelMapper is asked for {in_words(MODEL[80])} at 80 rows and for "
+        f"{in_words(MODEL[1000])} at 1000.",
         f"The optimum knows the distribution and keeps R at 0.42 and ε at 0.35 (best of "
         f"{RESTARTS} starts).",
         "All figures are sums over all outputs under the true distribution. An infinite ε means "
