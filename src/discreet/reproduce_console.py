@@ -25,7 +25,14 @@ from discreet.paper.files import find_file
 from discreet.paper.pictures import svg_of
 from discreet.paper.registry import EXPERIMENTS
 from discreet.paper.results import Asked, Result
-from discreet.paper.run import Report, ask, count_steps, not_run, run_experiment
+from discreet.paper.run import (
+    Report,
+    ask,
+    count_steps,
+    not_run,
+    run_experiment,
+    with_todays_words,
+)
 from discreet.paper.text_table import text_table
 from discreet.processes import count_jobs
 from discreet.steps_console import StepsReport
@@ -182,7 +189,7 @@ def _run(job: ReproduceJob, step: _Step, console: Console) -> Result:
     if step.kept is not None:
         if not job.quiet:
             console.print(f"{name}: from {job.out / name}.json")
-        found = step.kept
+        found = with_todays_words(step.experiment, step.kept)
     else:
         with _progress(job, step, console) as report:
             found = run_experiment(
@@ -193,8 +200,7 @@ def _run(job: ReproduceJob, step: _Step, console: Console) -> Result:
                 report=report,
             )
     write_file(job.out / f"{name}.svg", svg_of(step.experiment.picture, found))
-    if step.kept is None:  # last, so that what has its JSON has everything
-        found.save(job.out / f"{name}.json")
+    found.save(job.out / f"{name}.json")  # last, so that what has its JSON has everything
     return found
 
 

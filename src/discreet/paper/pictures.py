@@ -107,7 +107,7 @@ def draw_places(
     for axes, panel in zip(all_axes, panels, strict=True):
         for row in result.rows:
             if row.setting in panel.settings:
-                _draw_place(axes, row, _filling(row, fillings), across, up)
+                _draw_place(axes, row, _filling(result, row, fillings), across, up)
         axes.set_title(panel.title, fontsize=_TEXT, loc="left")
         if axes.get_ylim()[0] < 0.5 * axes.get_ylim()[1]:  # else most of it would be empty
             axes.set_ylim(bottom=0.0)
@@ -143,10 +143,10 @@ def _place(
     return across * _scale(x), up * _scale(y)
 
 
-def _filling(row: Row, fillings: Sequence[Filling]) -> str:
-    # What depends on no draw belongs to no number of rows.
-    if all(len(figure.values) == 1 for figure in row.figures.values() if figure.values):
-        return "full"
+def _filling(result: Result, row: Row, fillings: Sequence[Filling]) -> str:
+    counts = {len(figure.values) for figure in row.figures.values() if figure.values}
+    if counts == {1} and result.asked.draws > 1:
+        return "full"  # what depends on no draw belongs to no number of rows
     for kind, filling in zip(("full", "left"), fillings, strict=False):
         if row.setting.endswith(filling.end):
             return kind

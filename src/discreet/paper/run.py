@@ -81,6 +81,16 @@ def not_run(experiment: Experiment, asked: Asked, reason: str) -> Result:
     return _result(experiment, asked, {}, 0.0, reason)
 
 
+def with_todays_words(experiment: Experiment, result: Result) -> Result:
+    """Return an earlier result with the words that the experiment has now."""
+    words = {
+        "title": experiment.title,
+        "choices": tuple(experiment.choices),
+        "findings": tuple(experiment.findings(result)),
+    }
+    return result.model_copy(update=words)
+
+
 def _measure(
     experiment: Experiment, label: str, value: Any, seed: int | None, data: Path | None
 ) -> tuple[str, int | None, Measured, float]:
@@ -114,4 +124,4 @@ def _result(
     )
     if reason is not None:
         return result
-    return result.model_copy(update={"findings": tuple(experiment.findings(result))})
+    return with_todays_words(experiment, result)

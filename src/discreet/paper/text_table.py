@@ -63,7 +63,7 @@ def how_made(result: Result) -> str:
     draws, seed = result.asked.draws, result.asked.seed
     last = seed + draws - 1
     seeds = f"seed {seed}" if draws == 1 else f"seeds {seed} to {last}"
-    return (
-        f"{draws} draw{'s'[: draws > 1]}, {seeds}, {result.seconds:.0f} s of computing; "
-        "± is one standard error of the mean; a figure without it does not depend on the draw."
-    )
+    error = "± is one standard error of the mean; a figure without it does not depend on the draw."
+    if draws == 1:
+        error = "one draw has no standard error."
+    return f"{draws} draw{'s'[: draws > 1]}, {seeds}, {result.seconds:.0f} s of computing; {error}"
