@@ -79,6 +79,7 @@ def test_all_make_one_page_and_say_what_did_not_run(command, tmp_path):
     ran = [name for name in EXPERIMENTS if name != "opportunity"]
     assert names == {"index.html", *(f"{n}.{e}" for n in ran for e in ("json", "svg"))}
     assert "Not run here: S2-Drill.dat: not found" in printed and "10.53 %" in printed
+    assert "It is looked for where --data says" in printed
     assert printed.endswith("wrote r/index.html\n")
     page = (tmp_path / "r" / "index.html").read_text()
     assert page.count("<svg") == 5 and "Not run here." in page

@@ -39,6 +39,10 @@ from discreet.steps_console import StepsReport
 from discreet.values import suggest
 
 PAGE = "index.html"
+_LOOKED = (
+    "It is looked for where --data says or, without it, in the folder that DISCREET_DATA names, in "
+    "shared/data beside a checkout and in the cache; then it is downloaded."
+)
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ def _look_up(job: ReproduceJob, experiment: Experiment) -> _Step:
             if job.names:
                 raise
             asked = ask(experiment, job.draws, job.seed, None)
-            return _Step(experiment, asked, missing=str(error))
+            return _Step(experiment, asked, missing=f"{error} {_LOOKED}")
         except OSError as error:
             raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
     step = _Step(experiment, ask(experiment, job.draws, job.seed, digest), file)
