@@ -13,6 +13,8 @@ import numpy as np
 
 from discreet.optimum.distribution import Distribution
 from discreet.optimum.search import find_optimum
+from discreet.paper.m_ary_case import m_ary
+from discreet.paper.synthetic import correlated, four_sensors
 
 BINARY = {  # (correlation, R) -> public error, best of 24 restarts of one LP per sensor
     (0.2, 0.36): 0.0027,
@@ -29,41 +31,6 @@ BINARY = {  # (correlation, R) -> public error, best of 24 restarts of one LP pe
     (0.8, 0.50): 0.411,
 }
 HEADER = ("setting", "to reach", "found", "diff", "bound", "R", "epsilon", "agreed", "seconds")
-
-
-def four_sensors(prior) -> Distribution:
-    """Readings 2, 4, 6, 8 for (h, g) = 00, 01, 10, 11, plus noise, with p(h, g) = ``prior``."""
-    given = np.zeros((4, 9))
-    for cell in range(4):
-        given[cell, 2 * cell : 2 * cell + 3] = 1 / 3
-    return Distribution.independent(
-        [given] * 4, np.array(prior), np.array([0, 0, 1, 1]), [np.array([0, 1, 0, 1])]
-    )
-
-
-def correlated(correlation: float) -> Distribution:
-    same, other = (1 + correlation) / 4, (1 - correlation) / 4
-    return four_sensors([same, other, other, same])
-
-
-def with_classes(m: int) -> Distribution:
-    """The paper's case with m private classes: 4 + m sensors."""
-    cells = [(h, g) for h in (-1, 1) for g in range(m)]
-    loud = np.zeros((2 * m, 4 * m + 2))
-    for cell, (h, g) in enumerate(cells):
-        level = m * (h + 1) + 2 * (g + 1)
-        loud[cell, level - 1 : level + 2] = 1 / 3
-    given = [loud] * 4
-    for sensor in range(m):
-        own = np.zeros((2 * m, 5))
-        for cell, (h, g) in enumerate(cells):
-            if (g - (h + 1) // 2) % m == sensor:
-                own[cell, h + 1 : h + 4] = 1 / 3
-            else:
-                own[cell, 2] = 1
-        given.append(own)
-    public, private = np.array([[(h + 1) // 2, g] for h, g in cells]).T
-    return Distribution.independent(given, np.full(2 * m, 0.5 / m), public, [private])
 
 
 def made_up(n_sensors: int, n_codes: int, n_rows: int, seed: int = 3) -> Distribution:
@@ -105,16 +72,17 @@ def main() -> None:
     print(f"{HEADER[0]:44}" + "".join(f"{name:>10}" for name in HEADER[1:]))
     for (correlation, risk), to_reach in BINARY.items():
         name = f"correlation {correlation}, R {risk}"
-        row(name, to_reach, correlated(correlation), n, seed, risk=risk)
-    skewed = four_sensors([0.05, 0.45, 0.0, 0.5])
+        row(name, to_reach, correlated(correlation).distribution, n, seed, risk=risk)
+    skewed = four_sensors([0.05, 0.45, 0.0, 0.5]).distribution
+    weak = correlated(0.2).distribution
     row("P(G=1) 0.95, R 0.42, eps 0.35", 0.0183, skewed, n, seed, risk=0.42, epsilon=0.35)
     for epsilon in (0.05, 0.2, 0.5):
-        row(f"correlation 0.2, eps {epsilon}", None, correlated(0.2), n, seed, epsilon=epsilon)
+        row(f"correlation 0.2, eps {epsilon}", None, weak, n, seed, epsilon=epsilon)
     local = {"risk": 0.42, "ldp_epsilon": 2.0}
-    row("correlation 0.2, R 0.42, local eps 2", None, correlated(0.2), n, seed, **local)
-    row("the same, 3 symbols, R 0.44", None, correlated(0.2), n // 3, seed, n_symbols=3, risk=0.44)
+    row("correlation 0.2, R 0.42, local eps 2", None, weak, n, seed, **local)
+    row("the same, 3 symbols, R 0.44", None, weak, n // 3, seed, n_symbols=3, risk=0.44)
     for m in (3, 4, 5):
-        row(f"{m} private classes, R 0.5", 1 / 162, with_classes(m), n // 3, seed, risk=0.5)
+        row(f"{m} private classes, R 0.5", 1 / 162, m_ary(m).distribution, n // 3, seed, risk=0.5)
     row("4 sensors, 1000 rows mixed in, R 0.45", None, made_up(4, 9, 1000), n, seed, risk=0.45)
     row("8 sensors, 100 rows mixed in, R 0.45", None, made_up(8, 10, 100), n // 3, seed, risk=0.45)
     if asked.large:

@@ -18,28 +18,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from discreet import ModelMapper, NPOMapper
-from discreet.optimum.distribution import Distribution
 from discreet.optimum.search import find_optimum
-from discreet.paper.synthetic import draw_table, exact_figures, tables_by_reading
+from discreet.paper.synthetic import correlated, draw_table, exact_figures, tables_by_reading
 
 METHODS = {"model": ModelMapper, "npo": NPOMapper}
 TARGETS = (0.35, 0.40, 0.44, 0.48)
 GRID = np.arange(0.24, 0.501, 0.02)
 
 
-def true_distribution(correlation: float) -> Distribution:
-    facts = [(h, g) for h in (0, 1) for g in (0, 1)]
-    given = np.zeros((4, 9))
-    for k, (h, g) in enumerate(facts):
-        level = 2 + 4 * h + 2 * g
-        given[k, level - 2 : level + 1] = 1 / 3
-    prior = np.array([(1 + correlation if h == g else 1 - correlation) / 4 for h, g in facts])
-    public, private = np.array(facts).T
-    return Distribution.independent([given] * 4, prior, public, [private])
-
-
 def optimum_curve(correlation: float, n_restarts: int) -> np.ndarray:
-    distribution, found, starts = true_distribution(correlation), [], []
+    distribution, found, starts = correlated(correlation).distribution, [], []
     for risk in GRID[::-1]:  # a mapping that keeps more is a start for one that keeps less
         best = find_optimum(
             distribution, 2, risk=min(risk, 0.5), n_restarts=n_restarts, starts=starts,

@@ -11,8 +11,8 @@ from frontiers import point
 from rich.console import Console
 from test_console import Terminal, on_screen
 
-from discreet import Mapping, frontier_console
-from discreet.frontier_console import PointsReport, _TimeLeft
+from discreet import Mapping, steps_console
+from discreet.frontier_console import PointsReport
 from discreet.tradeoff import frontier as tradeoff
 from discreet.tradeoff.frontier import Frontier, Standing
 
@@ -176,8 +176,8 @@ def slow(work, jobs, run=discreet.tradeoff.frontier._run):
 discreet.tradeoff.frontier._run = slow
 """
 ENDLESS = """
-import discreet.frontier_console
-discreet.frontier_console._QUIET_SECONDS = 0.1
+import discreet.steps_console
+discreet.steps_console._QUIET_SECONDS = 0.1
 """
 
 
@@ -232,7 +232,7 @@ def test_an_interrupt_while_processes_learn_ends_them(terminal, tmp_path):
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch, tmp_path):
-    monkeypatch.setattr(frontier_console, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(steps_console, "_QUIET_SECONDS", 0.0)
     log = io.StringIO()
     report = PointsReport(Console(file=log, soft_wrap=True), tmp_path / "f.json")
     report(Standing(1, 5, 1))
@@ -243,16 +243,3 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch, tmp_path):
     lines = log.getvalue().splitlines()
     assert lines[0] == f"1 of 5 points from {tmp_path / 'f.json'}"
     assert lines[1].startswith("2 of 5 points, 0:00 left") and len(lines) == 2
-
-
-def test_time_counts_down_between_points(monkeypatch):
-    clock = iter([0.0, 10.0, 14.0, 100.0])
-    monkeypatch.setattr(frontier_console.time, "monotonic", lambda: next(clock))
-    column = _TimeLeft(Standing(2, 6, 2))
-
-    class Task:
-        completed = 3
-
-    assert str(column.render(Task)) == "0:30 left"  # one of four took ten seconds
-    assert str(column.render(Task)) == "0:26 left"
-    assert str(column.render(Task)) == ""

@@ -21,20 +21,27 @@ import typer
 from discreet import __version__
 from discreet.errors import DiscreetError, InputError, StoppedError
 from discreet.options import (
+    EXPERIMENTS,
     METHODS,
     MOST_SYMBOLS,
     OPTION_NAMES,
     AdvantageLimit,
+    AllExperiments,
     AuditGroup,
     AuditSeed,
     AuditTable,
     Binning,
     Bins,
     Confidence,
+    DataPath,
     DemoSeed,
+    Draws,
+    DrawSeed,
     Epsilon,
     EpsilonLimit,
     Exclude,
+    Experiments,
+    Fresh,
     FrontierFile,
     FrontierOut,
     Group,
@@ -61,6 +68,7 @@ from discreet.options import (
     Ratio,
     Ratios,
     Releases,
+    ResultsFolder,
     Seed,
     Sensors,
     SymbolCounts,
@@ -375,6 +383,54 @@ def frontier(
             options={"kernel": kernel, "loss": loss, "random_state": seed, **options},
         )
         run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, quiet))
+
+
+@app.command()
+def reproduce(
+    names: Experiments = None,
+    every: AllExperiments = False,
+    draws: Draws = None,
+    out: ResultsFolder = Path("discreet-reproduction"),
+    data: DataPath = None,
+    jobs: Jobs = None,
+    seed: DrawSeed = 0,
+    fresh: Fresh = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rerun the paper's tables and figures, beside the printed ones.
+
+    Each draw learns from fresh rows; synthetic figures are exact sums. What is
+    finished is not computed again, so that Ctrl-C loses one experiment at most.
+
+    Example:
+
+        discreet reproduce skewed-prior
+
+    Everything, with one page to read:
+
+        discreet reproduce --all --out results
+    """
+    if not names and not every:
+        raise InputError(f"name an experiment ({', '.join(EXPERIMENTS)}), or give --all.")
+    if names and every:
+        raise InputError(f"--all was given together with {names[0]!r}. Give one or the other.")
+    with _interruptible("stopped. No experiment was finished."):
+        from discreet.reproduce_console import ReproduceJob, run_reproduce
+
+        run_reproduce(
+            ReproduceJob(
+                names=names or (),
+                out=out,
+                draws=draws,
+                seed=seed,
+                data=data,
+                jobs=jobs or -1,
+                fresh=fresh,
+                as_json=json,
+                quiet=quiet,
+            )
+        )
 
 
 @app.command()

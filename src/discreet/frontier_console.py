@@ -5,8 +5,6 @@ Progress, warnings and what was found on disk go to stderr, the frontier to stdo
 
 from __future__ import annotations
 
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,21 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TextColumn
-from rich.progress import Progress as Bar
-from rich.progress import Task as BarTask
-from rich.text import Text
 
-from discreet.console import announce, check_out, plain_print, time_left
+from discreet.console import announce, check_out, plain_print
 from discreet.errors import DiscreetWarning, InputError
 from discreet.learning import Task, prepare
+from discreet.steps_console import StepsReport
 from discreet.tradeoff.frontier import Standing, compute
 from discreet.tradeoff.plot import check_suffix, save_plot
 from discreet.tradeoff.results import Frontier
 from discreet.tradeoff.study import Spec, check_parameters, study_table
-
-_QUIET_SECONDS = 2.0  # shorter work needs no bar
-_LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
 
 
 @dataclass(frozen=True)
@@ -136,81 +128,31 @@ def summarise(job: Job, found: Frontier) -> list[str]:
 
 
 class PointsReport:
-    """Shows how many points are done, as a bar on a terminal or as a line now and then."""
+    """Says which points a file has, and then how many are done."""
 
     def __init__(self, console: Console, out: Path) -> None:
         self.console, self.out = console, out
-        # Not console.is_terminal, which is also true of a file where colours are forced.
-        self.live = console.file.isatty() and not console.is_dumb_terminal
-        self.began = time.monotonic()
-        self._next_line = self.began + _QUIET_SECONDS
-        self._bar: Bar | None = None
-        self._timer: threading.Timer | None = None
+        self._steps: StepsReport | None = None
 
     def __call__(self, standing: Standing) -> None:
-        if standing.latest is None:
-            self._begin(standing)
-            return
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=standing.done)
-        now = time.monotonic()
-        if not self.live and now > self._next_line:
-            self._next_line = now + _LINE_SECONDS
-            left = time_left(now - self.began, _share(standing.done, standing))
-            self.console.print(f"{standing.done} of {standing.planned} points{left and ', '}{left}")
+        if self._steps is None:
+            self._say_found(standing)
+            self._steps = StepsReport(self.console, "points", standing.found, standing.planned)
+        else:
+            self._steps(standing.done)
 
     def close(self) -> None:
         """Take the bar off the screen."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-        if self._bar is not None:
-            self._bar.stop()
+        if self._steps is not None:
+            self._steps.close()
 
-    def _begin(self, standing: Standing) -> None:
+    def _say_found(self, standing: Standing) -> None:
         if standing.anew:
             self.console.print(
                 f"{self.out} holds points of another table or other options; beginning anew"
             )
         elif standing.found:
             self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")
-        if self.live and standing.done < standing.planned:
-            self._bar = Bar(
-                TextColumn("points"),
-                BarColumn(bar_width=20),
-                TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-                _TimeLeft(standing),
-                console=self.console,
-                transient=True,
-            )
-            self._bar.add_task("", total=standing.planned, completed=standing.done)
-            self._timer = threading.Timer(_QUIET_SECONDS, self._bar.start)
-            self._timer.daemon = True
-            self._timer.start()
-
-
-class _TimeLeft(ProgressColumn):
-    """Counts down between points, too, each of which may take minutes."""
-
-    def __init__(self, begun: Standing) -> None:
-        super().__init__()
-        self.begun, self.began = begun, time.monotonic()
-        self._seen, self._seen_at = begun.done, self.began
-
-    def render(self, task: BarTask) -> Text:
-        done, now = int(task.completed), time.monotonic()
-        if done != self._seen:
-            self._seen, self._seen_at = done, now
-        share = _share(done, self.begun)
-        spent = self._seen_at - self.began
-        # Such that the time left at this share is shorter by what has passed since then.
-        passed = min((now - self._seen_at) * share / (1 - share), spent) if share < 1 else 0.0
-        return Text(time_left(spent - passed, share))
-
-
-def _share(done: int, begun: Standing) -> float:
-    """Return the share of the points that had to be computed; those from the file took no time."""
-    return (done - begun.found) / max(begun.planned - begun.found, 1)
 
 
 @contextmanager

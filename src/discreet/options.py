@@ -24,6 +24,7 @@ MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn 
 METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
 KERNELS = ("product", "anova", "inverse-multiquadric", "count")
 LOSSES = ("logistic", "exponential", "hinge", "square")
+EXPERIMENTS = ("correlation", "threshold-ratio", "skewed-prior", "m-ary", "adult", "opportunity")
 BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
 # Python parameters as the command line calls them, for errors that come from further down.
 OPTION_NAMES = {
@@ -61,6 +62,7 @@ _holdout = _within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
 _confidence = _within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1.0)
 _releases = _within("at least 1", lambda value: value >= 1)
 _jobs = _within("from 1 to 1024", lambda value: 1 <= value <= 1024)
+_draws = _within("from 1 to 10000", lambda value: 1 <= value <= 10_000)
 _seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
 
 
@@ -407,6 +409,37 @@ Jobs = Annotated[
     int | None,
     typer.Option(metavar="N", callback=_jobs, help="Processes. [default: one for each core]"),
 ]
+
+
+# --- The options of `reproduce` ------------------------------------------------------------
+
+Experiments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help=f"Of {', '.join(EXPERIMENTS)}."),
+]
+AllExperiments = Annotated[
+    bool, typer.Option("--all", help="All of them, and one page with everything.")
+]
+Draws = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=_draws,
+        help="Draws of rows to learn from. [default: 10, for adult 20]",
+    ),
+]
+ResultsFolder = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FOLDER", help="Where JSON, pictures and the page go; made if need be."
+    ),
+]
+DataPath = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="PATH", help="File of the data set, or a folder that has it."),
+]
+DrawSeed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the first draw.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what the folder has already.")]
 
 
 # --- The options of `demo` -----------------------------------------------------------------

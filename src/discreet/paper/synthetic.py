@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from discreet.exact import bayes_error, information_epsilon, pair_risk
 from discreet.mapping import Mapping
+from discreet.optimum.distribution import Distribution
+from discreet.paper.cases import Case
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,6 +32,22 @@ class ExactFigures:
     public_error: float
     risk: float
     epsilon: float
+
+
+def four_sensors(prior: Sequence[float]) -> Case:
+    """Return the case with p(h, g) = ``prior`` for (h, g) = 00, 01, 10, 11."""
+    given = np.zeros((4, N_READINGS))
+    for cell in range(4):  # readings 2, 4, 6, 8, plus noise: codes 0 to 2, 2 to 4, ...
+        given[cell, 2 * cell : 2 * cell + 3] = 1 / 3
+    facts = np.array([0, 0, 1, 1]), [np.array([0, 1, 0, 1])]
+    known = Distribution.independent([given] * len(SENSORS), np.array(prior), *facts)
+    return Case(known, (np.arange(1, N_READINGS + 1),) * len(SENSORS))
+
+
+def correlated(correlation: float) -> Case:
+    """Return the case with both facts uniform and this correlation between them."""
+    same, other = (1 + correlation) / 4, (1 - correlation) / 4
+    return four_sensors([same, other, other, same])
 
 
 def draw_readings(n: int, correlation: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:

@@ -7,7 +7,6 @@ written to a file as soon as it is done, so that an interrupted run goes on wher
 
 from __future__ import annotations
 
-import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Dict
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
@@ -32,6 +30,7 @@ from discreet.design.inputs import (
 )
 from discreet.design.mappers import PrivacyMapper
 from discreet.errors import DiscreetError, DiscreetWarning, InputError, UninformativeMappingWarning
+from discreet.processes import count_jobs, run_each
 from discreet.tradeoff.measure import Side, Trial, leak, public_error, upper_bounds
 from discreet.tradeoff.plot import frontier_svg, save_plot
 from discreet.tradeoff.points import MAX_POINTS, Bound, Leak, Point
@@ -251,7 +250,7 @@ def compute(
 ) -> Frontier:
     """Compute the points that the file does not have, keep each at once, and return all."""
     check_number("confidence", confidence, 0.0, 1.0, "strictly between 0 and 1")
-    jobs = _count_jobs(n_jobs)
+    jobs = count_jobs(n_jobs)
     about = describe_study(study, specs[0].mapper(parameters, seed), confidence)
     points, anew = _points_of(resume, about)
     missing = [spec for spec in specs if spec.key not in {point.key for point in points}]
@@ -298,34 +297,9 @@ def _kept(kept: int, planned: int, resume: str | PathLike[str] | None) -> str:
     )
 
 
-def _count_jobs(n_jobs: int | None) -> int:
-    if n_jobs is not None and (
-        isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)
-    ):
-        raise InputError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
-    if n_jobs == 0:
-        raise InputError("n_jobs must not be 0. Give 1, or -1 for all cores.")
-    return int(effective_n_jobs(n_jobs))
-
-
 def _run(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[tuple[Point, Warned]]:
     """Give points as they are done, in any order."""
-    if jobs == 1:
-        yield from (compute_point(*each) for each in work)
-        return
-    # Only this process hears Ctrl-C; it then ends the others, who need not say so.
-    pool = Parallel(
-        n_jobs=jobs,
-        backend="loky",
-        return_as="generator_unordered",
-        inner_max_num_threads=1,
-        initializer=_ignore_interrupts,
-    )
-    yield from pool(delayed(compute_point)(*each) for each in work)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield from run_each(compute_point, work, jobs)
 
 
 def _points_of(resume: str | PathLike[str] | None, about: About) -> tuple[list[Point], bool]:

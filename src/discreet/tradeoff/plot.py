@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from discreet.drawing import (
+    FILLINGS,
+    INK,
+    OTHERS,
+    PAPER,
+    STYLES,
+    WHOLE,
+    marker_look,
+    matplotlib_settings,
+)
 from discreet.errors import InputError
 from discreet.tradeoff.knee import Place, lower_left
 from discreet.tradeoff.points import Point, describe
@@ -31,19 +39,7 @@ _WIDTH, _HEIGHT = 5.0, 4.4  # inches; 360 points wide, so that 360 pixels show 9
 # of the others.
 _PAGE_BYTES = 40_000
 _DOTS = 220  # per inch in a PNG
-# Told apart by any eye and on paper, dark or light (Okabe and Ito), and by shape.
-_STYLES = {"npo": ("#0083c9", "o"), "bayes-error": ("#d55e00", "^"), "ndd": ("#858585", "s")}
-_OTHERS = (("#00a07a", "D"), ("#c2659d", "v"), ("#b58900", "P"))
-_FILLINGS: tuple[Literal["full", "none", "left", "bottom"], ...] = (
-    "full",
-    "none",
-    "left",
-    "bottom",
-)
 _SENTINEL = "#0a0b0c"  # stands for the reader's own text colour in an embedded picture
-# Markers on an axis are not cut in half; the layout need not make room for them.
-_WHOLE: dict[str, Any] = {"clip_on": False, "in_layout": False}
-_INK, _PAPER = "#1a1a1a", "#ffffff"
 
 
 def check_suffix(path: Path) -> None:
@@ -69,10 +65,10 @@ def save_plot(frontier: Frontier, path: str | Path) -> None:
     """
     path = Path(path)
     check_suffix(path)
-    with _matplotlib_settings():
+    with matplotlib_settings("discreet-frontier"):
         data = io.BytesIO()
         kind = path.suffix.lower()[1:]
-        draw(frontier, ink=_INK, paper=_PAPER).savefig(data, format=kind, dpi=_DOTS)
+        draw(frontier, ink=INK, paper=PAPER).savefig(data, format=kind, dpi=_DOTS)
     try:
         path.write_bytes(data.getvalue())
     except OSError as error:
@@ -104,7 +100,7 @@ def frontier_svg(frontier: Frontier, here: tuple[float, float] | None = None) ->
 def _page_svg(
     frontier: Frontier, here: tuple[float, float] | None, points: Sequence[Point], bars: bool
 ) -> str:
-    with _matplotlib_settings():
+    with matplotlib_settings("discreet-frontier"):
         text = io.StringIO()
         figure = draw(frontier, here, points, ink=_SENTINEL, bars=bars)
         figure.savefig(text, format="svg", metadata=_NO_METADATA)
@@ -131,26 +127,6 @@ def _for_a_page(svg: str, title: str) -> str:
     return f'{head} role="img" style="max-width: 100%; height: auto">{label}{body}'
 
 
-@contextmanager
-def _matplotlib_settings() -> Iterator[None]:
-    import matplotlib
-
-    settings = matplotlib.rc_context(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "discreet-frontier",
-            "font.family": "DejaVu Sans",  # comes with Matplotlib
-            "font.size": 9.0,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "text.parse_math": False,  # a name may hold dollar signs
-        }
-    )
-    with settings, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a browser has the letters
-        yield
-
-
 # --- Drawing -------------------------------------------------------------------------------
 
 
@@ -159,7 +135,7 @@ def draw(
     here: tuple[float, float] | None = None,
     points: Sequence[Point] = (),
     *,
-    ink: str = _INK,
+    ink: str = INK,
     paper: str | None = None,
     bars: bool = True,
 ) -> Figure:
@@ -188,7 +164,7 @@ def draw(
         _draw_series(axes, _look(method, symbols.index(n_symbols)), series, bars)
     _draw_guessing(axes, frontier, ink)
     if here is not None:
-        axes.plot(*here, "x", color=ink, markersize=9, markeredgewidth=2.0, zorder=4, **_WHOLE)
+        axes.plot(*here, "x", color=ink, markersize=9, markeredgewidth=2.0, zorder=4, **WHOLE)
     axes.set_xlim(left=0.0)
     axes.set_ylim(bottom=0.0)
     if here is not None:
@@ -209,25 +185,14 @@ def _series(points: Sequence[Point]) -> list[tuple[tuple[str, int], list[Point]]
     found: dict[tuple[str, int], list[Point]] = {}
     for point in points:
         found.setdefault((point.method, point.n_symbols), []).append(point)
-    ranks = {method: i for i, method in enumerate(_STYLES)}
+    ranks = {method: i for i, method in enumerate(STYLES)}
     return sorted(found.items(), key=lambda item: (ranks.get(item[0][0], 99), item[0]))
 
 
 def _look(method: str, rank: int) -> dict[str, Any]:
     """Return how markers look: colour and shape tell the method, the filling the symbols."""
-    other = _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
-    colour, marker = _STYLES.get(method, other)
-    return {
-        "color": colour,
-        "marker": marker,
-        "linestyle": "none",
-        "fillstyle": _FILLINGS[min(rank, len(_FILLINGS) - 1)],
-        "markerfacecoloralt": "none",
-        "markersize": 5.5,
-        "markeredgewidth": 1.2,
-        "zorder": 3,
-        **_WHOLE,
-    }
+    other = OTHERS[sum(map(ord, method)) % len(OTHERS)]
+    return marker_look(*STYLES.get(method, other), FILLINGS[min(rank, len(FILLINGS) - 1)])
 
 
 def _draw_series(axes: Axes, look: dict[str, Any], points: Sequence[Point], bars: bool) -> None:
@@ -291,7 +256,7 @@ def _draw_knee(axes: Axes, knee: Point, ink: str) -> None:
         markerfacecolor="none",
         markersize=13,
         markeredgewidth=1.2,
-        **_WHOLE,
+        **WHOLE,
     )
     ratio = "" if knee.ratio is None else f" {knee.ratio:g}"
     _label(axes, f"knee: {knee.method}{ratio}", place, ink, 55)
