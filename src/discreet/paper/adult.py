@@ -29,7 +29,7 @@ SETTING = "Adult"
 N_TRAIN, N_TEST = 30, 350
 """Rows from each of the six cells."""
 NPO: dict[str, Any] = {"privacy_ratio": 0.998}
-MODEL: dict[str, Any] = {"max_advantage": 0.03}
+MODEL: dict[str, Any] = {"privacy_ratio": 0.98, "ldp_epsilon": 3.0}
 RESPONSE: dict[str, Any] = {"ldp_epsilon": 1.0}
 CURATOR: dict[str, Any] = {"categories": "codes", "n_bins": 15}
 METHODS = {

@@ -24,7 +24,7 @@ NPO: dict[str, Any] = {"privacy_ratio": 0.998}
 BAYES_ERROR: dict[str, Any] = {"privacy_ratio": 0.998}
 MODEL: dict[int, dict[str, Any]] = {
     80: {"privacy_ratio": 0.84},
-    1000: {"privacy_ratio": 0.84},
+    1000: {"max_advantage": 0.09, "epsilon": 0.5},
 }
 """How ModelMapper is asked, by the number of rows."""
 OPTIMUM: dict[str, Any] = {"risk": 0.42, "epsilon": 0.35}
