@@ -30,11 +30,14 @@ from discreet.options import (
     AuditTable,
     Binning,
     Bins,
+    Budget,
     Confidence,
     DemoSeed,
     Epsilon,
     EpsilonLimit,
     Exclude,
+    ExportedMapping,
+    ExportOut,
     FrontierFile,
     FrontierOut,
     Group,
@@ -44,6 +47,7 @@ from discreet.options import (
     Jobs,
     Json,
     KernelName,
+    KeyFile,
     LdpEpsilon,
     LossName,
     MappingFile,
@@ -51,6 +55,7 @@ from discreet.options import (
     Method,
     Methods,
     Out,
+    Period,
     Plot,
     PointConfidence,
     Private,
@@ -61,11 +66,13 @@ from discreet.options import (
     Ratio,
     Ratios,
     Releases,
+    Repeat,
     Seed,
     Sensors,
     SymbolCounts,
     Symbols,
     Table,
+    Target,
     check_wishes,
     choices_by_column,
     list_of,
@@ -375,6 +382,39 @@ def frontier(
             options={"kernel": kernel, "loss": loss, "random_state": seed, **options},
         )
         run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, quiet))
+
+
+@app.command()
+def export(
+    mapping: ExportedMapping,
+    to: Target,
+    out: ExportOut,
+    key: KeyFile = None,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    quiet: Quiet = False,
+) -> None:
+    """Write one bundle per sensor, with its own table only, for the device that reads it.
+
+    Bundles for Python are signed; the public key is printed, and each device must have
+    it by another way than the bundle.
+
+    Example:
+
+        discreet export home.json --to python --out bundles --key home.key
+
+    For a microcontroller that may release 20 nats in its life:
+
+        discreet export home.json --to c --out firmware --budget 20
+    """
+    with _interruptible("stopped. Nothing was written."):
+        from discreet.export.exporting import ExportTask
+        from discreet.export.neutral import Policy
+        from discreet.export_console import run_export
+
+        policy = Policy(budget=budget, period=period, repeat=repeat)
+        run_export(ExportTask(mapping, to, out, key, policy), quiet=quiet)
 
 
 @app.command()
