@@ -110,7 +110,7 @@ def neutral_form(mapping: Mapping, policy: Policy) -> list[SensorTable]:
     InputError
         If a budget is asked for and a sensor's table has no finite epsilon to count.
     """
-    tables = [_sensor_table(mapping.id, sensor, policy) for sensor in mapping.sensors]
+    tables = [sensor_table(mapping.id, sensor, policy) for sensor in mapping.sensors]
     for table in tables:
         if policy.budget is not None and table.ratio is None:
             raise InputError(
@@ -120,7 +120,8 @@ def neutral_form(mapping: Mapping, policy: Policy) -> list[SensorTable]:
     return tables
 
 
-def _sensor_table(mapping_id: str, sensor: Sensor, policy: Policy) -> SensorTable:
+def sensor_table(mapping_id: str, sensor: Sensor, policy: Policy) -> SensorTable:
+    """Return the neutral form of one sensor."""
     if isinstance(sensor.encoder, CategoriesEncoder) and any(
         "\0" in written(each) for each in sensor.encoder.categories
     ):

@@ -108,11 +108,15 @@ def _make(path: Path) -> SigningKey:
     try:
         # Never wider than 0600, not even for a moment, and never over another file.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from None
+    try:
         with open(handle, "wb") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(handle)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        path.unlink(missing_ok=True)
         raise _refused(path, error) from None
     return SigningKey(key, made=True)
 

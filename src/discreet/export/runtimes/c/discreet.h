@@ -44,7 +44,7 @@ enum {
 };
 /* Words of the record that survives a reboot. */
 enum {
-    DISCREET_R_MAGIC, DISCREET_R_MAPPING, DISCREET_R_PERIOD = 3, DISCREET_R_SPENT, DISCREET_R_DRAWS,
+    DISCREET_R_MAGIC, DISCREET_R_BUNDLE, DISCREET_R_PERIOD = 3, DISCREET_R_SPENT, DISCREET_R_DRAWS,
     DISCREET_R_HELD, DISCREET_R_KEY, DISCREET_R_CRC = 15, DISCREET_RECORD
 };
 #define DISCREET_BUNDLE_MAGIC 0x31435344u /* "DSC1" */
@@ -369,17 +369,20 @@ static inline uint32_t discreet_spent(const discreet_sensor *s)
     return s->record[DISCREET_R_SPENT];
 }
 
-/* Enter a new period, or a new mapping, with a new key. Returns 1 if it did. */
+/* Enter a new period, or take up another bundle, with a new key. Returns 1 if it did. */
 static inline int discreet_turn(const discreet_sensor *s, uint32_t *next, uint32_t period)
 {
-    const uint32_t *mapping = s->table.words + DISCREET_H_MAPPING;
+    const uint32_t *words = s->table.words;
+    uint32_t bundle[2];
+    bundle[0] = words[DISCREET_H_MAPPING];
+    bundle[1] = words[words[DISCREET_H_LENGTH] - 1]; /* its checksum: policy and all */
     if (next[DISCREET_R_MAGIC] == DISCREET_LEDGER_MAGIC && period <= next[DISCREET_R_PERIOD] &&
-        memcmp(next + DISCREET_R_MAPPING, mapping, 8) == 0)
+        memcmp(next + DISCREET_R_BUNDLE, bundle, sizeof bundle) == 0)
         return 0;
     if (discreet_random(s->rng, next + DISCREET_R_KEY, 8))
         return DISCREET_NO_RANDOMNESS;
     next[DISCREET_R_MAGIC] = DISCREET_LEDGER_MAGIC;
-    memcpy(next + DISCREET_R_MAPPING, mapping, 8);
+    memcpy(next + DISCREET_R_BUNDLE, bundle, sizeof bundle);
     if (period > next[DISCREET_R_PERIOD]) /* a clock that goes back changes nothing */
         next[DISCREET_R_PERIOD] = period;
     next[DISCREET_R_DRAWS] = 0;
@@ -393,10 +396,8 @@ static inline int discreet_charge(const discreet_table *t, uint32_t *next, uint3
 {
     uint32_t epsilon = t->words[DISCREET_H_EPSILON], budget = t->words[DISCREET_H_BUDGET];
     uint32_t spent = next[DISCREET_R_SPENT];
-    uint32_t most = repeat == DISCREET_REPEAT_CODE     ? t->rows
-                    : repeat == DISCREET_REPEAT_PERIOD ? 1u
-                                                       : DISCREET_NONE;
-    if (next[DISCREET_R_DRAWS] >= most)
+    if ((repeat == DISCREET_REPEAT_CODE && next[DISCREET_R_DRAWS] >= t->rows) ||
+        (repeat == DISCREET_REPEAT_PERIOD && next[DISCREET_R_HELD] != DISCREET_NONE))
         return 0;
     if (budget != DISCREET_NONE && (epsilon > budget || spent > budget - epsilon))
         return -1;
@@ -423,8 +424,8 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
     if (turned < 0)
         return turned;
     counted = discreet_charge(t, next, repeat);
-    if (counted >= 0 && repeat == DISCREET_REPEAT_PERIOD && next[DISCREET_R_HELD] < 256) {
-        symbol = (int)next[DISCREET_R_HELD];
+    if (counted == 0 && repeat == DISCREET_REPEAT_PERIOD) {
+        symbol = (int)(next[DISCREET_R_HELD] & 255u);
     } else if (counted < 0 || repeat == DISCREET_REPEAT_NEVER) {
         if (discreet_random(s->rng, block, DISCREET_BLOCK))
             return DISCREET_NO_RANDOMNESS;

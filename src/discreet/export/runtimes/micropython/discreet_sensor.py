@@ -116,7 +116,7 @@ class Table:
             raise BundleError("this is no table of this version; export it again")
         if crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
             raise BundleError("the table is damaged; export it again")
-        self.mapping, self.plain = head[2], int(head[4])
+        self.tag, self.plain = head[2][:4] + body[-4:], int(head[4])
         self.epsilon, self.budget, self.period = head[5], head[6], head[7]
         self.kind, self.missing, self.symbols = kind & 255, kind >> 8 & 1, kind >> 16
         self.repeat = kind >> 9 & 127
@@ -172,20 +172,30 @@ class Table:
         return int(struct.unpack_from("<Q", self._body, self._keys + 8 * i)[0])
 
     def pick(self, row: int, word: int) -> int:
-        """Return the symbol that a 32-bit word picks in a row; every threshold is compared."""
+        """Return the symbol that a 32-bit word picks in a row."""
+        return self.pick_halves(row, word & 0xFFFF, word >> 16)
+
+    def pick_halves(self, row: int, low: int, high: int) -> int:
+        """Return the symbol for a word in two halves; every threshold is compared.
+
+        Halves, since MicroPython handles integers of 31 bits and more in another and slower
+        way, and the time would tell them apart.
+        """
         body, at, count = self._body, _HEAD_SIZE + 4 * row * self._width, 0
         for _ in range(self._width):
-            count += word >= struct.unpack_from("<I", body, at)[0]
+            below, above = struct.unpack_from("<HH", body, at)
+            count += (high > above) | (high == above) & (low >= below)
             at += 4
         top = body[self._tops + row]
         return (count, top)[count > top]
 
     def draw(self, rows: list[int]) -> list[int]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted."""
-        words = random_bytes(4 * len(rows))
-        return [
-            self.pick(rows[i], struct.unpack_from("<I", words, 4 * i)[0]) for i in range(len(rows))
-        ]
+        words, found = random_bytes(4 * len(rows)), []
+        for i in range(len(rows)):
+            low, high = struct.unpack_from("<HH", words, 4 * i)
+            found.append(self.pick_halves(rows[i], low, high))
+        return found
 
 
 def _number_key(number: float) -> int:
@@ -213,7 +223,7 @@ class Sensor:
             self.table = Table(stream.read())
         check_randomness()
         self._path = ledger
-        self.mapping, self.period, self.spent, self.draws = bytes(8), 0, 0, 0
+        self.bundle, self.period, self.spent, self.draws = bytes(8), 0, 0, 0
         self.held, self._key = NONE, bytes(32)
         self.pending = -1
         record = _stored(ledger)
@@ -228,7 +238,7 @@ class Sensor:
             self.spent = NONE
             return
         fields = struct.unpack(_RECORD, data[:-4])
-        self.mapping, self.period, self.spent, self.draws, self.held, self._key = fields[1:]
+        self.bundle, self.period, self.spent, self.draws, self.held, self._key = fields[1:]
 
     def release(self, reading: object, period: int = -1) -> int:
         """Return the symbol to send; the same one until ``delivered`` is called.
@@ -247,13 +257,13 @@ class Sensor:
 
     def _release(self, row: int, period: int) -> int:
         table = self.table
-        mapping, draws, held = self.mapping, self.draws, self.held
+        draws, held = self.draws, self.held
         key, memory, latest = self._key, self._memory, self.period
-        turned = period > self.period or self.mapping != table.mapping[:8]
+        turned = period > self.period or self.bundle != table.tag
         if turned:
-            key, mapping, draws, held = random_bytes(32), table.mapping[:8], 0, NONE
+            key, draws, held = random_bytes(32), 0, NONE
             memory, latest = self._symbols_of(key), max(period, latest)
-        spent, counted = self._charged(draws)
+        spent, counted = self._charged(draws, held)
         draws += counted > 0
         if counted >= 0 and table.repeat == REPEAT_CODE:
             symbol = memory[row]
@@ -265,21 +275,18 @@ class Sensor:
         if turned or counted > 0:
             _store(
                 self._path,
-                struct.pack(_RECORD, 0x314C5344, mapping, latest, spent, draws, held, key),
+                struct.pack(_RECORD, 0x314C5344, table.tag, latest, spent, draws, held, key),
             )
-            self.mapping, self.period, self.spent, self.draws = mapping, latest, spent, draws
+            self.bundle, self.period, self.spent, self.draws = table.tag, latest, spent, draws
             self.held, self._key, self._memory = held, key, memory
         return symbol
 
-    def _charged(self, draws: int) -> tuple[int, int]:
+    def _charged(self, draws: int, held: int) -> tuple[int, int]:
         """Return what is spent after one more release, and 1, 0 if free, -1 if not affordable."""
         table = self.table
-        most = NONE
-        if table.repeat == REPEAT_CODE:
-            most = table.rows
-        elif table.repeat == REPEAT_PERIOD:
-            most = 1
-        if draws >= most:
+        if table.repeat == REPEAT_CODE and draws >= table.rows:
+            return self.spent, 0
+        if table.repeat == REPEAT_PERIOD and held != NONE:
             return self.spent, 0
         after = self.spent + table.epsilon
         if table.budget != NONE and after > table.budget:

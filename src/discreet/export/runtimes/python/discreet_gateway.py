@@ -81,7 +81,8 @@ class VectorTable:
             gone = np.isnan(readings)
             found = np.searchsorted(self._edges, readings, side="left")
             return np.where(gone, self.table.row(None), found)
-        return np.array([self.table.row(reading) for reading in readings], dtype=np.intp)
+        plain = readings.tolist() if isinstance(readings, np.ndarray) else readings
+        return np.array([self.table.row(reading) for reading in plain], dtype=np.intp)
 
     def draw(self, rows: NDArray[np.intp], stream: Keystream) -> NDArray[np.uint8]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.

@@ -49,6 +49,8 @@ _HEAD = struct.Struct("<II32sIIIIIII")  # as laid out in discreet.h
 _RECORD = struct.Struct("<I8sIIII32s")
 _BLOCK = 32  # bytes asked of the system at least
 _CHUNK = 4096  # readings drawn at once
+_LIFT = 2**52
+_LIFTED_ZERO = struct.pack("<d", _LIFT)  # its first four bytes are free for a word
 
 
 class SensorError(Exception):
@@ -241,6 +243,8 @@ class Table:
         The sensor's name.
     mapping_id : str
         The mapping that the table is part of.
+    tag : bytes
+        Tells this bundle from any other, in the ledger.
     symbols : int
     rows : int
         One for each code and, last, one for readings that no code fits.
@@ -274,6 +278,7 @@ class Table:
         if plain > MAX_CODES or not self.period or (self.kind == CODES and not plain):
             raise _damaged("its head makes no sense")
         self.mapping_id, self.plain = "sha256:" + mapping.hex(), int(plain)
+        self.tag = mapping[:4] + body[-4:]
         self.rows = self.plain + 1 + (self.kind != CODES) + self.missing
         self._read_parts(body, *sizes)
 
@@ -298,8 +303,11 @@ class Table:
             falls = any(a > b for a, b in zip(row, row[1:]))
             if falls or top > width or any(each != NONE for each in row[top:]):
                 raise _damaged("a row of its table is no distribution")
-        self._first = [row[0] for row in self.thresholds]
-        self._clamped = min(self.tops) < width
+        self._lifted = [tuple(float(each + _LIFT) for each in row) for row in self.thresholds]
+        self._clamps = [tuple(min(i, top) for i in range(self.symbols)) for top in self.tops]
+        # Two symbols that can both occur need no more than one comparison.
+        simple = self.symbols == 2 and min(self.tops) == 1
+        self._first = [row[0] for row in self._lifted] if simple else []
 
     def _read_encoder(self, keys: Sequence[int], text: bytes) -> None:
         self.edges: list[float] = []
@@ -343,15 +351,20 @@ class Table:
         return int(reading) if fits else unreadable
 
     def pick(self, row: int, word: int) -> int:
-        """Return the symbol that a 32-bit word picks in a row.
+        """Return the symbol that a 32-bit word picks in a row."""
+        return self.pick_lifted(row, float(word + _LIFT))
 
-        Every threshold is compared, whatever the word: an early exit would let the time
-        tell the symbol.
+    def pick_lifted(self, row: int, lifted: float) -> int:
+        """Return the symbol for a word that is given as the float 2^52 + word.
+
+        Every threshold is compared, whatever the word: an early exit would let the time tell
+        the symbol. So would integers, which Python compares digit by digit; floats, which
+        hold these integers exactly, take one step.
         """
         count = 0
-        for threshold in self.thresholds[row]:
-            count += word >= threshold
-        return (count, self.tops[row])[count > self.tops[row]]
+        for threshold in self._lifted[row]:
+            count += lifted >= threshold
+        return self._clamps[row][count]
 
     def draw(self, rows: Sequence[int]) -> list[int]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.
@@ -366,10 +379,18 @@ class Table:
         return symbols
 
     def _draw_some(self, rows: Sequence[int]) -> bytes:
-        words = struct.unpack_from(f"<{len(rows)}I", random_bytes(4 * len(rows)))
-        if self.symbols == 2 and not self._clamped:
+        words = _lifted_words(len(rows))
+        if self._first:
             return bytes(map(ge, words, map(self._first.__getitem__, rows)))
-        return bytes(map(self.pick, rows, words))
+        return bytes(map(self.pick_lifted, rows, words))
+
+
+def _lifted_words(count: int) -> tuple[float, ...]:
+    """Return random words as floats 2^52 + word, without making integers of them."""
+    room = bytearray(_LIFTED_ZERO * count)
+    fresh = memoryview(random_bytes(4 * count)[: 4 * count])
+    memoryview(room).cast("I")[::2] = fresh.cast("I")
+    return struct.unpack(f"<{count}d", room)
 
 
 def _padded(size: int) -> int:
@@ -453,8 +474,8 @@ class Record(NamedTuple):
 
     Attributes
     ----------
-    mapping : bytes
-        Start of the id of the mapping that the key is for.
+    bundle : bytes
+        Start of the mapping's id and checksum of the bundle that the key is for.
     period : int
     spent : int
         What has been released by C1, in millionths of a nat; ``NONE``: without bound.
@@ -466,7 +487,7 @@ class Record(NamedTuple):
         Picks the symbols of this period; never leaves the device.
     """
 
-    mapping: bytes = bytes(8)
+    bundle: bytes = bytes(8)
     period: int = 0
     spent: int = 0
     draws: int = 0
@@ -679,31 +700,39 @@ class Sensor:
         return symbols
 
     def _turned(self, period: int) -> Record:
-        """Return the record, with a new key if the period or the mapping is new."""
-        record, mapping = self.ledger.record, bytes.fromhex(self.table.mapping_id[7:23])
-        if period <= record.period and mapping == record.mapping:
+        """Return the record, with a new key if the period or the bundle is new."""
+        record, bundle = self.ledger.record, self.table.tag
+        if period <= record.period and bundle == record.bundle:
             return record
         if not 0 <= period < NONE:
             raise LedgerError(f"the period must be from 0 to {NONE - 1}; it is {period}.")
         # A clock that goes back changes nothing.
         latest = max(period, record.period)
-        return Record(mapping, latest, record.spent, key=random_bytes(32))
+        return Record(bundle, latest, record.spent, key=random_bytes(32))
 
     def _charged(self, record: Record, count: int) -> tuple[Record, int]:
         """Return the record after some releases, and how many may depend on the reading.
 
         What is counted depends on the schedule alone, never on the readings.
         """
-        table = self.table
-        most = {REPEAT_CODE: table.rows, REPEAT_PERIOD: 1}.get(table.repeat, NONE)
-        owed = min(count, max(0, most - record.draws))
-        room = NONE if table.budget == NONE else table.budget - record.spent
-        paid = owed if room >= 0 else 0
-        if table.budget != NONE and table.epsilon:
-            paid = min(paid, room // table.epsilon)
-        spent = min(NONE, record.spent + paid * table.epsilon)
+        owed = count
+        if self.table.repeat == REPEAT_CODE:
+            owed = min(count, max(0, self.table.rows - record.draws))
+        elif self.table.repeat == REPEAT_PERIOD:
+            owed = min(count, int(record.held == NONE))
+        paid = min(owed, self._affordable(record.spent, owed))
+        spent = min(NONE, record.spent + paid * self.table.epsilon)
         charged = record._replace(spent=spent, draws=record.draws + paid)
         return charged, count if paid == owed else paid
+
+    def _affordable(self, spent: int, wanted: int) -> int:
+        """Return how many of the wanted releases the budget still has room for."""
+        room, cost = self.table.budget - spent, self.table.epsilon
+        if self.table.budget == NONE:
+            return wanted
+        if room < 0:
+            return 0
+        return room // cost if cost else wanted
 
     def _symbols_of(self, key: bytes) -> list[int]:
         """Return the symbol of every row under a key.
