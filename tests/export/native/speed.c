@@ -92,7 +92,7 @@ static int system_source(void *out, size_t size)
 static double seconds(void)
 {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at); /* not what others use of the machine */
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 

@@ -307,9 +307,10 @@ static inline int discreet_pick(const discreet_table *t, uint32_t row, uint32_t 
 static inline int discreet_draw(const discreet_table *t, discreet_rng rng, const uint32_t *rows,
                                 size_t count, unsigned char *symbols)
 {
+    const discreet_table own = *t; /* a copy: `symbols` might point to anything */
     uint32_t words[64];
     size_t i;
-    if (t->words == NULL)
+    if (own.words == NULL)
         return DISCREET_BAD_BUNDLE;
     while (count) {
         size_t now = count < 64 ? count : 64;
@@ -317,8 +318,8 @@ static inline int discreet_draw(const discreet_table *t, discreet_rng rng, const
         if (discreet_random(rng, words, ask))
             return DISCREET_NO_RANDOMNESS;
         for (i = 0; i < now; i++) {
-            uint32_t row = rows[i] < t->rows ? rows[i] : t->rows - 1;
-            symbols[i] = (unsigned char)discreet_pick(t, row, words[i]);
+            uint32_t row = rows[i] < own.rows ? rows[i] : own.rows - 1;
+            symbols[i] = (unsigned char)discreet_pick(&own, row, words[i]);
         }
         rows += now;
         symbols += now;
