@@ -81,6 +81,8 @@ def timing(scale: float) -> Iterator[Row]:
         yield f"Python: AUC, {samples:,} draws, {symbols} symbols", shown, aim
     low, area, high = figures.timing_release(folder(), KEY, samples // 4)
     yield "Python: AUC of a whole release", f"{area:.4f} [{low:.4f}, {high:.4f}]", aim
+    area = figures.timing_python(samples, figures.pick_integer)[1]
+    yield "Python comparing integers, for comparison", f"{area:.4f}", ""
     area = figures.timing_python(samples // 10, figures.pick_early)[1]
     yield "Python with an early exit, for comparison", f"{area:.4f}", ""
 
@@ -94,7 +96,8 @@ def randomness(scale: float) -> Iterator[Row]:
     bad = [answer for name, answer in answers if name != "7/0"]
     label = "C: constant, stuck (512 ways), short, half-filled, failing, absent, alternating, late"
     yield f"{label}: refused", f"{bad.count('-2')} of {len(bad)}", "all"
-    yield "Python and MicroPython", "tests/export", "all"
+    refused, tried = figures.refused_sources(folder(), KEY), len(figures.BAD_SOURCES)
+    yield "Python: the same, but for late: refused", f"{refused} of {tried}", "all"
 
 
 def clones(scale: float) -> Iterator[Row]:
@@ -158,6 +161,8 @@ def instructions(scale: float) -> Iterator[Row]:
     needs("qemu-system-arm")
     found, total = figures.cortex_m(folder())
     yield "same symbols as Python", str(found.pop("sum") == total), "True"
+    first, last = found.pop("first"), found.pop("last")
+    yield "1,000 draws of the first symbol, and of the last", f"{first:,}, {last:,}", "40 apart"
     for name, count in found.items():
         yield f"{name}, Cortex-M3, 16 codes, 2 symbols", f"{count:,}", ""
 

@@ -205,11 +205,20 @@ def pick_early(table, row, lifted):
     return table.symbols - 1
 
 
+def pick_integer(table, row, word):
+    """What the runtime did before: Python compares integers digit by digit."""
+    count = 0
+    for threshold in table.thresholds[row]:
+        count += word >= threshold
+    return count
+
+
 def timing_python(samples, pick=device.Table.pick_lifted, symbols=16):
     """Interval of the AUC of a draw's latency for telling the lower symbols from the upper."""
     uniform = make_sensor(CodesEncoder(size=2), np.full((2, symbols), 1 / symbols))
     table, clock = device.Table(bundle_body(uniform)), time.perf_counter_ns
-    words = [float(word) for word in np.frombuffer(os.urandom(4 * samples), "<u4") + 2.0**52]
+    words = np.frombuffer(os.urandom(4 * samples), "<u4")
+    words = words.tolist() if pick is pick_integer else (words + 2.0**52).tolist()
     times, drawn = [], []
     for word in words:
         start = clock()
@@ -234,6 +243,67 @@ def timing_release(folder, key, samples):
         at_work.delivered()
     at_work.close()
     return auc_interval(times, np.array(drawn) == 1)
+
+
+# --- Randomness ----------------------------------------------------------------------------
+
+
+def block_source(change):
+    """An ``os.urandom`` whose bytes are changed in blocks of 32."""
+    true = os.urandom
+
+    def source(size):
+        data = bytearray(true(size))
+        for start in range(0, size, 32):
+            change(memoryview(data)[start : start + 32])
+        return bytes(data)
+
+    return source
+
+
+def stuck(bit, value):
+    def change(block):
+        if bit // 8 < len(block):
+            mask = 1 << bit % 8
+            block[bit // 8] = block[bit // 8] | mask if value else block[bit // 8] & ~mask
+
+    return block_source(change)
+
+
+def failing(size):
+    raise OSError("no entropy")
+
+
+def absent(size):
+    raise NotImplementedError
+
+
+TRUE = os.urandom
+BLOCK = TRUE(32)
+BAD_SOURCES = {
+    "constant": lambda size: b"\xa7" * size,
+    "zero": bytes,
+    "short": lambda size: TRUE(size - 1),
+    "half-filled": lambda size: TRUE(size // 2) + bytes(size - size // 2),
+    "failing": failing,
+    "absent": absent,
+    "one block for ever": lambda size: (BLOCK * (size // 32 + 1))[:size],
+    **{f"bit {bit} stuck at {value}": stuck(bit, value) for bit in range(256) for value in (0, 1)},
+}
+
+
+def refused_sources(folder, key):
+    """How many of the bad sources a sensor refuses to start with."""
+    path, refused = write_signed(folder, make_sensor(), key), 0
+    for source in BAD_SOURCES.values():
+        os.urandom = source
+        try:
+            device.Sensor(path, public_key=key.public_hex, ledger=Path(folder) / "sources.ledger")
+        except device.RandomnessError:
+            refused += 1
+        finally:
+            os.urandom = TRUE
+    return refused
 
 
 # --- Attacks -------------------------------------------------------------------------------

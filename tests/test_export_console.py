@@ -85,6 +85,14 @@ assert set(door.release_many(["shut", None, "ajar"], 1)) <= {0, 1, 2}
     assert done.returncode == 0, done.stderr
 
 
+def test_without_a_name_the_key_lies_beside_the_mapping(export, tmp_path):
+    code, out, _ = export("home.json", "--to", "python", "--out", "edge")
+    assert code == 0 and "made the signing key home.key" in out
+    assert (tmp_path / "home.key").is_file()
+    code, again, _ = export("home.json", "--to", "python", "--out", "more")
+    assert again.splitlines()[-1] == out.splitlines()[-1]
+
+
 @pytest.mark.parametrize("target", ["micropython", "c", "esphome"])
 def test_other_targets_need_no_key(export, tmp_path, target):
     code, out, err = export("home.json", "--to", target, "--out", "edge", "--budget", "10")
@@ -120,7 +128,6 @@ def test_the_policy_reaches_the_bundle(export, tmp_path):
     ("arguments", "words"),
     [
         ("home.json --to rust --out e", "--to must be one of python, micropython, c, esphome"),
-        ("home.json --to python --out e", "Give --key FILE"),
         ("home.json --to c --out e --key k", "only bundles for Python are signed"),
         ("none.json --to c --out e", "no such file"),
         ("home.json --to c --out .", "is not an empty folder"),

@@ -402,7 +402,7 @@ def export(
 
     Example:
 
-        discreet export home.json --to python --out bundles --key home.key
+        discreet export home.json --to python --out bundles
 
     For a microcontroller that may release 20 nats in its life:
 

@@ -430,7 +430,9 @@ ExportOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="New fo
 KeyFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Ed25519 key that signs bundles for Python; made if it is not there."
+        metavar="FILE",
+        help="Ed25519 key that signs bundles for Python; made if it is not there. [default: the "
+        "mapping's name with .key]",
     ),
 ]
 Budget = Annotated[

@@ -106,6 +106,19 @@ def test_a_bad_source_is_refused_every_time(tmp_path):
     assert set(answers.values()) == {-2}
 
 
+def test_ledger_and_bundle_fail_closed(tmp_path):
+    needs("gcc")
+    write_header(tmp_path, make_sensor(budget=20.0))
+    program = build(str(tmp_path), "ledger.c", *STRICT, *SANITIZED, "-O1")
+    lines = run_native(program).decode().splitlines()
+    assert dict(line.split() for line in lines) == {
+        "absent": "-3", "not-started": "-5", "new": "0", "not-stored": "-4",
+        "nothing-counted": "0", "counted": "1", "kept": "1", "reboot": "0", "remembered": "1",
+        "goes-on": "1", "unverified": "-1", "no-draw": "-1", "untouched": "1", "no-start": "-1",
+        "no-release": "-5",
+    }  # fmt: skip
+
+
 def test_every_row_has_its_frequencies(driver):
     found = frequencies(sixteen(), 20_000, driver)
     for name, p_values in found.items():
@@ -138,6 +151,8 @@ def test_a_cortex_m_draws_what_python_draws(tmp_path, capsys):
     needs("qemu-system-arm")
     found, total = cortex_m(tmp_path)
     assert found.pop("sum") == total
+    # The same instructions for the first symbol as for the last, but for a tick of the clock.
+    assert abs(found.pop("first") - found.pop("last")) <= 40
     with capsys.disabled():
         print("\ninstructions on a Cortex-M3:", found)
     assert found["draw"] < 100

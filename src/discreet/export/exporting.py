@@ -31,7 +31,8 @@ class ExportTask:
     Attributes
     ----------
     key : Path, optional
-        The signing key, outside of ``out``; made if there is no such file.
+        The signing key, outside of ``out``; made if there is no such file. Bundles for Python
+        are signed by default with the key beside the mapping, ``home.key`` for ``home.json``.
     """
 
     mapping: Path
@@ -43,10 +44,11 @@ class ExportTask:
 
 @dataclass(frozen=True)
 class Exported:
-    """The tables by the name of their files, and the key that signed them."""
+    """The tables by the name of their files, and the key that signed them, with its file."""
 
     tables: dict[str, SensorTable]
     key: SigningKey | None
+    key_path: Path | None
 
 
 def export(task: ExportTask) -> Exported:
@@ -63,24 +65,26 @@ def export(task: ExportTask) -> Exported:
     mapping = Mapping.load(task.mapping)
     forms = neutral_form(mapping, task.policy)
     tables = dict(zip(file_names(mapping.names), forms, strict=True))
-    key = _signing_key(task)
+    path = _key_path(task)
+    key = None if path is None else load_or_make_key(path)
     try:
         write_folder(task.out, TARGETS[task.to](tables, key))
     except InputError:
-        if task.key is not None and key is not None and key.made:
-            task.key.unlink(missing_ok=True)  # nothing was signed with it
+        if path is not None and key is not None and key.made:
+            path.unlink(missing_ok=True)  # nothing was signed with it
         raise
-    return Exported(tables, key)
+    return Exported(tables, key, path)
 
 
-def _signing_key(task: ExportTask) -> SigningKey | None:
-    if task.key is None:
-        return None
+def _key_path(task: ExportTask) -> Path | None:
     if task.to != "python":
+        if task.key is None:
+            return None
         raise InputError(
             f"--key was given, but only bundles for Python are signed, not those for {task.to}. "
             "Leave it out."
         )
-    if task.out.absolute() in task.key.absolute().parents:
-        raise InputError(f"--key {task.key} lies in --out, which goes to devices. Keep it apart.")
-    return load_or_make_key(task.key)
+    path = task.mapping.with_suffix(".key") if task.key is None else task.key
+    if task.out.absolute() in path.absolute().parents:
+        raise InputError(f"--key {path} lies in --out, which goes to devices. Keep it apart.")
+    return path

@@ -92,6 +92,16 @@ static uint32_t per_call(uint32_t began, uint32_t calls)
     return ((ticks() - began) & 0xFFFFFFu) * 40u / calls;
 }
 
+/* Instructions of a thousand draws with the same word, for every row alike. */
+static uint32_t same_word(const discreet_table *t, uint32_t word)
+{
+    volatile uint32_t sink = 0;
+    uint32_t i, began = ticks();
+    for (i = 0; i < 1000; i++)
+        sink += (uint32_t)discreet_pick(t, i & 15u, word);
+    return per_call(began, 1);
+}
+
 int main(void)
 {
     static discreet_sensor sensor;
@@ -121,6 +131,8 @@ int main(void)
         discreet_delivered(&sensor);
     }
     say("release ", per_call(began, periods));
+    say("first ", same_word(&sensor.table, 0));
+    say("last ", same_word(&sensor.table, 0xFFFFFFFFu));
     say("sum ", sum);
     return 0;
 }

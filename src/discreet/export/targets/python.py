@@ -26,7 +26,7 @@ def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, b
         If there is no key.
     """
     if key is None:
-        raise InputError("bundles for Python are signed. Give --key FILE; a new one is made.")
+        raise InputError("bundles for Python are signed. Give a key.")
     found = {f"{name}.bundle": key.sign(bundle_body(table)) for name, table in tables.items()}
     found["public_key.txt"] = f"{key.public_hex}\n".encode()
     for file in ("discreet_sensor.py", "discreet_gateway.py"):

@@ -77,12 +77,12 @@ class VectorTable:
 
     def rows(self, readings: Sequence[device.Reading] | NDArray[Any]) -> NDArray[np.intp]:
         """Return the row of every reading; arrays of numbers are fastest."""
-        if self.table.kind == device.BINS and isinstance(readings, np.ndarray):
-            gone = np.isnan(readings)
-            found = np.searchsorted(self._edges, readings, side="left")
-            return np.where(gone, self.table.row(None), found)
-        plain = readings.tolist() if isinstance(readings, np.ndarray) else readings
-        return np.array([self.table.row(reading) for reading in plain], dtype=np.intp)
+        if not isinstance(readings, np.ndarray):
+            return np.array([self.table.row(reading) for reading in readings], dtype=np.intp)
+        if self.table.kind != device.BINS or readings.dtype.kind not in "fiu":
+            return self.rows(readings.tolist())
+        found = np.searchsorted(self._edges, readings, side="left")
+        return np.where(np.isnan(readings), self.table.row(None), found)
 
     def draw(self, rows: NDArray[np.intp], stream: Keystream) -> NDArray[np.uint8]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.
