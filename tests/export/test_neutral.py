@@ -10,6 +10,7 @@ from devices import make_sensor, random_sensor, weights_of
 from helpers import make_mapping, refused
 
 from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.export import body
 from discreet.export.body import bundle_body, number_key
 from discreet.export.names import file_names
 from discreet.export.neutral import (
@@ -115,6 +116,12 @@ def test_a_policy_that_cannot_be_kept_is_refused(policy, words):
 def test_a_category_that_no_device_could_read_is_refused():
     encoder = CategoriesEncoder(categories=["a\0b"])
     refused("zero byte", make_sensor, encoder, [[0.5, 0.5], [0.4, 0.6]])
+
+
+def test_a_bundle_larger_than_devices_take_is_refused(monkeypatch):
+    assert body.MAX_BYTES == device.MAX_BUNDLE
+    monkeypatch.setattr(body, "MAX_BYTES", 100)
+    refused("a bundle may have 100. Learn with fewer codes", bundle_body, make_sensor())
 
 
 def test_every_runtime_reads_the_body_back(rng):

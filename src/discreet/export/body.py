@@ -12,16 +12,24 @@ import struct
 import zlib
 
 from discreet.codes import BinsEncoder, CategoriesEncoder
+from discreet.errors import InputError
 from discreet.export.neutral import REPEATS, SensorTable
 from discreet.values import written
 
 MAGIC = 0x31435344
+MAX_BYTES = 16 * 2**20
 NO_NUMBER = 2**64 - 1
 _HEAD = struct.Struct("<II32sIIIIIII")
 
 
 def bundle_body(table: SensorTable) -> bytes:
-    """Return the bytes that a device reads: head, table, encoder, name, CRC-32."""
+    """Return the bytes that a device reads: head, table, encoder, name, CRC-32.
+
+    Raises
+    ------
+    InputError
+        If they are more than a device takes.
+    """
     encoder = table.encoder
     flags = encoder.missing | REPEATS.index(table.policy.repeat) << 1
     plain, keys, text = _encoder_parts(table)
@@ -29,6 +37,11 @@ def bundle_body(table: SensorTable) -> bytes:
     parts = _pad(bytes(table.tops)) + struct.pack(f"<{len(keys)}Q", *keys) + _pad(text) + _pad(name)
     cells = [threshold for row in table.thresholds for threshold in row]
     size = _HEAD.size + 4 * len(cells) + len(parts) + 4
+    if size > MAX_BYTES:
+        raise InputError(
+            f"sensor {table.name!r} takes {size} bytes; a bundle may have {MAX_BYTES}. Learn with "
+            "fewer codes or symbols."
+        )
     head = _HEAD.pack(
         MAGIC,
         size // 4,

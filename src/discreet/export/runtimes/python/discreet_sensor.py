@@ -37,7 +37,7 @@ PathName = Union[str, "os.PathLike[str]"]
 
 NONE = 0xFFFFFFFF
 """Stands for: no budget, no finite epsilon, no symbol held."""
-MAX_BUNDLE = 128 * 2**20
+MAX_BUNDLE = 16 * 2**20
 MAX_CODES = 100_000
 BINS, CATEGORIES, CODES = 0, 1, 2
 REPEAT_CODE, REPEAT_PERIOD, REPEAT_NEVER = 0, 1, 2
@@ -304,7 +304,8 @@ class Table:
             if falls or top > width or any(each != NONE for each in row[top:]):
                 raise _damaged("a row of its table is no distribution")
         self._lifted = [tuple(float(each + _LIFT) for each in row) for row in self.thresholds]
-        self._clamps = [tuple(min(i, top) for i in range(self.symbols)) for top in self.tops]
+        clamps = {top: tuple(min(i, top) for i in range(self.symbols)) for top in set(self.tops)}
+        self._clamps = [clamps[top] for top in self.tops]
         # Two symbols that can both occur need no more than one comparison.
         simple = self.symbols == 2 and min(self.tops) == 1
         self._first = [row[0] for row in self._lifted] if simple else []
@@ -316,7 +317,7 @@ class Table:
             if text[-1:] not in (b"", b"\0") or text.count(b"\0") != self.plain:
                 raise _damaged("its categories cannot be told apart")
             self.categories = [_text(each) for each in text.split(b"\0")[:-1]]
-            self._places = {each: i for i, each in reversed(list(enumerate(self.categories)))}
+            self._places = {each: i for i, each in enumerate(self.categories)}
             if len(self._places) < self.plain:
                 raise _damaged("its categories cannot be told apart")
         elif text:
