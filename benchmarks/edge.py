@@ -32,8 +32,11 @@ KEY = SigningKey(Ed25519PrivateKey.generate())
 Row = tuple[str, str, str]
 
 
+PLACE = tempfile.TemporaryDirectory(prefix="discreet-edge-")
+
+
 def folder() -> str:
-    return tempfile.mkdtemp(prefix="discreet-edge-")
+    return tempfile.mkdtemp(dir=PLACE.name)
 
 
 def driver() -> Path:
