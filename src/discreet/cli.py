@@ -32,6 +32,7 @@ from discreet.options import (
     AuditTable,
     Binning,
     Bins,
+    Budget,
     Confidence,
     DataPath,
     DemoSeed,
@@ -41,6 +42,8 @@ from discreet.options import (
     EpsilonLimit,
     Exclude,
     Experiments,
+    ExportedMapping,
+    ExportOut,
     Fresh,
     FrontierFile,
     FrontierOut,
@@ -51,6 +54,7 @@ from discreet.options import (
     Jobs,
     Json,
     KernelName,
+    KeyFile,
     LdpEpsilon,
     LossName,
     MappingFile,
@@ -58,6 +62,7 @@ from discreet.options import (
     Method,
     Methods,
     Out,
+    Period,
     Plot,
     PointConfidence,
     Private,
@@ -68,12 +73,14 @@ from discreet.options import (
     Ratio,
     Ratios,
     Releases,
+    Repeat,
     ResultsFolder,
     Seed,
     Sensors,
     SymbolCounts,
     Symbols,
     Table,
+    Target,
     check_wishes,
     choices_by_column,
     list_of,
@@ -431,6 +438,39 @@ def reproduce(
                 quiet=quiet,
             )
         )
+
+
+@app.command()
+def export(
+    mapping: ExportedMapping,
+    to: Target,
+    out: ExportOut,
+    key: KeyFile = None,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    quiet: Quiet = False,
+) -> None:
+    """Write one bundle per sensor, with its own table only, for the device that reads it.
+
+    Bundles for Python are signed; the public key is printed, and each device must have
+    it by another way than the bundle.
+
+    Example:
+
+        discreet export home.json --to python --out bundles
+
+    For a microcontroller that may release 20 nats in its life:
+
+        discreet export home.json --to c --out firmware --budget 20
+    """
+    with _interruptible("stopped. Nothing was written."):
+        from discreet.export.exporting import ExportTask
+        from discreet.export.neutral import Policy
+        from discreet.export_console import run_export
+
+        policy = Policy(budget=budget, period=period, repeat=repeat)
+        run_export(ExportTask(mapping, to, out, key, policy), quiet=quiet)
 
 
 @app.command()

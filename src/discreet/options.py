@@ -25,6 +25,8 @@ METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
 KERNELS = ("product", "anova", "inverse-multiquadric", "count")
 LOSSES = ("logistic", "exponential", "hinge", "square")
 EXPERIMENTS = ("correlation", "threshold-ratio", "skewed-prior", "m-ary", "adult", "opportunity")
+TARGETS = ("python", "micropython", "c", "esphome")
+REPEATS = ("code", "period", "never")
 BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
 # Python parameters as the command line calls them, for errors that come from further down.
 OPTION_NAMES = {
@@ -61,6 +63,7 @@ _positive = _within("a finite number above 0", lambda value: 0.0 < value < float
 _holdout = _within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
 _confidence = _within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1.0)
 _releases = _within("at least 1", lambda value: value >= 1)
+_period = _within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1)
 _jobs = _within("from 1 to 1024", lambda value: 1 <= value <= 1024)
 _draws = _within("from 1 to 10000", lambda value: 1 <= value <= 10_000)
 _seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
@@ -440,6 +443,52 @@ DataPath = Annotated[
 ]
 DrawSeed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the first draw.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what the folder has already.")]
+
+
+# --- The options of `export` ---------------------------------------------------------------
+
+ExportedMapping = Annotated[
+    Path, typer.Argument(metavar="MAPPING", help="Mapping file to take the tables from.")
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="NAME",
+        callback=_one_of(TARGETS),
+        help=f"What the devices run: {', '.join(TARGETS)}.",
+    ),
+]
+ExportOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="New folder to write.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Ed25519 key that signs bundles for Python; made if it is not there. [default: the "
+        "mapping's name with .key]",
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E",
+        callback=_positive,
+        help="What one device may release in all, by C1, in nats. [default: no limit]",
+    ),
+]
+Period = Annotated[
+    int,
+    typer.Option(metavar="SECONDS", callback=_period, help="How long a symbol is remembered."),
+]
+Repeat = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        callback=_one_of(REPEATS),
+        help="Which readings of a period share a symbol: those with the same code, all (period), "
+        "or none (never).",
+    ),
+]
 
 
 # --- The options of `demo` -----------------------------------------------------------------

@@ -1,0 +1,90 @@
+"""The job behind ``discreet export``: a mapping file to a folder of bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from discreet.errors import InputError
+from discreet.export.folder import check_folder, write_folder
+from discreet.export.names import file_names
+from discreet.export.neutral import Policy, SensorTable, neutral_form
+from discreet.export.signing import SigningKey, load_or_make_key
+from discreet.export.targets import c, esphome, micropython, python
+from discreet.mapping import Mapping
+
+Files = Callable[[Dict[str, SensorTable], SigningKey | None], dict[str, bytes]]
+TARGETS: dict[str, Files] = {
+    "python": python.files,
+    "micropython": micropython.files,
+    "c": c.files,
+    "esphome": esphome.files,
+}
+
+
+@dataclass(frozen=True)
+class ExportTask:
+    """What to export, for what, and where to.
+
+    Attributes
+    ----------
+    key : Path, optional
+        The signing key, outside of ``out``; made if there is no such file. Bundles for Python
+        are signed by default with the key beside the mapping, ``home.key`` for ``home.json``.
+    """
+
+    mapping: Path
+    to: str
+    out: Path
+    key: Path | None = None
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The tables by the name of their files, and the key that signed them, with its file."""
+
+    tables: dict[str, SensorTable]
+    key: SigningKey | None
+    key_path: Path | None
+
+
+def export(task: ExportTask) -> Exported:
+    """Write one bundle per sensor; the folder appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+    MappingFileError
+    """
+    if task.to not in TARGETS:
+        raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {task.to!r}.")
+    check_folder(task.out)
+    mapping = Mapping.load(task.mapping)
+    forms = neutral_form(mapping, task.policy)
+    tables = dict(zip(file_names(mapping.names), forms, strict=True))
+    path = _key_path(task)
+    key = None if path is None else load_or_make_key(path)
+    try:
+        write_folder(task.out, TARGETS[task.to](tables, key))
+    except InputError:
+        if path is not None and key is not None and key.made:
+            path.unlink(missing_ok=True)  # nothing was signed with it
+        raise
+    return Exported(tables, key, path)
+
+
+def _key_path(task: ExportTask) -> Path | None:
+    if task.to != "python":
+        if task.key is None:
+            return None
+        raise InputError(
+            f"--key was given, but only bundles for Python are signed, not those for {task.to}. "
+            "Leave it out."
+        )
+    path = task.mapping.with_suffix(".key") if task.key is None else task.key
+    if task.out.absolute() in path.absolute().parents:
+        raise InputError(f"--key {path} lies in --out, which goes to devices. Keep it apart.")
+    return path

@@ -1,0 +1,182 @@
+"""The neutral form: what one sensor's device needs, and nothing else.
+
+No other sensor, no label, no fusion rule and nothing of the data is in it. The thresholds are
+the running sums of the integer weights that were audited, so that a device draws from the very
+same distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+
+from discreet.codes import BinsEncoder, CategoriesEncoder, Encoder
+from discreet.errors import InputError
+from discreet.mapping import Mapping
+from discreet.mapping_parts import TOTAL, Sensor
+from discreet.values import written
+
+REPEATS = ("code", "period", "never")
+NONE = 2**32 - 1
+"""Stands for: no budget, or no finite epsilon."""
+MICRO = 10**6
+"""Parts of a nat that a ledger counts in."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a device may release, and which readings share a symbol.
+
+    Parameters
+    ----------
+    budget : float, optional
+        What all releases of one device may tell by C1, in nats. No limit by default.
+    period : int
+        Seconds for which a key, and with it the symbol of a code, stays.
+    repeat : str
+        "code": within a period the same code gets the same symbol. "period": one symbol is
+        held for the whole period. "never": every reading is drawn afresh.
+    """
+
+    budget: float | None = None
+    period: int = 86_400
+    repeat: str = "code"
+
+    def __post_init__(self) -> None:
+        if self.repeat not in REPEATS:
+            raise InputError(f"repeat must be one of {', '.join(REPEATS)}, got {self.repeat!r}.")
+        if not 1 <= self.period < NONE:
+            raise InputError(f"period must be from 1 to {NONE - 1} seconds, got {self.period}.")
+        if self.budget is not None and not 0 < self.budget <= (NONE - 1) / MICRO:
+            raise InputError(
+                f"budget must be above 0 and at most {(NONE - 1) // MICRO} nats, got {self.budget}."
+            )
+
+    @property
+    def micro_budget(self) -> int:
+        """The budget in millionths of a nat, rounded down; ``NONE`` without a limit."""
+        return NONE if self.budget is None else int(Fraction(self.budget) * MICRO)
+
+
+@dataclass(frozen=True)
+class SensorTable:
+    """One sensor in the neutral form.
+
+    Attributes
+    ----------
+    name : str
+    mapping_id : str
+    encoder : Encoder
+    symbols : int
+    thresholds : tuple of tuples of int
+        A row for each code and, last, the idle row. A 32-bit word w picks the symbol that is
+        the number of thresholds <= w, but no more than the row's top.
+    tops : tuple of int
+        The last symbol of each row that can occur. It tells a threshold of 2^32, written as
+        2^32 - 1, from a true 2^32 - 1.
+    ratio : Fraction or None
+        e^epsilon of one release by C1, exactly; None if some symbol is sent only for some codes.
+    policy : Policy
+    """
+
+    name: str
+    mapping_id: str
+    encoder: Encoder
+    symbols: int
+    thresholds: tuple[tuple[int, ...], ...]
+    tops: tuple[int, ...]
+    ratio: Fraction | None
+    policy: Policy
+
+    @property
+    def micro_epsilon(self) -> int:
+        """Epsilon of one release in millionths of a nat, rounded up; ``NONE`` if infinite."""
+        return NONE if self.ratio is None else micro_log(self.ratio)
+
+    @property
+    def kind(self) -> int:
+        """0 for bins, 1 for categories, 2 for codes."""
+        if isinstance(self.encoder, BinsEncoder):
+            return 0
+        return 1 if isinstance(self.encoder, CategoriesEncoder) else 2
+
+
+def neutral_form(mapping: Mapping, policy: Policy) -> list[SensorTable]:
+    """Return the neutral form of every sensor.
+
+    Raises
+    ------
+    InputError
+        If a budget is asked for and a sensor's table has no finite epsilon to count.
+    """
+    tables = [sensor_table(mapping.id, sensor, policy) for sensor in mapping.sensors]
+    for table in tables:
+        if policy.budget is not None and table.ratio is None:
+            raise InputError(
+                f"sensor {table.name!r} sends some symbol only for some codes, so that no budget "
+                "can be kept. Learn with --ldp-epsilon, or leave --budget out."
+            )
+    return tables
+
+
+def sensor_table(mapping_id: str, sensor: Sensor, policy: Policy) -> SensorTable:
+    """Return the neutral form of one sensor."""
+    if isinstance(sensor.encoder, CategoriesEncoder) and any(
+        "\0" in written(each) for each in sensor.encoder.categories
+    ):
+        raise InputError(
+            f"sensor {sensor.name!r} has a category with a zero byte in it, which ends a text on "
+            "devices. Rename the category and learn again."
+        )
+    rows = [*sensor.weights, idle_row(sensor.weights)]
+    return SensorTable(
+        name=sensor.name,
+        mapping_id=mapping_id,
+        encoder=sensor.encoder,
+        symbols=sensor.symbols,
+        thresholds=tuple(_thresholds(row) for row in rows),
+        tops=tuple(max(z for z, weight in enumerate(row) if weight) for row in rows),
+        ratio=exact_ratio(rows),
+        policy=policy,
+    )
+
+
+def _thresholds(row: tuple[int, ...]) -> tuple[int, ...]:
+    sums, total = [], 0
+    for weight in row[:-1]:
+        total += weight
+        sums.append(min(total, TOTAL - 1))
+    return tuple(sums)
+
+
+def idle_row(weights: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Return the average of the rows, in integers that sum to 2^32.
+
+    It is sent when the budget is spent and for readings that no code fits. Each entry lies
+    between the least and the largest of its column, so that C1 stays what it was.
+    """
+    sums = [sum(column) for column in zip(*weights, strict=True)]
+    floors = [total // len(weights) for total in sums]
+    by_remainder = sorted(range(len(sums)), key=lambda z: -(sums[z] % len(weights)))
+    for z in by_remainder[: TOTAL - sum(floors)]:
+        floors[z] += 1
+    return tuple(floors)
+
+
+def exact_ratio(rows: list[tuple[int, ...]]) -> Fraction | None:
+    """Return the largest ratio of two weights in one column, or None if it is infinite."""
+    sent = [column for column in zip(*rows, strict=True) if max(column)]
+    if any(min(column) == 0 for column in sent):
+        return None
+    return max(Fraction(max(column), min(column)) for column in sent)
+
+
+def micro_log(ratio: Fraction) -> int:
+    """Return the logarithm in millionths, never too small."""
+    with localcontext() as context:
+        context.prec = 50
+        log = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * MICRO
+        # The quotient and the logarithm are right to the 50th digit; an exact 0 stays 0.
+        slack = Decimal("1e-30") if ratio > 1 else Decimal(0)
+        return int((log + slack).to_integral_value(rounding=ROUND_CEILING))

@@ -1,0 +1,1 @@
+"""What runs on the devices, as it is copied into an export; nothing else imports it."""

@@ -1,0 +1,51 @@
+// Arduino on an ESP32: send the symbol of one sensor every minute, never the reading.
+// Copy discreet.h and SENSOR.h beside this file.
+#include <Preferences.h>
+#include <esp_random.h>
+
+#include "SENSOR.h"
+
+static discreet_sensor sensor;
+static Preferences storage;
+
+static int random_source(void *out, size_t size) {
+  esp_fill_random(out, size);  // true randomness while Wi-Fi or Bluetooth is on
+  return (int)size;
+}
+
+static int load_record(void *, void *record, size_t size) {
+  return (int)storage.getBytes("ledger", record, size);
+}
+
+static int store_record(void *, const void *record, size_t size) {
+  return (int)storage.putBytes("ledger", record, size);
+}
+
+static double read_sensor() {
+  return 0.0;  // your reading; NAN if there is none
+}
+
+void setup() {
+  Serial.begin(115200);
+  storage.begin("discreet", false);
+  // 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget.
+  const int make_new = 0;
+  int error = discreet_start(&sensor, SENSOR_bundle, sizeof SENSOR_bundle, random_source,
+                             load_record, store_record, NULL, make_new);
+  while (error) {  // without randomness or ledger nothing is ever sent
+    Serial.printf("discreet: cannot start (%d)\n", error);
+    delay(60000);
+  }
+}
+
+void loop() {
+  // Uptime stands in for a clock; after a reboot the stored period simply goes on.
+  uint32_t period = millis() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD];
+  uint32_t row = SENSOR_row(&sensor.table, read_sensor());
+  int symbol = discreet_release(&sensor, row, period);
+  if (symbol >= 0) {
+    Serial.println(symbol);  // send it, and once it has arrived:
+    discreet_delivered(&sensor);
+  }
+  delay(60000);  // a fixed schedule: when a sensor reports must not depend on what it reads
+}

@@ -1,0 +1,69 @@
+/* Zephyr: send the symbol of one sensor every minute, never the reading.
+ * Put discreet.h and SENSOR.h beside this file; prj.conf is in the folder above. */
+#include <zephyr/kernel.h>
+#include <zephyr/random/random.h>
+#include <zephyr/settings/settings.h>
+#include <zephyr/sys/printk.h>
+
+#include "SENSOR.h"
+
+static discreet_sensor sensor;
+static int stored_size; /* 0 until the settings have brought a record */
+
+static int random_source(void *out, size_t size)
+{
+    return sys_csrand_get(out, size) == 0 ? (int)size : -1;
+}
+
+static int on_setting(const char *key, size_t size, settings_read_cb read, void *argument,
+                      void *record)
+{
+    ARG_UNUSED(key);
+    stored_size = size == 4 * DISCREET_RECORD ? (int)read(argument, record, size) : -1;
+    return 0;
+}
+
+static int load_record(void *context, void *record, size_t size)
+{
+    ARG_UNUSED(context);
+    ARG_UNUSED(size);
+    if (settings_load_subtree_direct("discreet/ledger", on_setting, record) != 0)
+        return -1;
+    return stored_size;
+}
+
+static int store_record(void *context, const void *record, size_t size)
+{
+    ARG_UNUSED(context);
+    return settings_save_one("discreet/ledger", record, size) == 0 ? (int)size : -1;
+}
+
+static double read_sensor(void)
+{
+    return 0.0; /* your reading; NAN if there is none */
+}
+
+int main(void)
+{
+    /* 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget. */
+    const int make_new = 0;
+    int error = settings_subsys_init();
+    if (!error)
+        error = discreet_start(&sensor, SENSOR_bundle, sizeof SENSOR_bundle, random_source,
+                               load_record, store_record, NULL, make_new);
+    if (error)
+        printk("discreet: cannot start (%d)\n", error);
+    for (;;) {
+        /* Uptime stands in for a clock; after a reboot the stored period simply goes on. */
+        uint32_t period =
+            (uint32_t)(k_uptime_get() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD]);
+        uint32_t row = error ? 0 : SENSOR_row(&sensor.table, read_sensor());
+        int symbol = error ? error : discreet_release(&sensor, row, period);
+        if (symbol >= 0) {
+            printk("%d\n", symbol); /* send it, and once it has arrived: */
+            discreet_delivered(&sensor);
+        }
+        k_msleep(60000); /* fixed: the schedule must not depend on the reading */
+    }
+    return 0;
+}

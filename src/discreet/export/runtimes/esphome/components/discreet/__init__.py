@@ -1,0 +1,1 @@
+"""ESPHome: send a sensor's symbols, never its readings. Written by ``discreet export``."""

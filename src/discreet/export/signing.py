@@ -1,0 +1,126 @@
+"""Ed25519 keys and signatures, for bundles that a device can trust.
+
+The private key is a PEM file that only its owner can read; it never goes into an export. The
+package ``cryptography`` is imported when a key is first needed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SIGNED_AS = b"discreet-bundle-1\0"
+"""What a signature covers before the body, so that it can be for nothing else."""
+_MAX_KEY_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key; ``made`` says that it was made just now."""
+
+    private: Ed25519PrivateKey
+    made: bool = False
+
+    def __repr__(self) -> str:
+        return f"<SigningKey {self.public_hex[:8]}>"
+
+    @property
+    def public_hex(self) -> str:
+        """The public key in hexadecimal digits, to be pinned at every device."""
+        return self.private.public_key().public_bytes_raw().hex()
+
+    def sign(self, body: bytes) -> bytes:
+        """Return the bundle: the body and the signature after it."""
+        return body + self.private.sign(SIGNED_AS + body)
+
+
+def load_or_make_key(path: Path) -> SigningKey:
+    """Return the key in a file, or make one there if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or written, others can read it, or it holds no such key.
+    """
+    _import_cryptography()
+    try:
+        return _load(path)
+    except FileNotFoundError:
+        return _make(path)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        raise _refused(path, error) from None
+
+
+def _import_cryptography() -> None:
+    try:
+        import cryptography.hazmat.primitives.serialization  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "signed bundles need the package cryptography. Install discreet[edge]."
+        ) from None
+
+
+def _load(path: Path) -> SigningKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    with path.open("rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise InputError(f"--key {path} is not a regular file. Name a key file.")
+        if os.name == "posix" and about.st_mode & 0o077:
+            raise InputError(f"--key {path} can be read by others. Run: chmod 600 {path}")
+        data = stream.read(_MAX_KEY_BYTES)
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (TypeError, ValueError):  # TypeError: it asks for a password
+        key = None
+    except Exception as error:  # a kind of key that this cryptography does not know
+        raise _refused(path, error) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(
+            f"--key {path} holds no Ed25519 private key in PEM without a password. Name another "
+            "file; one that does not exist is made."
+        )
+    return SigningKey(key)
+
+
+def _make(path: Path) -> SigningKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    key = Ed25519PrivateKey.generate()
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        # Never wider than 0600, not even for a moment, and never over another file.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from None
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(handle)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise _refused(path, error) from None
+    return SigningKey(key, made=True)
+
+
+def _refused(path: Path, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return InputError(f"--key {path} cannot be used ({reason}). Name another file.")

@@ -1,0 +1,3 @@
+/* Just enough of Zephyr for an example to compile. */
+#pragma once
+void printk(const char *format, ...);

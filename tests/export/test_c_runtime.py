@@ -1,0 +1,207 @@
+"""The C header: clean, safe with hostile bundles, strict about randomness, small."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from device_figures import cortex_m, frequencies, fuzz_c, sixteen, sizes, timing_c
+from devices import (
+    NATIVE,
+    RUNTIMES,
+    SANITIZED,
+    STRICT,
+    build,
+    make_sensor,
+    needs,
+    random_sensor,
+    release_job,
+    run_native,
+    write_header,
+)
+from helpers import make_mapping
+
+from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.export.neutral import Policy, neutral_form
+from discreet.export.runtimes.python import discreet_sensor as device
+from discreet.export.targets import c
+
+HEADER = RUNTIMES / "c" / "discreet.h"
+NO_BOUND = [[1.0, 0.0], [0.5, 0.5]]
+
+
+def compiled(command, source):
+    """Compile a file for its warnings alone."""
+    done = subprocess.run(
+        [*command, "-fsyntax-only", str(source)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("optimise", ["-O0", "-O2", "-Os"])
+def test_the_header_is_clean_c99(tmp_path, optimise):
+    needs("gcc")
+    source = tmp_path / "all.c"
+    source.write_text('#include "discreet.h"\n')
+    compiled(["gcc", *STRICT, "-Wconversion", "-Wshadow", optimise, f"-I{HEADER.parent}"], source)
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+def test_the_header_is_clean_cpp(tmp_path, standard):
+    needs("g++")
+    source = tmp_path / "all.cpp"
+    source.write_text('#include "discreet.h"\n')
+    compiled(
+        ["g++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", f"-I{HEADER.parent}"], source
+    )
+
+
+def test_there_is_no_allocation_and_no_floating_point_arithmetic():
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    assert not re.search(r"\b(malloc|calloc|realloc|free|float|math\.h)\b", text)
+    # Numbers come in as double and are only looked at as bits.
+    for line in text.splitlines():
+        if "double" in line:
+            assert line.startswith("static inline"), line
+
+
+def test_the_object_for_a_chip_without_a_float_unit_calls_no_float_routine(tmp_path):
+    needs("arm-none-eabi-gcc")
+    write_header(tmp_path, sixteen())
+    program = build(
+        str(tmp_path), "size.c", *STRICT, "-Os", "-mcpu=cortex-m0plus", "-mthumb", "-c",
+        "-DLEDGER", compiler="arm-none-eabi-gcc",
+    )  # fmt: skip
+    asked = ["arm-none-eabi-nm", "--undefined-only", str(program)]
+    called = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    names = {name for name in called if name != "U"}
+    assert names <= {"source", "load", "store", "memcpy", "memset", "memcmp"}
+
+
+def test_mutated_bundles_do_no_harm_under_both_sanitizers(folder):
+    needs("gcc")
+    tried, refused, opened = map(int, re.findall(r"\d+", fuzz_c(folder, 8_000)))
+    assert tried == refused + opened == 8_000
+    assert opened > 500  # those whose checksum was mended reach every line
+
+
+def test_releases_are_clean_under_both_sanitizers(folder, rng):
+    needs("gcc")
+    program = build(folder, "driver.c", *STRICT, *SANITIZED, "-O1")
+    for repeat in ("code", "period", "never"):
+        table = random_sensor(rng, repeat=repeat)
+        rows = [int(row) for row in rng.integers(len(table.tops) + 3, size=30)]
+        job = release_job(table, rows, list(range(30)), rng.bytes(32 * 200))
+        assert len(run_native(program, "releases", data=job)) == 30 + 64
+
+
+def test_a_bad_source_is_refused_every_time(tmp_path):
+    needs("gcc")
+    write_header(tmp_path, make_sensor())
+    program = build(str(tmp_path), "sources.c", *STRICT, *SANITIZED, "-O1")
+    lines = run_native(program).decode().splitlines()
+    answers = {name: int(answer) for name, answer in (line.split() for line in lines)}
+    assert answers.pop("7/0") in (0, 1)  # the sound one
+    assert len(answers) == 1 + 2 * 256 + 5 + 3
+    assert set(answers.values()) == {-2}
+
+
+def test_ledger_and_bundle_fail_closed(tmp_path):
+    needs("gcc")
+    write_header(tmp_path, make_sensor(budget=20.0))
+    program = build(str(tmp_path), "ledger.c", *STRICT, *SANITIZED, "-O1")
+    lines = run_native(program).decode().splitlines()
+    assert dict(line.split() for line in lines) == {
+        "absent": "-3", "not-started": "-5", "new": "0", "not-stored": "-4",
+        "nothing-counted": "0", "counted": "1", "kept": "1", "reboot": "0", "remembered": "1",
+        "goes-on": "1", "unverified": "-1", "no-draw": "-1", "untouched": "1", "no-start": "-1",
+        "no-release": "-5",
+    }  # fmt: skip
+
+
+def test_every_row_has_its_frequencies(driver):
+    found = frequencies(sixteen(), 20_000, driver)
+    for name, p_values in found.items():
+        assert min(p_values) > 1e-6, name
+
+
+def test_the_time_of_a_draw_does_not_tell_the_symbol(tmp_path):
+    needs("gcc")
+    # A busy machine may disturb a whole series: three tries, one quiet one is enough.
+    tries = [timing_c(tmp_path, 10_000)[0][2] for _ in range(3)]
+    assert min(tries) < 0.55
+    assert timing_c(tmp_path, 5_000, early=True)[0][0] > 0.9  # an early exit is noticed
+
+
+# --- Chips ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m0plus", "cortex-m3", "cortex-m4"])
+def test_sixteen_codes_and_two_symbols_fit_in_a_kilobyte(tmp_path, cpu, capsys):
+    needs("arm-none-eabi-gcc")
+    drawing, everything = sizes(tmp_path, cpu)
+    with capsys.disabled():
+        print(f"\n{cpu}: {drawing} bytes to draw, {everything} with ledger and memory")
+    assert drawing < 1024
+    assert everything < 2048
+
+
+def test_a_cortex_m_draws_what_python_draws(tmp_path, capsys):
+    needs("arm-none-eabi-gcc")
+    needs("qemu-system-arm")
+    found, total = cortex_m(tmp_path)
+    assert found.pop("sum") == total
+    # The same instructions for the first symbol as for the last, but for a tick of the clock.
+    assert abs(found.pop("first") - found.pop("last")) <= 40
+    with capsys.disabled():
+        print("\ninstructions on a Cortex-M3:", found)
+    assert found["draw"] < 100
+
+
+# --- What is exported ----------------------------------------------------------------------
+
+
+def exported(tmp_path, *tables):
+    named = {f"s{i}": table for i, table in enumerate(tables)}
+    for path, data in c.files(named, None).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    return tmp_path
+
+
+KINDS = {
+    "bins": (None, None),
+    "categories": (CategoriesEncoder(categories=["a", "b"]), [[0.6, 0.4]] * 3),
+    "codes": (CodesEncoder(size=2), NO_BOUND),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_examples_compile_for_every_kind_of_sensor(tmp_path, kind):
+    needs("gcc")
+    needs("g++")
+    folder = exported(tmp_path, make_sensor(*KINDS[kind]))
+    stubs, examples = NATIVE / "stubs", folder / "examples"
+    include = [f"-I{folder}", f"-I{stubs}"]
+    compiled(["gcc", *STRICT, *include], examples / "esp-idf" / "main.c")
+    compiled(["gcc", *STRICT, *include], examples / "zephyr" / "src" / "main.c")
+    sketch = examples / "arduino" / "discreet_example" / "discreet_example.ino"
+    cpp = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-include"]
+    compiled([*cpp, str(stubs / "Arduino.h"), *include], sketch)
+
+
+def test_a_header_carries_the_mapping_id_and_survives_odd_names(tmp_path):
+    needs("gcc")
+    odd = make_sensor(name="*/ int x; /* \\")
+    folder = exported(tmp_path, odd, make_sensor(name="hall"))
+    source = folder / "both.c"
+    source.write_text('#include "s0.h"\n#include "s1.h"\nint main(void) { return 0; }\n')
+    compiled(["gcc", *STRICT[:-2], "-Werror", f"-I{folder}"], source)
+    assert odd.mapping_id in Path(folder / "s0.h").read_text()
+
+
+def test_the_words_of_a_header_are_the_body_of_the_bundle():
+    table = neutral_form(make_mapping(), Policy())[0]
+    words = re.findall(r"0x([0-9A-F]{8})u", c.sensor_header("hall", table))
+    body = b"".join(int(word, 16).to_bytes(4, "little") for word in words)
+    assert device.Table(body).thresholds == list(table.thresholds)

@@ -1,0 +1,108 @@
+"""The ESPHome configuration: it parses, ESPHome takes it, and the component compiles."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from devices import make_sensor, needs
+
+from discreet.codes import CategoriesEncoder
+from discreet.export.targets import esphome
+
+DOOR = make_sensor(CategoriesEncoder(categories=["open"]), [[0.6, 0.4]] * 2, name="Haustür: 1")
+
+
+@pytest.fixture
+def export(tmp_path):
+    files = esphome.files({"hall": make_sensor(budget=20.0), "haust_r_1": DOOR}, None)
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    for name in ("hall", "haust_r_1"):
+        (tmp_path / name / "secrets.yaml").write_text(
+            'wifi_ssid: "home"\nwifi_password: "a password"\n'
+        )
+    return tmp_path
+
+
+def run_esphome(*arguments, folder):
+    done = subprocess.run(
+        [needs("esphome"), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "ESPHOME_DATA_DIR": str(Path(folder) / ".esphome")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_configuration_is_yaml_and_keeps_the_reading_inside(export):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!secret", lambda loader, node: node.value)
+    for name, source in (("hall", "sensor"), ("haust_r_1", "text_sensor")):
+        content = yaml.load((export / name / f"{name}.yaml").read_text(), Loader)
+        (reading,) = (each for each in content[source] if each.get("id") == "reading")
+        assert reading["internal"] is True
+        (node,) = (each for each in content["sensor"] if each["platform"] == "discreet")
+        assert node["bundle"] == name and node["new_ledger"] is False
+        assert content["logger"]["level"] == "INFO"
+    assert node["name"] == "Haustür: 1"
+
+
+def test_each_folder_holds_its_own_sensor_only(export):
+    for name, other in (("hall", "haust_r_1"), ("haust_r_1", "hall")):
+        files = [path for path in (export / name).rglob("*") if path.is_file()]
+        assert not any(other in path.name for path in files)
+        assert not any(f"{other}_bundle[".encode() in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("name", ["hall", "haust_r_1"])
+def test_esphome_takes_the_configuration(export, name):
+    assert "Configuration is valid" in run_esphome("config", f"{name}.yaml", folder=export / name)
+
+
+def test_esphome_names_a_bundle_that_is_not_there(export):
+    file = export / "hall" / "hall.yaml"
+    file.write_text(file.read_text().replace("bundle: hall", "bundle: attic"))
+    needs("esphome")
+    done = subprocess.run(["esphome", "config", "hall.yaml"], cwd=file.parent, capture_output=True)
+    assert b"no bundle 'attic' in the component. There are: hall." in done.stdout + done.stderr
+
+
+HOST = """
+esphome: {name: hall}
+host:
+external_components:
+  - source: {type: local, path: components}
+    components: [discreet]
+logger:
+time: [{platform: host, id: wall_clock}]
+sensor:
+  - {platform: template, id: reading, internal: true, lambda: 'return 1.25;'}
+  - {platform: discreet, name: hall, bundle: hall, source_id: reading, new_ledger: true}
+"""
+
+
+def test_the_component_compiles_with_esphomes_own_sources(export):
+    needs("g++")
+    folder = export / "hall"
+    (folder / "host.yaml").write_text(HOST)
+    run_esphome("compile", "--only-generate", "host.yaml", folder=folder)
+    source = next(folder.rglob("src/main.cpp")).parent
+    for name in ("main.cpp", "esphome/components/discreet/discreet_node.cpp"):
+        done = subprocess.run(
+            ["g++", "-std=gnu++20", "-fsyntax-only", "-DUSE_HOST", "-I.", name],
+            cwd=source,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    shutil.rmtree(folder / ".esphome", ignore_errors=True)

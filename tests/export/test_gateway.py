@@ -1,0 +1,89 @@
+"""The gateway draws and counts as a single sensor does, only faster."""
+
+import os
+
+import numpy as np
+import pytest
+from devices import Words, make_sensor, random_sensor, write_signed
+
+from discreet.codes import BinsEncoder, CodesEncoder
+from discreet.export.body import bundle_body
+from discreet.export.runtimes.python import discreet_gateway as gateway
+from discreet.export.runtimes.python import discreet_sensor as device
+
+
+class PreparedWords:
+    """Stands in for the keystream with known words."""
+
+    def __init__(self, words):
+        self.data, self.at = words, 0
+
+    def words(self, count):
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+
+def test_the_same_words_give_the_same_symbols(rng):
+    for _ in range(40):
+        table = device.Table(bundle_body(random_sensor(rng)))
+        rows = rng.integers(table.rows, size=3000)
+        words = rng.integers(2**32, size=3000, dtype=np.uint32)
+        found = gateway.VectorTable(table).draw(rows, PreparedWords(words))
+        assert found.tolist() == list(map(table.pick, rows.tolist(), words.tolist()))
+
+
+def test_the_keystream_is_new_every_time_and_gets_new_keys(monkeypatch):
+    a, b = gateway.Keystream(), gateway.Keystream()
+    first, second = a.words(1000).copy(), a.words(1000).copy()
+    assert len({*first.tolist(), *second.tolist(), *b.words(1000).tolist()}) > 2990
+    asked = []
+    true = device.random_bytes
+    monkeypatch.setattr(device, "random_bytes", lambda size: asked.append(size) or true(size))
+    monkeypatch.setattr(gateway, "_REKEY_BYTES", 2**14)
+    for _ in range(5):
+        gateway.Keystream().words(100)
+    assert asked.count(48) == 5
+
+
+def test_a_broken_source_stops_the_keystream(monkeypatch):
+    stream = gateway.Keystream()
+    monkeypatch.setattr(os, "urandom", lambda size: bytes(size))
+    with pytest.raises(device.RandomnessError):
+        gateway.Keystream()
+    with pytest.raises(device.RandomnessError):
+        stream.words(10)
+
+
+def test_readings_get_the_rows_of_a_single_sensor(rng):
+    table = device.Table(bundle_body(make_sensor(BinsEncoder(edges=[0.0, 1.0], missing=True),
+                                                 [[0.5, 0.5]] * 4)))  # fmt: skip
+    readings = np.array([-1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, np.inf, -np.inf, np.nan])
+    vectors = gateway.VectorTable(table)
+    assert vectors.rows(readings).tolist() == [table.row(each) for each in readings.tolist()]
+    assert vectors.rows([None, 0.5]).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("repeat", ["code", "period", "never"])
+@pytest.mark.parametrize("budget", [None, 3.0])
+def test_many_releases_are_counted_and_answered_like_single_ones(
+    tmp_path, key, rng, repeat, budget, monkeypatch
+):
+    sensor = make_sensor(CodesEncoder(size=3), repeat=repeat, budget=budget)
+    path = write_signed(tmp_path, sensor, key)
+    stream = gateway.Keystream()
+    entropy = rng.bytes(32 * 500)
+    options = {"public_key": key.public_hex, "make_new": True}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "urandom", Words(entropy))
+        many = gateway.GatewaySensor(stream, path, ledger=tmp_path / "many", **options)
+        in_one = [many.release_many(np.array([0, 1, 2, 1, 0]), period) for period in (1, 2)]
+        patch.setattr(os, "urandom", Words(entropy))
+        one = device.Sensor(path, ledger=tmp_path / "one", **options)
+        alone = [one.release_rows([0, 1, 2, 1, 0], period) for period in (1, 2)]
+    assert many.ledger.record[1:4] == one.ledger.record[1:4]
+    told = {"code": 5, "period": 5, "never": 0}[repeat]
+    if budget is None:
+        assert [each[:told].tolist() for each in in_one] == [each[:told] for each in alone]
+    assert all(set(each.tolist()) <= {0, 1} for each in in_one)
+    many.close()
+    one.close()
