@@ -1,0 +1,183 @@
+"""The sweep over packed rows, compiled. Import it only where it pays (``sweep``).
+
+One call works through a segment of the rows, block by block. A block is small enough for
+its cells, margins and residuals to stay in the first cache while all heads go over it:
+look up the margins, apply the loss, add the residuals up by cell. Sums are kept in double
+precision and added in the order of the rows, so that a segment has one result.
+
+The exponential and the logarithm are written out as polynomials: unlike calls to the
+system's library, they are turned into vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_BLOCK = 2048  # rows: margins, residuals and cells of a block fit in a 32 kB cache
+
+_LOG2E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, in the last bits
+_LARGEST_EXPONENT = 500.0  # as in ``losses``
+
+# No fused operations across statements and no reordering where rows are added up: the same
+# rows then give the same bits. Within the loss of a block the order is free but fixed.
+_plain: Any = njit(nogil=True, cache=True, error_model="numpy")
+_vector: Any = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+_inline: Any = njit(inline="always", error_model="numpy")
+
+
+@_inline
+def _exp(x):  # type: ignore[no-untyped-def]
+    """Return e**x for |x| < 700 to 1e-15, as 2**k * e**f with |f| <= ln(2) / 2."""
+    shifted = x * _LOG2E + _ROUND
+    k = shifted - _ROUND
+    f = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = 1.0 / 479001600.0
+    p = p * f + 1.0 / 39916800.0
+    p = p * f + 1.0 / 3628800.0
+    p = p * f + 1.0 / 362880.0
+    p = p * f + 1.0 / 40320.0
+    p = p * f + 1.0 / 5040.0
+    p = p * f + 1.0 / 720.0
+    p = p * f + 1.0 / 120.0
+    p = p * f + 1.0 / 24.0
+    p = p * f + 1.0 / 6.0
+    p = p * f + 0.5
+    p = p * f + 1.0
+    p = p * f + 1.0
+    power = np.int64((np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52))
+    return p * np.int64(power).view(np.float64)
+
+
+@_inline
+def _log1p(e):  # type: ignore[no-untyped-def]
+    """Return log(1 + e) for 0 <= e <= 1, as the series of 2 artanh(e / (2 + e))."""
+    s = e / (2.0 + e)
+    q = s * s
+    p = 1.0 / 27.0
+    p = p * q + 1.0 / 25.0
+    p = p * q + 1.0 / 23.0
+    p = p * q + 1.0 / 21.0
+    p = p * q + 1.0 / 19.0
+    p = p * q + 1.0 / 17.0
+    p = p * q + 1.0 / 15.0
+    p = p * q + 1.0 / 13.0
+    p = p * q + 1.0 / 11.0
+    p = p * q + 1.0 / 9.0
+    p = p * q + 1.0 / 7.0
+    p = p * q + 1.0 / 5.0
+    p = p * q + 1.0 / 3.0
+    p = p * q + 1.0
+    return 2.0 * s * p
+
+
+@_vector
+def logistic(scores, votes, residuals):  # type: ignore[no-untyped-def]
+    """Fill in b = -d loss / d score and return the loss; a vote is a signed weight."""
+    total = 0.0
+    for i in range(scores.size):
+        vote = votes[i]
+        u = scores[i] if vote >= 0.0 else -scores[i]
+        a = abs(u)
+        a = a if a < 700.0 else 700.0
+        e = _exp(-a)
+        share = 1.0 / (1.0 + e)
+        residuals[i] = vote * (share * e if u >= 0.0 else share)
+        total += abs(vote) * (_log1p(e) + 0.5 * (abs(u) - u))
+    return total
+
+
+@_vector
+def exponential(scores, votes, residuals):  # type: ignore[no-untyped-def]
+    """Do the same for phi(u) = exp(-u)."""
+    total = 0.0
+    for i in range(scores.size):
+        vote = votes[i]
+        x = -scores[i] if vote >= 0.0 else scores[i]
+        x = x if x < _LARGEST_EXPONENT else _LARGEST_EXPONENT
+        x = x if x > -700.0 else -700.0
+        e = _exp(x)
+        residuals[i] = vote * e
+        total += abs(vote) * e
+    return total
+
+
+@_vector
+def square(scores, votes, residuals):  # type: ignore[no-untyped-def]
+    """Do the same for phi(u) = (1 - u)**2."""
+    total = 0.0
+    for i in range(scores.size):
+        vote = votes[i]
+        gap = 1.0 - (scores[i] if vote >= 0.0 else -scores[i])
+        residuals[i] = 2.0 * vote * gap
+        total += abs(vote) * gap * gap
+    return total
+
+
+@_plain
+def _look_up(cells, tables, scores):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        score = scores[i]
+        for j in range(cells.shape[1]):
+            score += tables[j, cells[i, j]]
+        scores[i] = score
+
+
+@_plain
+def _add_up(cells, residuals, sums):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        residual = residuals[i]
+        for j in range(cells.shape[1]):
+            sums[j, cells[i, j]] += residual
+
+
+@_plain
+def _vote(kinds, counts, weights, votes):  # type: ignore[no-untyped-def]
+    for i in range(kinds.size):
+        votes[i] = weights[kinds[i]]
+    for i in range(counts.size):  # no counts at all: every row counts once
+        votes[i] *= counts[i]
+
+
+@_plain
+def sweep_segment(  # type: ignore[no-untyped-def]
+    narrow,
+    wide,
+    kinds,
+    counts,
+    weights,
+    narrow_tables,
+    wide_tables,
+    loss,
+    first,
+    last,
+    values,
+    narrow_sums,
+    wide_sums,
+):
+    """Add losses and residuals of rows ``first`` to ``last`` to the sums, for every head."""
+    scores, votes, residuals = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    for begin in range(first, last, _BLOCK):
+        end = min(begin + _BLOCK, last)
+        n = end - begin
+        for h in range(values.size):
+            scores[:n] = 0.0
+            for k in range(narrow.shape[0]):
+                _look_up(narrow[k, begin:end], narrow_tables[h, k], scores[:n])
+            if wide.shape[1]:
+                _look_up(wide[begin:end], wide_tables[h], scores[:n])
+            _vote(kinds[begin:end], counts[begin:end], weights[h], votes[:n])
+            if loss == 0:
+                values[h] += logistic(scores[:n], votes[:n], residuals[:n])
+            elif loss == 1:
+                values[h] += exponential(scores[:n], votes[:n], residuals[:n])
+            else:
+                values[h] += square(scores[:n], votes[:n], residuals[:n])
+            for k in range(narrow.shape[0]):
+                _add_up(narrow[k, begin:end], residuals[:n], narrow_sums[h, k])
+            if wide.shape[1]:
+                _add_up(wide[begin:end], residuals[:n], wide_sums[h])
