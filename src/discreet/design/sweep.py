@@ -30,11 +30,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 COMPILED_LOSSES = ("logistic", "exponential", "square")
-"""The losses that the compiled sweep knows, in the order of its own list."""
+"""The losses that the compiled sweep knows: the smooth ones."""
 
 # Loading the compiled code costs about what two hundred plain sweeps over so many codes do.
 _WORTH_COMPILING = 500_000
-_PLAIN_BLOCK = 1 << 14  # rows the plain sweep looks at together, so that memory stays bounded
+_BLOCK = 1 << 15  # rows looked at together: they fit in the second cache, even unpacked
 # Segments depend on the number of rows and on nothing else; threads share them out. So the
 # sums come in one order, whatever the number of threads.
 _SEGMENT_ROWS, _MOST_SEGMENTS = 1 << 16, 32
@@ -67,7 +67,8 @@ class Ballots:
     def take(self, index: Ints | slice, scale: float = 1.0) -> Ballots:
         """Return some of the rows, with all votes multiplied by ``scale``."""
         counts = self.counts[index] if len(self.counts) else self.counts
-        return Ballots(self.packed.take(index), self.kinds[index], counts, scale * self.votes)
+        votes = self.votes if scale == 1.0 else scale * self.votes
+        return Ballots(self.packed.take(index), self.kinds[index], counts, votes)
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,8 @@ def plain_sweep(ballots: Ballots, tables: Floats, loss: Loss) -> Swept:
 
 def blocks(ballots: Ballots) -> Iterator[Ballots]:
     """Cut the rows into blocks that fit in memory unpacked."""
-    for begin in range(0, len(ballots), _PLAIN_BLOCK):
-        yield ballots.take(slice(begin, begin + _PLAIN_BLOCK))
+    for begin in range(0, len(ballots), _BLOCK):
+        yield ballots.take(slice(begin, begin + _BLOCK))
 
 
 def code_index(packed: Packed) -> Ints:
@@ -166,9 +167,7 @@ def row_votes(ballots: Ballots, h: int) -> tuple[Floats, Floats]:
 
 def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -> Swept:
     """Do the same as ``sweep``, compiled whatever the number of rows."""
-    from discreet.design.compiled import sweep_segment
-
-    packed, layout = ballots.packed, ballots.packed.layout
+    layout = ballots.packed.layout
     narrow_tables, wide_tables = layout.spread(tables)
     cuts = _segments(len(ballots))
     values = np.zeros((len(cuts), len(tables)))
@@ -176,25 +175,41 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
     wide_sums = np.zeros((len(cuts), *wide_tables.shape))
 
     def work(k: int) -> None:
-        sweep_segment(
-            packed.narrow,
-            packed.wide,
-            ballots.kinds,
-            ballots.counts,
-            ballots.votes,
-            narrow_tables,
-            wide_tables,
-            COMPILED_LOSSES.index(loss.name),
-            cuts[k].start,
-            cuts[k].stop,
-            values[k],
-            narrow_sums[k],
-            wide_sums[k],
-        )
+        sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
+        for begin in range(cuts[k].start, cuts[k].stop, _BLOCK):
+            block = ballots.take(slice(begin, min(begin + _BLOCK, cuts[k].stop)))
+            _sweep_block(block, (narrow_tables, wide_tables), loss.name, values[k], sums, room)
 
     _share_out(work, len(cuts), threads)
     sums = layout.fold(narrow_sums.sum(axis=0), wide_sums.sum(axis=0))
     return Swept(values.sum(axis=0), sums)
+
+
+def _sweep_block(
+    block: Ballots,
+    tables: tuple[Floats, Floats],
+    loss: str,
+    values: Floats,
+    sums: tuple[Floats, Floats],
+    room: Floats,
+) -> None:
+    """Add one block's losses to ``values`` and its residuals to ``sums``, for every head."""
+    from discreet.design.compiled import LOSSES, add_up, look_up, vote
+
+    scores, votes, residuals = room[:, : len(block)]
+    has_wide = bool(block.packed.layout.wide)
+    for h, weights in enumerate(block.votes):
+        scores[:] = 0.0
+        for tile, table in zip(block.packed.narrow, tables[0][h], strict=True):
+            look_up(tile, table, scores)
+        if has_wide:
+            look_up(block.packed.wide, tables[1][h], scores)
+        vote(block.kinds, block.counts, weights, votes)
+        values[h] += LOSSES[loss](scores, votes, residuals)
+        for tile, total in zip(block.packed.narrow, sums[0][h], strict=True):
+            add_up(tile, residuals, total)
+        if has_wide:
+            add_up(block.packed.wide, residuals, sums[1][h])
 
 
 def _segments(n_rows: int) -> list[slice]:
