@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-
 _LOG2E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, in the last bits
