@@ -144,3 +144,14 @@ def vote(kinds, counts, weights, votes):  # type: ignore[no-untyped-def]
 
 
 LOSSES: dict[str, Any] = {"logistic": logistic, "exponential": exponential, "square": square}
+
+
+@_plain
+def add_pairs(index, weights, sums):  # type: ignore[no-untyped-def]
+    """Add every row's weight to all pairs of its codes, later code first."""
+    for i in range(index.shape[0]):
+        weight = weights[i]
+        for t in range(index.shape[1]):
+            row = sums[index[i, t]]
+            for u in range(t + 1):
+                row[index[i, u]] += weight
