@@ -292,6 +292,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.private_risk_ = float(designed.private_risks[k])
             self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
+        self.passes_ = designed.passes
         self.stopped_ = designed.stopped
         self.expected_ = expected
 

@@ -34,10 +34,7 @@ class PackedRows:
 
     def __init__(self, packed: Packed) -> None:
         self._packed = packed
-        self._seen = [
-            np.bincount(packed.column(t), minlength=size) > 0
-            for t, size in enumerate(packed.layout.sizes)
-        ]
+        self._seen = packed.seen()
 
     @property
     def codes(self) -> Ints:

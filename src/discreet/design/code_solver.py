@@ -74,6 +74,7 @@ class CodeSolver:
         if self.has_models:
             self._curvatures = Curvatures(ballots, loss, _SAMPLED_ROWS)
             self._begun = False
+            self._centre: tuple[Floats, Swept]
             self.models = CodeModels(np.zeros((len(self.regs), n_codes, n_codes)), self.regs)
 
     def solve(self, features: Features) -> Solved:
@@ -87,8 +88,15 @@ class CodeSolver:
     def begin_at(self, scores: Floats) -> None:
         """Sweep once where the codes have these numbers, and take the models from there."""
         self._begun = True
-        self.models.curvatures = self._curvatures.at(scores)
-        self.models.recentre(scores, self._sweep(self.ballots, scores))
+        self._centre = scores, self._sweep(self.ballots, scores)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take the curvature of the models afresh, where the last mapping was solved."""
+        if self.has_models:
+            scores, swept = self._centre
+            self.models.curvatures = self._curvatures.at(scores)
+            self.models.recentre(scores, swept)
 
     def _guess(self, features: Features) -> None:
         """Solve for few rows, so that the models start near the answer for all."""
@@ -133,6 +141,7 @@ class CodeSolver:
                 step = metric.solve(slopes)
             before, last = float(left.max()), _Step(w, values, slopes, step)
             w, length = w - step, np.ones(len(self.regs))
+        self._centre = scores, swept
         self.models.recentre(scores, swept)
         return Solved(values, w, scores, swept.sums)
 

@@ -90,6 +90,9 @@ class NPOMapper(PrivacyMapper):
         nothing is guarded), and F, on the training rows.
     n_evaluations_ : int
         How often the risks were evaluated in the final design.
+    passes_ : float or None
+        How often the final design went over all rows; a sweep over a part of them counts
+        as that part. None where the rows are few and held in memory as they are.
     stopped_ : bool
         Whether the work was stopped early.
 

@@ -13,18 +13,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.design.ballots import label_rows
+from discreet.design.code_solver import CodeSolver
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
-from discreet.design.kernels import Kernel
+from discreet.design.kernels import CountKernel, Kernel
+from discreet.design.large import design_large
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
+from discreet.design.solvers import fit_primal
 
 Floats = NDArray[np.float64]
 
+# Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
+MANY_ROWS = 20_000
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
 
@@ -100,7 +106,12 @@ def design_sample(
     starts: Sequence[Tables] = (),
     report: Report | None = None,
 ) -> Designed:
-    """Design by keeping risks above floors: ``design_tables`` on the sample's rows."""
+    """Design by keeping risks above floors: ``design_tables`` on the sample's rows.
+
+    Many rows are packed and swept over instead, where the count kernel allows it.
+    """
+    if is_large(settings, sample, target):
+        return _design_packed(settings, sample, target, rng, starts, report)
     return design_tables(
         settings,
         sample.rows(),
@@ -159,6 +170,65 @@ def design_tables(
         softness=softness,
         report=report,
     )
+
+
+def is_large(settings: Settings, sample: Sample, target: Target) -> bool:
+    """Whether the rows are so many that they are packed and swept over.
+
+    The limit on single log-ratios needs every row's outputs, so it stays with the others.
+    """
+    return (
+        len(sample.codes) > MANY_ROWS
+        and isinstance(settings.kernel, CountKernel)
+        and settings.relaxed
+        and settings.loss.smooth
+        and settings.solver == "fast"
+        and (target.epsilon is None or not settings.lists_outputs)
+    )
+
+
+def _design_packed(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    rng: np.random.Generator,
+    starts: Sequence[Tables],
+    report: Report | None,
+) -> Designed:
+    rows = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
+    asked = public_heads(rows.by_kind, sample.public)
+    guarded = _guarded_heads(settings, rows.by_kind, sample.private, target)
+    regs = np.array([settings.reg] * len(asked) + [settings.private_reg] * len(guarded))
+    reachable = silent_risks(guarded, settings.n_symbols, settings.loss, settings.private_reg)
+    limits = Limits(
+        (target.ratio or 0.0) * reachable,
+        reachable,
+        ldp_epsilon=structural_limit(settings, target),
+    )
+    solver = CodeSolver(rows.ballots(asked + guarded), settings.loss, regs)
+    return design_large(
+        solver,
+        limits,
+        settings.n_symbols,
+        rng=rng,
+        n_restarts=settings.n_restarts,
+        starts=starts,
+        report=report,
+    )
+
+
+def silent_risks(heads: Sequence[Head], n_symbols: Sequence[int], loss: Loss, reg: float) -> Floats:
+    """Return each head's risk under the mapping that says nothing (count kernel).
+
+    All rows then have the same features, 1/|Z_t| for every symbol, and only their length
+    matters: one feature is enough.
+    """
+    length = float(np.sqrt(sum(1.0 / size for size in n_symbols)))
+    values = []
+    for head in heads:
+        feature = np.full((len(head.pos), 1), length)
+        values.append(fit_primal(feature, head.pos, head.neg, loss, reg).value)
+    return np.array(values)
 
 
 def structural_limit(settings: Settings, target: Target) -> float | None:

@@ -40,7 +40,10 @@ Report = Callable[[Progress], bool]
 
 @dataclass
 class Designed:
-    """A mapping and the risks it has on the training rows."""
+    """A mapping and the risks it has on the training rows.
+
+    ``passes`` is the number of sweeps over all rows, None where rows are few and not swept.
+    """
 
     tables: list[Floats]
     public_risk: float
@@ -49,3 +52,4 @@ class Designed:
     evaluations: int = 0
     stopped: bool = False
     history: list[float] = field(default_factory=list)
+    passes: float | None = None
