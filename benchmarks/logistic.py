@@ -15,10 +15,10 @@ import time
 import numpy as np
 from large_tables import draw_large
 from one_pass import one_hot_float32
-from scipy.sparse import eye_array
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
@@ -34,9 +34,10 @@ def theirs(matrix, labels):
     return LogisticRegression(fit_intercept=False).fit(matrix, labels).coef_[0]
 
 
-def ours(ballots, n_codes):
+def ours(ballots):
     solver = CodeSolver(ballots, LOSSES["logistic"], np.array([1.0 / len(ballots)]), tolerance=1e-6)
-    return solver.solve(eye_array(n_codes, format="csr")).w[0], solver.passes
+    itself = Features([np.eye(16)] * len(ballots.packed.layout.sizes))
+    return solver.solve(itself).w[0], solver.passes
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
         with threadpool_limits(limits=default_threads()):
             w = theirs(matrix, labels)
             clock.append(time.perf_counter())
-            own, passes = ours(ballots, matrix.shape[1])
+            own, passes = ours(ballots)
         clock.append(time.perf_counter())
         if round_:  # the first one loads and warms up
             taken.append(np.diff(clock))

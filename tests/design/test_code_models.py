@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import block_diag
 
 from discreet.design import code_models
-from discreet.design.code_models import CodeModels, Curvatures, sample_rows, stack_features
+from discreet.design.code_models import CodeModels, Curvatures, Features, sample_rows
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import Ballots, has_numba, plain_sweep
@@ -40,44 +41,42 @@ def test_curvatures_are_the_slopes_of_the_sums(seed, compiled):
                 moved[h, place] += step
                 ends.append(plain_sweep(ballots, moved, LOGISTIC).sums[h])
             slope = -(ends[0] - ends[1]) / 2e-5
-            np.testing.assert_allclose(found[h, place], slope, atol=1e-8)
+            np.testing.assert_allclose(found[place, h], slope, atol=1e-8)
 
 
-def test_stacked_features_are_the_tables_on_the_diagonal(rng):
-    tables = random_tables(rng)
-    dense = stack_features(tables).toarray()
-    assert dense.shape == (10, 7)
-    first, column = 0, 0
-    for table in tables:
-        end, last = first + table.shape[0], column + table.shape[1]
-        np.testing.assert_array_equal(dense[first:end, column:last], table)
-        dense[first:end, column:last] = 0.0
-        first, column = end, last
-    assert not dense.any()
+def test_products_with_b_are_those_of_the_tables_on_the_diagonal(rng):
+    features = Features(random_tables(rng))
+    dense = block_diag(*features.tables)
+    assert features.shape == dense.shape == (10, 7)
+    w, sums, bent = rng.normal(size=(2, 7)), rng.normal(size=(2, 10)), rng.normal(size=(10, 2, 10))
+    np.testing.assert_allclose(features.scores(w), w @ dense.T)
+    np.testing.assert_allclose(features.pull(sums), sums @ dense)
+    once = features.bend(bent)
+    np.testing.assert_allclose(once, np.einsum("xz,xhy->zhy", dense, bent))
+    np.testing.assert_allclose(features.bend_twice(once), once @ dense)
 
 
 def test_a_model_is_exact_where_it_was_centred(rng):
-    ballots, features = random_ballots(rng), stack_features(random_tables(rng))
+    ballots, features = random_ballots(rng), Features(random_tables(rng))
     regs = np.array([1e-2, 1e-3])
     scores = rng.normal(scale=0.2, size=(2, 10))
     models = CodeModels(Curvatures(ballots, LOGISTIC, 1000).at(scores), regs)
     swept = plain_sweep(ballots, scores, LOGISTIC)
     models.recentre(scores, swept)
     # The model's value and slope at w, from its minimum: both follow from the quadratic.
-    fitted = models.fit(features)
+    fitted, dense = models.fit(features), block_diag(*features.tables)
     for h, reg in enumerate(regs):
-        matrix = features.T @ (models.curvatures[h] @ features.toarray()) + reg * np.eye(7)
+        matrix = dense.T @ models.curvatures[:, h] @ dense + reg * np.eye(7)
         for _ in range(3):
             w = rng.normal(size=7)
             away = w - fitted.w[h]
             modelled = fitted.values[h] + 0.5 * away @ matrix @ away
-            moved = features @ w - scores[h]
+            moved = dense @ w - scores[h]
             loss = swept.values[h] - swept.sums[h] @ moved
-            loss += 0.5 * moved @ models.curvatures[h] @ moved
+            loss += 0.5 * moved @ models.curvatures[:, h] @ moved
             assert modelled == pytest.approx(loss + 0.5 * reg * w @ w, rel=1e-9)
-        slope = reg * fitted.w[h] - features.T @ fitted.sums[h]
+        slope = reg * fitted.w[h] - dense.T @ fitted.sums[h]
         np.testing.assert_allclose(slope, 0.0, atol=1e-12)
-        np.testing.assert_allclose(fitted.scores[h], features @ fitted.w[h])
 
 
 def test_a_sample_keeps_the_scale_of_the_sums(rng):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.design import code_solver
-from discreet.design.code_models import stack_features
+from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
@@ -53,11 +53,11 @@ def test_heads_reach_the_minimum_for_one_mapping_after_the_other(seed, loss, man
         solver = CodeSolver(ballots, LOSSES[loss], regs, tolerance=1e-12)
         for _ in range(3):
             tables = random_tables(rng)
-            features = stack_features(tables)
+            features = Features(tables)
             found = solver.solve(features)
             for h, head in enumerate(reference(ballots, codes, tables, LOSSES[loss], regs)):
                 assert found.values[h] == pytest.approx(head.value, abs=1e-8)
-                slope = regs[h] * found.w[h] - features.T @ found.sums[h]
+                slope = regs[h] * found.w[h] - features.pull(found.sums)[h]
                 np.testing.assert_allclose(slope, 0.0, atol=2e-5)
     assert solver.passes >= 3
 
@@ -66,8 +66,8 @@ def test_the_second_mapping_takes_few_passes_when_it_is_near_the_first(rng):
     ballots, _ = random_ballots(rng, n=5000)
     solver = CodeSolver(ballots, LOSSES["logistic"], np.array([1e-3, 1e-3]))
     tables = random_tables(rng)
-    solver.solve(stack_features(tables))
+    solver.solve(Features(tables))
     before = solver.passes
     nearby = [0.999 * table + 0.001 / table.shape[1] for table in tables]
-    solver.solve(stack_features(nearby))
+    solver.solve(Features(nearby))
     assert solver.passes - before <= 3

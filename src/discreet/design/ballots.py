@@ -73,12 +73,16 @@ def label_rows(codes: Ints, sizes: Sequence[int], facts: Sequence[Labels]) -> La
 def _combinations(facts: Sequence[Labels]) -> tuple[Ints, Ints]:
     """Return the combinations of labels that occur, and the one that each row has."""
     kind = np.zeros(len(facts[0].index), dtype=np.int64)
+    labels = np.empty((1, 0), dtype=np.int64)
     for fact in facts:
-        # Numbered afresh after every fact, so that many facts do not overflow.
-        kind = np.unique(kind * fact.n_classes + fact.index, return_inverse=True)[1].ravel()
-    first = np.unique(kind, return_index=True)[1]
-    labels = np.stack([fact.index[first] for fact in facts], axis=1)
-    return labels.astype(np.int64), kind.astype(np.int64)
+        # Only what occurs is numbered, so that many facts do not overflow.
+        kind = kind * fact.n_classes + fact.index
+        there = np.flatnonzero(np.bincount(kind, minlength=len(labels) * fact.n_classes))
+        number = np.zeros(len(labels) * fact.n_classes, dtype=np.int64)
+        number[there] = np.arange(len(there))
+        kind = number[kind]
+        labels = np.column_stack([labels[there // fact.n_classes], there % fact.n_classes])
+    return labels, kind
 
 
 def count_equal(packed: Packed, kinds: NDArray[Any]) -> tuple[Ints, Floats]:
@@ -87,16 +91,22 @@ def count_equal(packed: Packed, kinds: NDArray[Any]) -> tuple[Ints, Floats]:
     Rows are told apart by 64-bit sums that mix all their bytes; the rows that seem equal
     are then compared, so that a coincidence cannot join different ones.
     """
-    numbers = kinds.astype(np.uint64)
+    numbers = _mix(kinds.astype(np.uint64))
     for column in _columns(packed):
-        numbers = (numbers ^ column) * _MIXER
-        numbers ^= numbers >> np.uint64(29)
+        numbers ^= column
+        numbers = _mix(numbers)
     group, _ = pd.factorize(numbers)
     first = np.flatnonzero(np.r_[True, group[1:] > np.maximum.accumulate(group)[:-1]])
     same = all(np.array_equal(column, column[first][group]) for column in _columns(packed))
     if not (same and np.array_equal(kinds, kinds[first][group])):
         return np.arange(len(kinds)), np.ones(len(kinds))
     return first, np.bincount(group).astype(np.float64)
+
+
+def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = numbers * _MIXER
+    mixed ^= mixed >> np.uint64(29)
+    return mixed
 
 
 def _columns(packed: Packed) -> list[NDArray[Any]]:

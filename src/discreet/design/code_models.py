@@ -14,8 +14,8 @@ there, in turn, are Newton's method.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,6 @@ from discreet.design.losses import Loss
 from discreet.design.sweep import Ballots, Swept, code_index, has_numba, row_votes
 
 Floats = NDArray[np.float64]
-Features = Any  # a sparse matrix B, one row per code and one column per feature
-Factor = tuple[Floats, bool]
 
 
 @dataclass(frozen=True)
@@ -39,66 +37,111 @@ class Fitted:
     values : ndarray of shape (n_heads,)
         Minimal risks, regulariser included.
     w : ndarray of shape (n_heads, n_features)
-    scores : ndarray of shape (n_heads, n_codes)
-        What each code adds to a head's score, B w.
     sums : ndarray of shape (n_heads, n_codes)
         Minus the slope of the modelled loss in the scores.
     """
 
     values: Floats
     w: Floats
-    scores: Floats
     sums: Floats
 
 
+class Features:
+    """B: one row per code, one column per symbol, the tables of a mapping on the diagonal.
+
+    Only the tables are kept: products with B go sensor by sensor.
+    """
+
+    def __init__(self, tables: Sequence[Floats]) -> None:
+        self.tables = list(tables)
+        self.codes = _slices([len(table) for table in tables])
+        self.symbols = _slices([table.shape[1] for table in tables])
+        self.shape = (self.codes[-1].stop, self.symbols[-1].stop)
+
+    def scores(self, w: Floats) -> Floats:
+        """Return w B': what heads w, one row each, give to every code."""
+        found = np.empty((len(w), self.shape[0]))
+        for table, codes, symbols in self._parts():
+            found[:, codes] = w[:, symbols] @ table.T
+        return found
+
+    def pull(self, sums: Floats) -> Floats:
+        """Return sums B: the slope in w of what has these slopes in the scores."""
+        found = np.empty((len(sums), self.shape[1]))
+        for table, codes, symbols in self._parts():
+            found[:, symbols] = sums[:, codes] @ table
+        return found
+
+    def bend(self, curvatures: Floats) -> Floats:
+        """Return B' H, its axes (symbol, head, code), for H with the axes (code, head, code)."""
+        wide = curvatures.reshape(self.shape[0], -1)
+        found = np.empty((self.shape[1], wide.shape[1]))
+        for table, codes, symbols in self._parts():
+            np.matmul(table.T, wide[codes], out=found[symbols])
+        return found.reshape(self.shape[1], *curvatures.shape[1:])
+
+    def bend_twice(self, bent: Floats) -> Floats:
+        """Return B' H B, its axes (symbol, head, symbol), from B' H."""
+        flat = bent.reshape(-1, self.shape[0])
+        return self.pull(flat).reshape(*bent.shape[:2], self.shape[1])
+
+    def _parts(self) -> Iterator[tuple[Floats, slice, slice]]:
+        return zip(self.tables, self.codes, self.symbols, strict=True)
+
+
+def _slices(sizes: Sequence[int]) -> list[slice]:
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+@dataclass(frozen=True)
+class Systems:
+    """B' H and the factors of B' H B + reg for every head."""
+
+    bent: Floats
+    factors: list[tuple[Floats, bool]]
+
+    def solve(self, right: Floats) -> Floats:
+        """Solve one system for each head."""
+        pairs = zip(self.factors, right, strict=True)
+        return np.stack([cho_solve(factor, side, check_finite=False) for factor, side in pairs])
+
+
 class CodeModels:
-    """The models of all heads, around the numbers last swept over."""
+    """The models of all heads, around the numbers last swept over.
+
+    ``curvatures`` has the axes (code, head, code).
+    """
 
     def __init__(self, curvatures: Floats, regs: Floats) -> None:
         self.curvatures, self.regs = curvatures, regs
         self._level = np.zeros(len(regs))
-        self._slope = np.zeros(curvatures.shape[:2])
+        self._slope = np.zeros((len(regs), len(curvatures)))
 
     def recentre(self, scores: Floats, swept: Swept) -> None:
         """Make the models exact, with their slopes, where a sweep went."""
-        bent = np.stack([c @ v for c, v in zip(self.curvatures, scores, strict=True)])
+        bent = np.stack([self.curvatures[:, h] @ scores[h] for h in range(len(scores))])
         self._slope = swept.sums + bent
         self._level = swept.values + (swept.sums * scores).sum(axis=1)
         self._level += 0.5 * (bent * scores).sum(axis=1)
 
-    def systems(self, features: Features) -> list[Factor]:
-        """Return the factors of B' H B + reg, one for each head."""
+    def systems(self, features: Features) -> Systems:
+        """Prepare the linear systems of one mapping."""
+        bent = features.bend(self.curvatures)
+        matrices = np.ascontiguousarray(features.bend_twice(bent).transpose(1, 0, 2))
         factors = []
-        for curvature, reg in zip(self.curvatures, self.regs, strict=True):
-            matrix = features.T @ np.ascontiguousarray((features.T @ curvature).T)
+        for matrix, reg in zip(matrices, self.regs, strict=True):
             matrix.flat[:: len(matrix) + 1] += reg
             factors.append(cho_factor(matrix, overwrite_a=True, check_finite=False))
-        return factors
+        return Systems(bent, factors)
 
-    def fit(self, features: Features, systems: list[Factor] | None = None) -> Fitted:
-        """Minimise every model over w for the mapping whose B is ``features``."""
-        right = self._slope @ features
-        w = solve_systems(systems or self.systems(features), right)
-        scores = w @ features.T
-        bent = np.stack([c @ v for c, v in zip(self.curvatures, scores, strict=True)])
-        return Fitted(self._level - 0.5 * (right * w).sum(axis=1), w, scores, self._slope - bent)
-
-
-def solve_systems(systems: list[Factor], right: Floats) -> Floats:
-    """Solve one system for each head."""
-    pairs = zip(systems, right, strict=True)
-    return np.stack([cho_solve(system, side, check_finite=False) for system, side in pairs])
-
-
-def stack_features(tables: list[Floats]) -> Features:
-    """Return B: one row per code, one column per symbol, the tables on the diagonal."""
-    widths = np.repeat([table.shape[1] for table in tables], [len(table) for table in tables])
-    firsts = np.cumsum([0] + [table.shape[1] for table in tables])[:-1]
-    starts = np.repeat(firsts, [table.size for table in tables])
-    columns = starts + np.concatenate([np.arange(t.size) % t.shape[1] for t in tables])
-    ends = np.concatenate([[0], np.cumsum(widths)])
-    values = np.concatenate([table.ravel() for table in tables])
-    return csr_array((values, columns, ends), (len(widths), sum(t.shape[1] for t in tables)))
+    def fit(self, features: Features, systems: Systems | None = None) -> Fitted:
+        """Minimise every model over w for one mapping."""
+        systems = systems or self.systems(features)
+        right = features.pull(self._slope)
+        w = systems.solve(right)
+        bent = np.stack([w[h] @ systems.bent[:, h] for h in range(len(w))])
+        return Fitted(self._level - 0.5 * (right * w).sum(axis=1), w, self._slope - bent)
 
 
 class Curvatures:
@@ -109,13 +152,13 @@ class Curvatures:
         self._index = code_index(self.ballots.packed)
 
     def at(self, scores: Floats) -> Floats:
-        """Return one matrix of codes for each head."""
+        """Return the matrices of all heads, with the axes (code, head, code)."""
         add = _compiled_pairs if has_numba() else _plain_pairs
-        total = np.zeros((len(scores), scores.shape[1], scores.shape[1]))
+        total = np.zeros((scores.shape[1], len(scores), scores.shape[1]))
         for h, table in enumerate(scores):
             weights, signs = row_votes(self.ballots, h)
             bent = weights * self.loss.curvature(signs * table[self._index].sum(axis=1))
-            add(self._index, bent, total[h])
+            add(self._index, bent, total[:, h])
         return total
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design.code_models import stack_features
+from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.packing import Packed
 from discreet.design.risks import RiskValues, Tables
@@ -34,7 +34,7 @@ class PackedRows:
 
     def __init__(self, packed: Packed) -> None:
         self._packed = packed
-        self._seen = packed.seen()
+        self.totals = packed.totals()
 
     @property
     def codes(self) -> Ints:
@@ -42,7 +42,8 @@ class PackedRows:
 
     def seen(self) -> list[NDArray[np.bool_]]:
         """Return, for every sensor, which codes occur at all."""
-        return self._seen
+        parts = np.split(self.totals, self._packed.layout.offsets[1:])
+        return [part > 0 for part in parts]
 
 
 class SweptRisks:
@@ -53,7 +54,7 @@ class SweptRisks:
         self.n_heads = len(solver.regs)
 
     def evaluate(self, tables: Tables) -> RiskValues:
-        found = self.solver.solve(stack_features(tables))
+        found = self.solver.solve(Features(tables))
         return CodeValues(found.values, w=found.w, sums=found.sums)
 
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
@@ -68,7 +69,7 @@ class ModelledRisks:
         self.n_heads = len(solver.regs)
 
     def evaluate(self, tables: Tables) -> RiskValues:
-        found = self.models.fit(stack_features(tables))
+        found = self.models.fit(Features(tables))
         return CodeValues(found.values, w=found.w, sums=found.sums)
 
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
@@ -78,11 +79,9 @@ class ModelledRisks:
 def _gradient(tables: Tables, found: RiskValues, weights: Floats) -> Tables:
     """Return -sum_h weight_h sums_h[x] w_h[z] for every sensor: the envelope theorem."""
     assert isinstance(found, CodeValues)
-    gradients, code, feature = [], 0, 0
-    for table in tables:
-        n_codes, n_symbols = table.shape
-        sums = found.sums[:, code : code + n_codes]
-        w = found.w[:, feature : feature + n_symbols]
-        gradients.append(-(weights[:, None] * sums).T @ w)
-        code, feature = code + n_codes, feature + n_symbols
-    return gradients
+    sums = -weights[:, None] * found.sums
+    features = Features(tables)
+    return [
+        sums[:, codes].T @ found.w[:, symbols]
+        for codes, symbols in zip(features.codes, features.symbols, strict=True)
+    ]

@@ -16,10 +16,9 @@ from scipy.optimize import minimize
 from discreet.design.code_models import (
     CodeModels,
     Curvatures,
-    Factor,
     Features,
+    Systems,
     sample_rows,
-    solve_systems,
 )
 from discreet.design.losses import Loss
 from discreet.design.sweep import Ballots, Swept, sweep
@@ -75,7 +74,7 @@ class CodeSolver:
             self._curvatures = Curvatures(ballots, loss, _SAMPLED_ROWS)
             self._begun = False
             self._centre: tuple[Floats, Swept]
-            self.models = CodeModels(np.zeros((len(self.regs), n_codes, n_codes)), self.regs)
+            self.models = CodeModels(np.zeros((n_codes, len(self.regs), n_codes)), self.regs)
 
     def solve(self, features: Features) -> Solved:
         """Minimise every head for the mapping whose B is ``features``."""
@@ -85,11 +84,12 @@ class CodeSolver:
             self._guess(features)
         return self._newton(self.ballots, self._curvatures, features, self.tolerance)
 
-    def begin_at(self, scores: Floats) -> None:
+    def begin_at(self, scores: Floats) -> Swept:
         """Sweep once where the codes have these numbers, and take the models from there."""
         self._begun = True
         self._centre = scores, self._sweep(self.ballots, scores)
         self.refresh()
+        return self._centre[1]
 
     def refresh(self) -> None:
         """Take the curvature of the models afresh, where the last mapping was solved."""
@@ -106,7 +106,7 @@ class CodeSolver:
         self.models.curvatures = own.at(nothing)
         self.models.recentre(nothing, self._sweep(few, nothing))
         found = self._newton(few, own, features, _FIRST_TOLERANCE)
-        self.begin_at(found.w @ features.T)
+        self.begin_at(features.scores(found.w))
 
     def _sweep(self, ballots: Ballots, scores: Floats) -> Swept:
         self.passes += len(ballots) / len(self.ballots)
@@ -119,7 +119,7 @@ class CodeSolver:
         w, length = self.models.fit(features, metric.systems).w, np.ones(len(self.regs))
         before, last = np.inf, None
         for _ in range(_MOST_STEPS):
-            scores = w @ features.T
+            scores = features.scores(w)
             swept = self._sweep(ballots, scores)
             values = swept.values + 0.5 * self.regs * (w * w).sum(axis=1)
             if last is not None:
@@ -128,7 +128,7 @@ class CodeSolver:
                     length = np.where(worse, 0.5 * length, length)
                     w = last.w - length[:, None] * last.step
                     continue
-            slopes = self.regs[:, None] * w - swept.sums @ features
+            slopes = self.regs[:, None] * w - features.pull(swept.sums)
             if last is not None:
                 metric.learn(w - last.w, slopes - last.slopes)
             step = metric.solve(slopes)
@@ -151,10 +151,10 @@ class CodeSolver:
 
         def risk(point: Floats) -> tuple[float, Floats]:
             w = point.reshape(shape)
-            swept = self._sweep(self.ballots, w @ features.T)
+            swept = self._sweep(self.ballots, features.scores(w))
             values = swept.values + 0.5 * self.regs * (w * w).sum(axis=1)
             found[point.tobytes()] = values, swept
-            return float(values.sum()), (self.regs[:, None] * w - swept.sums @ features).ravel()
+            return float(values.sum()), (self.regs[:, None] * w - features.pull(swept.sums)).ravel()
 
         start = np.zeros(shape) if self._last is None else self._last
         ended = minimize(
@@ -166,7 +166,7 @@ class CodeSolver:
         )
         self._last = ended.x.reshape(shape)
         values, swept = found[ended.x.tobytes()]
-        return Solved(values, self._last, self._last @ features.T, swept.sums)
+        return Solved(values, self._last, features.scores(self._last), swept.sums)
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class _Step:
 class _Metric:
     """The inverse curvature of every head: a sample's, and what the sweeps taught since."""
 
-    def __init__(self, systems: list[Factor]) -> None:
+    def __init__(self, systems: Systems) -> None:
         self.systems = systems
         self._pairs: list[tuple[Floats, Floats, Floats]] = []
 
@@ -200,7 +200,7 @@ class _Metric:
             share = inverse * (moved * rest).sum(axis=1)
             rest -= share[:, None] * bent
             shares.append(share)
-        step = solve_systems(self.systems, rest)
+        step = self.systems.solve(rest)
         for (moved, bent, inverse), share in zip(self._pairs, reversed(shares), strict=True):
             step += (share - inverse * (bent * step).sum(axis=1))[:, None] * moved
         return step

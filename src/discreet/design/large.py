@@ -1,11 +1,11 @@
 """The design for many rows with the count kernel: few passes over them.
 
-The heads' losses are quadratic models in the numbers that heads give to codes, taken from one
-sweep (``code_models``). The whole search, with its random starts, runs on the models and
-touches no row. Then the heads are solved on all rows for the mapping that was found, the
-models are taken afresh from there, and the search goes on from that mapping, until the risks
-on the rows no longer improve. At the mapping last swept over the models are exact in value
-and slope, so what the rounds settle on is a solution for the rows themselves.
+The search begins at a mapping that tells the private heads nothing (``quiet_start``). It runs
+on quadratic models of the heads' losses in the numbers that heads give to codes
+(``code_models``) and touches no row. Then the heads are solved on all rows for the mapping that
+was found, the models are taken afresh from there, and the search goes on from that mapping,
+until the risks on the rows no longer improve. At the mapping last swept over the models are
+exact in value and slope, so what the rounds settle on is a solution for the rows themselves.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 from discreet.design.code_risks import ModelledRisks, PackedRows, SweptRisks
 from discreet.design.code_solver import CodeSolver
-from discreet.design.fast import BARRIER_STEPS, Limits, design_fast
+from discreet.design.fast import Limits, design_fast
+from discreet.design.quiet_start import quiet_tables
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Risks, Tables
 
 Floats = NDArray[np.float64]
 
-_MOST_ROUNDS = 8
+_MOST_ROUNDS = 7
+_STEPS = 60  # of each search and barrier: further away the models no longer tell the truth
 _ENOUGH = 5e-4  # a round that improves F by less than this share is the last one
 # Shares of the silent mapping to mix in until the floors hold, if no round kept them.
 _TOWARDS_SILENCE = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
@@ -41,27 +43,42 @@ def design_large(
     starts: Sequence[Tables] = (),
     report: Report | None = None,
 ) -> Designed:
-    """Design tables with the least public risk within the limits, in few passes."""
+    """Design tables with the least public risk within the limits, in few passes.
+
+    The start that tells private heads nothing takes the place of all random ones but one.
+    Where codes are too many for models, ``n_restarts`` random ones are swept over instead.
+    """
     rows = PackedRows(solver.ballots.packed)
     work = _Rounds(SweptRisks(solver, rows), limits)
 
     def search(risks: Risks, report: Report | None, **options: Any) -> Designed:
-        found = design_fast(risks, limits, n_symbols, rng=rng, report=report, **options)
+        found = design_fast(
+            risks, limits, n_symbols, rng=rng, max_iter=_STEPS, report=report, **options
+        )
         work.evaluations += found.evaluations
         return found
 
     if not solver.has_models:
         found = search(work.risks, report, n_restarts=n_restarts, starts=starts)
         return work.finish(found)
-    solver.begin_at(np.zeros((len(solver.regs), solver.ballots.packed.layout.n_codes)))
+    quiet = _quiet_start(solver, rows, work.n_public, n_symbols)
+    work.settles_at(quiet)
     modelled = ModelledRisks(solver, rows)
-    onwards = {"n_restarts": 0, "barrier": BARRIER_STEPS[-1:]}
-    found = search(modelled, _part(report, 0), n_restarts=n_restarts, starts=starts)
+    found = search(modelled, _part(report, 0), n_restarts=1, starts=[quiet, *starts])
     for k in range(1, _MOST_ROUNDS):
         if work.settles_at(found.tables) or found.stopped:
             break
-        found = search(modelled, _part(report, k), starts=[found.tables], **onwards)
+        found = search(modelled, _part(report, k), n_restarts=0, starts=[found.tables])
     return work.finish(found)
+
+
+def _quiet_start(
+    solver: CodeSolver, rows: PackedRows, n_public: int, n_symbols: Sequence[int]
+) -> Tables:
+    """Return tables that say nothing to the private heads, from one sweep at score zero."""
+    layout = solver.ballots.packed.layout
+    swept = solver.begin_at(np.zeros((len(solver.regs), layout.n_codes)))
+    return quiet_tables(swept.sums, rows.totals, n_public, layout.sizes, n_symbols)
 
 
 class _Rounds:
@@ -74,12 +91,14 @@ class _Rounds:
         self.best: Designed | None = None
 
     def settles_at(self, tables: Tables) -> bool:
-        """Score a mapping and say whether it brought little; take the models from there."""
+        """Score a mapping and say whether it brought little; take the models from there.
+
+        A mapping outside the floors settles nothing: the models now know better.
+        """
         before = np.inf if self.best is None else self.best.public_risk
-        self._score(tables)
+        public, kept = self._score(tables)
         self.risks.solver.refresh()
-        after = np.inf if self.best is None else self.best.public_risk
-        return after < np.inf and before - after <= _ENOUGH * abs(after)
+        return kept and before - public <= _ENOUGH * abs(public)
 
     def finish(self, found: Designed) -> Designed:
         """Return the best mapping, by its risks on all rows."""
@@ -98,12 +117,14 @@ class _Rounds:
             passes=self.risks.solver.passes,
         )
 
-    def _score(self, tables: Tables) -> None:
+    def _score(self, tables: Tables) -> tuple[float, bool]:
+        """Return the public risk and whether the floors are kept; remember the best."""
         values = self.risks.evaluate(tables).values
         public, private = float(values[: self.n_public].sum()), values[self.n_public :]
         kept = bool(np.all(private > self.limits.floors))
         if kept and (self.best is None or public < self.best.public_risk):
             self.best = Designed(tables, public, private, self.limits.floors)
+        return public, kept
 
 
 def _part(report: Report | None, k: int) -> Report | None:

@@ -176,15 +176,14 @@ class Packed:
         codes: Ints = self.byte(g).astype(np.int64) // stride % self.layout.sizes[t]
         return codes
 
-    def seen(self) -> list[NDArray[np.bool_]]:
-        """Return, for every sensor, which codes occur at all."""
+    def totals(self) -> Floats:
+        """Return how many rows have each code, one sensor's codes after the other's."""
         layout = self.layout
         narrow = np.zeros((1, layout.tiles * layout.tile_width, _NARROW))
         for g in range(len(layout.narrow)):
             narrow[0, g] = np.bincount(self.byte(g), minlength=_NARROW)
         wide = [np.bincount(column, minlength=layout.wide_size) for column in self.wide.T]
-        totals = layout.fold(narrow, np.array([wide], dtype=np.float64))[0]
-        return [part > 0 for part in np.split(totals, layout.offsets[1:])]
+        return layout.fold(narrow, np.array([wide], dtype=np.float64))[0]
 
     def unpack(self) -> Ints:
         """Return the codes as they were before packing."""
