@@ -5,6 +5,7 @@ Outputs are numbered with the first sensor slowest, as ``numpy.ravel`` would.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_ROWS_AT_ONCE = 20_000
 
 
 class Products:
@@ -55,6 +58,20 @@ class Products:
 def output_probabilities(tables: Sequence[Floats], codes: Ints) -> Floats:
     """Return Q(z|x_i) for every row i and every output z."""
     return Products(tables, codes).by_output.T
+
+
+def weighted_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
+    """Return ``weights @ output_probabilities(tables, codes)``, some rows at a time.
+
+    ``weights`` has one column per row. The rows' outputs are never all held at once.
+    """
+    if len(codes) <= _ROWS_AT_ONCE:
+        return weights @ output_probabilities(tables, codes)
+    total = np.zeros((len(weights), math.prod(table.shape[1] for table in tables)))
+    for begin in range(0, len(codes), _ROWS_AT_ONCE):
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        total += weights[:, part] @ output_probabilities(tables, codes[part])
+    return total
 
 
 def pull_back(tables: Sequence[Floats], codes: Ints, slope: Floats) -> list[Floats]:

@@ -58,7 +58,7 @@ from discreet.exact import balanced_accuracy
 from discreet.fit_codes import fit_encoders
 from discreet.mapping import Mapping, now
 from discreet.mapping_parts import Design, Source
-from discreet.outputs import output_probabilities
+from discreet.outputs import weighted_outputs
 from discreet.splitting import coded_digest
 
 Floats = NDArray[np.float64]
@@ -505,7 +505,7 @@ def _try_estimate(
 def _public_advantage(mapping: Mapping, rows: Rows, public: Labels) -> float:
     """Return the best rule's balanced accuracy over guessing, on the training rows."""
     if count_outputs(mapping.n_symbols) <= MAX_OUTPUTS:
-        given = rows.class_weights(public) @ output_probabilities(mapping.tables, rows.codes)
+        given = weighted_outputs(mapping.tables, rows.codes, rows.class_weights(public))
         return balanced_accuracy(given) - 1.0 / public.n_classes
     codes = rows.codes[rows.inverse]
     guessed = mapping.posterior(mapping.sample(codes, np.random.default_rng(0))).argmax(axis=1)

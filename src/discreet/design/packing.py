@@ -183,7 +183,8 @@ class Packed:
         for g in range(len(layout.narrow)):
             narrow[0, g] = np.bincount(self.byte(g), minlength=_NARROW)
         wide = [np.bincount(column, minlength=layout.wide_size) for column in self.wide.T]
-        return layout.fold(narrow, np.array([wide], dtype=np.float64))[0]
+        totals: Floats = layout.fold(narrow, np.array([wide], dtype=np.float64))[0]
+        return totals
 
     def unpack(self) -> Ints:
         """Return the codes as they were before packing."""
