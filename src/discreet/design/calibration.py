@@ -20,7 +20,14 @@ from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Fold, Sample, split_folds
 from discreet.design.heads import Labels
 from discreet.design.held_out import Score, score_held_out
-from discreet.design.problem import Designer, Settings, Target, design_sample
+from discreet.design.problem import (
+    MANY_ROWS,
+    Designer,
+    Settings,
+    Target,
+    design_sample,
+    is_large,
+)
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
 from discreet.errors import StoppedError
@@ -32,7 +39,8 @@ EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of 
 USEFUL_ADVANTAGE = 0.05
 """Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
-_ESTIMATE_ROWS = 2000  # most rows of the estimate where no level is searched for
+# Most rows of the estimate where no level is searched for; more where many cost little.
+_ESTIMATE_ROWS, _LARGE_ESTIMATE_ROWS = 2000, 3 * MANY_ROWS
 _NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
 
@@ -155,8 +163,11 @@ def estimate(
     InputError
         If the rows cannot be halved with every class on both sides.
     """
-    if len(sample.codes) > _ESTIMATE_ROWS:
-        kept = np.sort(rng.choice(len(sample.codes), _ESTIMATE_ROWS, replace=False))
+    most = _ESTIMATE_ROWS
+    if len(sample.codes) >= _LARGE_ESTIMATE_ROWS and is_large(settings, sample, target):
+        most = _LARGE_ESTIMATE_ROWS
+    if len(sample.codes) > most:
+        kept = np.sort(rng.choice(len(sample.codes), most, replace=False))
         sample = sample.take(kept)
         groups = None if groups is None else groups[kept]
     short = replace(settings, n_restarts=min(_FIRST_RESTARTS, settings.n_restarts))

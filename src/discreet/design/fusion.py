@@ -129,8 +129,9 @@ def _centred(
 
 def draw_symbols(tables: list[Floats], codes: Ints, rng: np.random.Generator) -> Ints:
     """Draw one symbol per sensor and row; for fitting only, devices have their own source."""
-    columns = []
+    symbols = np.zeros(codes.shape, dtype=np.int64)
     for t, table in enumerate(tables):
-        edges = np.cumsum(table, axis=1)[codes[:, t]]
-        columns.append((rng.random(len(codes))[:, None] >= edges[:, :-1]).sum(axis=1))
-    return np.stack(columns, axis=1).astype(np.int64)
+        drawn, sent = rng.random(len(codes)), np.ascontiguousarray(codes[:, t])
+        for edges in np.cumsum(table, axis=1).T[:-1]:
+            symbols[:, t] += drawn >= edges[sent]
+    return symbols
