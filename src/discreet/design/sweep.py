@@ -177,8 +177,8 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
     def work(k: int) -> None:
         sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
         for begin in range(cuts[k].start, cuts[k].stop, _BLOCK):
-            block = ballots.take(slice(begin, min(begin + _BLOCK, cuts[k].stop)))
-            _sweep_block(block, (narrow_tables, wide_tables), loss.name, values[k], sums, room)
+            block = slice(begin, min(begin + _BLOCK, cuts[k].stop))
+            _sweep_block(ballots, block, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
     _share_out(work, len(cuts), threads)
     sums = layout.fold(narrow_sums.sum(axis=0), wide_sums.sum(axis=0))
@@ -186,9 +186,10 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
 
 
 def _sweep_block(
-    block: Ballots,
+    ballots: Ballots,
+    block: slice,
     tables: tuple[Floats, Floats],
-    loss: str,
+    loss: Loss,
     values: Floats,
     sums: tuple[Floats, Floats],
     room: Floats,
@@ -196,20 +197,21 @@ def _sweep_block(
     """Add one block's losses to ``values`` and its residuals to ``sums``, for every head."""
     from discreet.design.compiled import LOSSES, add_up, look_up, vote
 
-    scores, votes, residuals = room[:, : len(block)]
-    has_wide = bool(block.packed.layout.wide)
-    for h, weights in enumerate(block.votes):
+    scores, votes, residuals = room[:, : block.stop - block.start]
+    kinds, counts, wide = ballots.kinds[block], ballots.counts[block], ballots.packed.wide[block]
+    tiles = [tile[block] for tile in ballots.packed.narrow]
+    for h, weights in enumerate(ballots.votes):
         scores[:] = 0.0
-        for tile, table in zip(block.packed.narrow, tables[0][h], strict=True):
+        for tile, table in zip(tiles, tables[0][h], strict=True):
             look_up(tile, table, scores)
-        if has_wide:
-            look_up(block.packed.wide, tables[1][h], scores)
-        vote(block.kinds, block.counts, weights, votes)
-        values[h] += LOSSES[loss](scores, votes, residuals)
-        for tile, total in zip(block.packed.narrow, sums[0][h], strict=True):
+        if wide.shape[1]:
+            look_up(wide, tables[1][h], scores)
+        vote(kinds, counts, weights, votes)
+        values[h] += LOSSES[loss.name](scores, votes, residuals)
+        for tile, total in zip(tiles, sums[0][h], strict=True):
             add_up(tile, residuals, total)
-        if has_wide:
-            add_up(block.packed.wide, residuals, sums[1][h])
+        if wide.shape[1]:
+            add_up(wide, residuals, sums[1][h])
 
 
 def _segments(n_rows: int) -> list[slice]:
