@@ -91,7 +91,7 @@ def test_the_silent_risk_is_that_of_uniform_tables(rng):
     settings = settings_for(sample)
     small, _ = risks_of_both_kinds(sample, settings)
     head = small.heads[1]
-    (found,) = silent_risks([head], settings.n_symbols, settings.loss, settings.private_reg)
+    (found,) = silent_risks([head], settings.kernel, settings)
     expected = small.evaluate(uniform_tables(sample.sizes, settings.n_symbols)).values[1]
     assert found == pytest.approx(expected, abs=1e-12)
 

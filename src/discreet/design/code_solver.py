@@ -17,10 +17,10 @@ from discreet.design.code_models import (
     CodeModels,
     Curvatures,
     Features,
-    Systems,
     sample_rows,
 )
 from discreet.design.losses import Loss
+from discreet.design.metric import Metric
 from discreet.design.sweep import Ballots, Swept, sweep
 
 Floats = NDArray[np.float64]
@@ -115,8 +115,9 @@ class CodeSolver:
     def _newton(
         self, ballots: Ballots, sample: Curvatures, features: Features, tolerance: float
     ) -> Solved:
-        metric = _Metric(self.models.systems(features))
-        w, length = self.models.fit(features, metric.systems).w, np.ones(len(self.regs))
+        systems = self.models.systems(features)
+        metric = Metric(systems)
+        w, length = self.models.fit(features, systems).w, np.ones(len(self.regs))
         before, last = np.inf, None
         for _ in range(_MOST_STEPS):
             scores = features.scores(w)
@@ -137,7 +138,7 @@ class CodeSolver:
                 break
             if left.max() > _SLOW * before:
                 self.models.curvatures = sample.at(scores)
-                metric = _Metric(self.models.systems(features))
+                metric = Metric(self.models.systems(features))
                 step = metric.solve(slopes)
             before, last = float(left.max()), _Step(w, values, slopes, step)
             w, length = w - step, np.ones(len(self.regs))
@@ -177,30 +178,3 @@ class _Step:
     values: Floats
     slopes: Floats
     step: Floats
-
-
-class _Metric:
-    """The inverse curvature of every head: a sample's, and what the sweeps taught since."""
-
-    def __init__(self, systems: Systems) -> None:
-        self.systems = systems
-        self._pairs: list[tuple[Floats, Floats, Floats]] = []
-
-    def learn(self, moved: Floats, bent: Floats) -> None:
-        """Note how the slopes changed when the heads moved (L-BFGS)."""
-        product = (moved * bent).sum(axis=1)
-        inverse = np.divide(1.0, product, out=np.zeros_like(product), where=product > 1e-300)
-        self._pairs.append((moved, bent, inverse))
-
-    def solve(self, slopes: Floats) -> Floats:
-        """Return the step that the metric makes of the slopes."""
-        shares = []
-        rest = slopes.copy()
-        for moved, bent, inverse in reversed(self._pairs):
-            share = inverse * (moved * rest).sum(axis=1)
-            rest -= share[:, None] * bent
-            shares.append(share)
-        step = self.systems.solve(rest)
-        for (moved, bent, inverse), share in zip(self._pairs, reversed(shares), strict=True):
-            step += (share - inverse * (bent * step).sum(axis=1))[:, None] * moved
-        return step

@@ -82,6 +82,7 @@ def design_fast(
     n_carried: int = 2,
     max_iter: int = 120,
     softness: float = SOFTNESS,
+    barrier: Sequence[float] = BARRIER_STEPS,
     report: Report | None = None,
 ) -> Designed:
     """Design tables with the least public risk within the limits.
@@ -99,6 +100,8 @@ def design_fast(
         Most steps at each value of the barrier.
     softness : float
         Weight of the squared logits, added to F when mappings are compared.
+    barrier : sequence of float
+        The values of mu, one stage of at most ``max_iter`` steps for each.
     """
     plan = _Plan(n_restarts, min(n_carried, n_restarts), len(starts), max_iter, softness)
     work = _Work(risks, limits, n_symbols, plan, report)
@@ -108,7 +111,7 @@ def design_fast(
         screened.sort(key=lambda pair: pair[0])
         kept = given + [logits for _, logits in screened[: work.n_kept]]
         for logits in kept:
-            for mu in BARRIER_STEPS:
+            for mu in barrier:
                 logits = work.minimise(logits, mu, max_iter)
     except _StopWorkError:
         work.stopped = True

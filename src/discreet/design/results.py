@@ -43,6 +43,7 @@ class Designed:
     """A mapping and the risks it has on the training rows.
 
     ``passes`` is the number of sweeps over all rows, None where rows are few and not swept.
+    ``kernel_error`` is the share of the kernel that an approximation left out.
     """
 
     tables: list[Floats]
@@ -53,3 +54,4 @@ class Designed:
     stopped: bool = False
     history: list[float] = field(default_factory=list)
     passes: float | None = None
+    kernel_error: float = 0.0

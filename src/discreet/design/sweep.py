@@ -169,7 +169,7 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
     """Do the same as ``sweep``, compiled whatever the number of rows."""
     layout = ballots.packed.layout
     narrow_tables, wide_tables = layout.spread(tables)
-    cuts = _segments(len(ballots))
+    cuts = segments(len(ballots))
     values = np.zeros((len(cuts), len(tables)))
     narrow_sums = np.zeros((len(cuts), *narrow_tables.shape))
     wide_sums = np.zeros((len(cuts), *wide_tables.shape))
@@ -180,7 +180,7 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
             block = slice(begin, min(begin + _BLOCK, cuts[k].stop))
             _sweep_block(ballots, block, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
-    _share_out(work, len(cuts), threads)
+    share_out(work, len(cuts), threads)
     sums = layout.fold(narrow_sums.sum(axis=0), wide_sums.sum(axis=0))
     return Swept(values.sum(axis=0), sums)
 
@@ -214,13 +214,14 @@ def _sweep_block(
             add_up(wide, residuals, sums[1][h])
 
 
-def _segments(n_rows: int) -> list[slice]:
+def segments(n_rows: int) -> list[slice]:
+    """Cut the rows into parts that depend on their number alone."""
     count = min(max(n_rows // _SEGMENT_ROWS, 1), _MOST_SEGMENTS)
     edges = np.linspace(0, n_rows, count + 1).astype(int).tolist()
     return [slice(begin, end) for begin, end in pairwise(edges)]
 
 
-def _share_out(work: Any, count: int, threads: int) -> None:
+def share_out(work: Any, count: int, threads: int) -> None:
     """Do every piece of work; the caller's thread takes its share too."""
     threads = min(threads, count)
 
