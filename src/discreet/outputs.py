@@ -28,7 +28,8 @@ class Products:
     def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
         self._codes, self._sizes = codes.T, [len(table) for table in tables]
         self._factors = [table.T.take(c, 1) for table, c in zip(tables, self._codes, strict=True)]
-        self._prefixes = [np.ones((1, len(codes)))]  # products over the first t sensors
+        kind = np.result_type(*tables)  # of single precision if all tables are
+        self._prefixes = [np.ones((1, len(codes)), kind)]  # products over the first t sensors
         for factor in self._factors:
             wider = self._prefixes[-1][:, None, :] * factor
             self._prefixes.append(wider.reshape(-1, len(codes)))

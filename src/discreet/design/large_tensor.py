@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discreet.design.code_risks import PackedRows
 from discreet.design.code_solver import CodeSolver
 from discreet.design.fast import BARRIER_STEPS, Limits, design_fast
+from discreet.design.feasible import uniform_tables
 from discreet.design.large import design_large
 from discreet.design.losses import Loss
 from discreet.design.packing import Packed
@@ -31,9 +32,8 @@ Floats = NDArray[np.float64]
 
 _SAMPLED_ROWS = 1 << 15
 _SAMPLE_STEPS, _LAST_STEPS = 30, 6
+_MOST_ROUNDS = 5
 _ERROR_ROWS = 1 << 15  # rows on which the error of the kernel is measured
-# Factors on the logits that bring a mapping within the floors of all rows.
-_QUIETER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.25, 0.0)
 
 
 @dataclass(frozen=True)
@@ -62,51 +62,87 @@ def design_tensor(
     report: Report | None = None,
 ) -> Designed:
     """Design tables with the least public risk within the limits."""
-    solver = CodeSolver(problem.ballots, problem.loss, problem.regs)
     first = design_large(
-        solver,
+        CodeSolver(problem.ballots, problem.loss, problem.regs),
         problem.count_limits,
         problem.n_symbols,
         rng=rng,
         n_restarts=n_restarts,
         report=_part(report, 0.0, 0.1),
     )
-    packed = PackedRows(problem.ballots.packed)
-    rows = _tensor_rows(problem)
-    few = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _SAMPLED_ROWS), replace=False)))
-    growth = len(rows) / len(few)
-    search = TensorRisks(
-        TensorSolver(few, problem.loss, growth * problem.regs), problem.lifts, packed
-    )
-    found = design_fast(
-        search,
-        problem.limits,
-        problem.n_symbols,
-        rng=rng,
-        n_restarts=0,
-        starts=[first.tables, *starts],
-        max_iter=_SAMPLE_STEPS,
-        report=_part(report, 0.1, 0.4),
-    )
-    last = TensorSolver(rows, problem.loss, problem.regs)
-    risks = TensorRisks(last, problem.lifts, packed)
-    begin = _within(risks, problem.limits, found.tables)
+    work = _Stages(problem, rng)
+    found = work.search([first.tables, *starts], first.stopped, report)
     if not found.stopped:
         found = design_fast(
-            risks,
+            work.all,
             problem.limits,
             problem.n_symbols,
             rng=rng,
             n_restarts=0,
-            starts=[begin],
+            starts=[found.tables],
             max_iter=_LAST_STEPS,
             barrier=BARRIER_STEPS[-1:],
-            report=_part(report, 0.4, 1.0),
+            report=_part(report, 0.6, 1.0),
         )
-    else:
-        found = _scored(risks, problem.limits, begin)
-    passes = (first.passes or 0.0) + search.solver.passes / growth + last.passes
+    passes = (first.passes or 0.0) + work.passes()
     return replace(found, passes=passes, kernel_error=_kernel_error(problem, found.tables))
+
+
+class _Stages:
+    """The risks on a sample of the rows and on all of them."""
+
+    def __init__(self, problem: TensorProblem, rng: np.random.Generator) -> None:
+        self.problem, self.rng = problem, rng
+        packed = PackedRows(problem.ballots.packed)
+        rows = _tensor_rows(problem)
+        size = min(len(rows), _SAMPLED_ROWS)
+        few = rows.take(np.sort(rng.choice(len(rows), size, replace=False)))
+        self._growth = len(rows) / size
+        self.some, self.all = (
+            TensorRisks(TensorSolver(part, problem.loss, regs), problem.lifts, packed)
+            for part, regs in ((few, self._growth * problem.regs), (rows, problem.regs))
+        )
+        self._n_public = self.all.n_heads - len(problem.limits.floors)
+
+    def passes(self) -> float:
+        return self.some.solver.passes / self._growth + self.all.solver.passes
+
+    def search(self, starts: list[Tables], stopped: bool, report: Report | None) -> Designed:
+        """Search on the sample until what it finds keeps the floors on all rows.
+
+        The same mapping has other risks on all rows. So the sample's floors are moved by
+        the difference, and each time a little further if that was not enough.
+        """
+        limits = self.problem.limits
+        margin, moved = 0.1 * (limits.reachable - limits.floors), np.zeros_like(limits.floors)
+        for k in range(_MOST_ROUNDS):
+            if stopped:
+                break
+            tried = design_fast(
+                self.some,
+                replace(limits, floors=limits.floors + moved),
+                self.problem.n_symbols,
+                rng=self.rng,
+                n_restarts=0,
+                starts=starts,
+                max_iter=_SAMPLE_STEPS,
+                report=_part(
+                    report, 0.1 + 0.5 * k / _MOST_ROUNDS, 0.1 + 0.5 * (k + 1) / _MOST_ROUNDS
+                ),
+            )
+            found, stopped = self._score(tried.tables), tried.stopped
+            if np.all(found.private_risks > limits.floors):
+                return replace(found, stopped=stopped)
+            moved = tried.private_risks - found.private_risks + margin * (k + 1)
+            moved = np.minimum(moved, 0.9 * (limits.reachable - limits.floors))
+            starts = [tried.tables]
+        sizes = self.problem.ballots.packed.layout.sizes
+        return replace(self._score(uniform_tables(sizes, self.problem.n_symbols)), stopped=stopped)
+
+    def _score(self, tables: Tables) -> Designed:
+        values = self.all.evaluate(tables).values
+        public, private = float(values[: self._n_public].sum()), values[self._n_public :]
+        return Designed(tables, public, private, self.problem.limits.floors)
 
 
 def _tensor_rows(problem: TensorProblem) -> TensorRows:
@@ -124,31 +160,6 @@ def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
     for t in range(codes.shape[1]):
         codes[:, t] = packed.column(t)
     return codes
-
-
-def _within(risks: TensorRisks, limits: Limits, tables: Tables) -> Tables:
-    """Make a mapping quieter until it keeps the floors on all rows."""
-    n_public = risks.n_heads - len(limits.floors)
-    for factor in _QUIETER:
-        quieter = [_soften(table, factor) for table in tables]
-        if np.all(risks.evaluate(quieter).values[n_public:] > limits.floors):
-            break
-    return quieter
-
-
-def _soften(table: Floats, factor: float) -> Floats:
-    if factor == 1.0:
-        return table
-    raised = np.maximum(table, 1e-12) ** factor
-    softer: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return softer
-
-
-def _scored(risks: TensorRisks, limits: Limits, tables: Tables) -> Designed:
-    values = risks.evaluate(tables).values
-    n_public = risks.n_heads - len(limits.floors)
-    public = float(values[:n_public].sum())
-    return Designed(tables, public, values[n_public:], limits.floors, stopped=True)
 
 
 def _kernel_error(problem: TensorProblem, tables: Tables) -> float:

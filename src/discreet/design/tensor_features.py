@@ -141,7 +141,8 @@ class _PairFactors:
         self._codes, self._sizes = codes, [len(vector) for vector in vectors]
         parts = [vector[codes[:, t], 1:].T for t, vector in enumerate(vectors)]
         self._widths = [len(part) for part in parts]
-        self.a = self.b = np.concatenate([np.ones((1, len(codes))), *parts])
+        ones = np.ones((1, len(codes)), dtype=vectors[0].dtype)
+        self.a = self.b = np.concatenate([ones, *parts])
 
     def pull_back(self, slope_a: Floats, slope_b: Floats) -> list[Floats]:
         slope, found, begin = slope_a + slope_b, [], 1

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 _SAMPLED_ROWS = 4096  # behind the curvature
 _CORE = 600  # features whose whole matrix is taken
 _MOST_STEPS = 100
+_NOISE = 1e-9  # relative, of a risk added up in single precision
 _MANY_STEPS = 8  # a solution that took so many asks for a new curvature
 
 
@@ -49,7 +50,7 @@ class TensorSolver:
     """
 
     def __init__(
-        self, rows: TensorRows, loss: Loss, regs: Floats, *, tolerance: float = 1e-9
+        self, rows: TensorRows, loss: Loss, regs: Floats, *, tolerance: float = 1e-8
     ) -> None:
         self.rows, self.loss, self.regs = rows, loss, np.asarray(regs, dtype=np.float64)
         self.tolerance, self.passes = tolerance, 0
@@ -72,7 +73,7 @@ class TensorSolver:
         for _ in range(_MOST_STEPS):
             values, slopes = self._risk(vectors, w)
             if last is not None:
-                worse = values > last[1] + 1e-12 * np.abs(values)
+                worse = values > last[1] + _NOISE * np.abs(values)
                 if worse.any():  # overshot: back, and half the way
                     length = np.where(worse, 0.5 * length, length)
                     if length.min() < 1e-6:

@@ -21,7 +21,10 @@ from discreet.design.tensor_features import Factors, Form
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_BLOCK = 1 << 13  # rows: two factors of 64 numbers each fill 8 MB
+_BLOCK = 1 << 13  # rows: two factors of 64 numbers each fill 4 MB
+# Beyond so many rows factors are of single precision: their errors average out over the rows,
+# and blocks are added up in double precision.
+_SINGLE_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -73,20 +76,23 @@ def tensor_sweep(
     threads: int | None = None,
 ) -> TensorSwept:
     """Return losses and slopes of heads ``w``, whose axes are (head, a, b)."""
-    cuts = segments(len(rows))
+    cuts, n = segments(len(rows)), len(rows)  # residuals times n are of the size of 1
     values, sums = np.zeros((len(cuts), len(w))), np.zeros((len(cuts), *w.shape))
+
+    vectors, matrices = _precise(rows, vectors), _precise(rows, list(w))
 
     def work(k: int) -> None:
         for block in _blocks(cuts[k]):
             factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
-            for h, matrix in enumerate(w):
-                scores = rows.scale * (factors.a * (matrix @ factors.b)).sum(axis=0)
+            for h, matrix in enumerate(matrices):
+                scores = _scores(rows, factors.a, matrix @ factors.b)
                 value, residual = _losses(rows, block, h, scores, loss)
                 values[k, h] += value
-                sums[k, h] += (factors.a * (rows.scale * residual)) @ factors.b.T
+                small = (rows.scale * n * residual).astype(factors.a.dtype)
+                sums[k, h] += (factors.a * small) @ factors.b.T
 
     share_out(work, len(cuts), threads or default_threads())
-    return TensorSwept(values.sum(axis=0), rows.form.mask * sums.sum(axis=0))
+    return TensorSwept(values.sum(axis=0), rows.form.mask * sums.sum(axis=0) / n)
 
 
 def tensor_slopes(
@@ -100,12 +106,14 @@ def tensor_slopes(
     """Return the slopes of ``weights @ losses`` in the vectors of every code."""
     cuts = segments(len(rows))
     totals: list[list[Floats]] = [[] for _ in cuts]
+    shapes = [vector.shape for vector in vectors]
+    vectors, matrices = _precise(rows, vectors), _precise(rows, list(w))
 
     def work(k: int) -> None:
-        total = [np.zeros_like(vector) for vector in vectors]
+        total = [np.zeros(shape) for shape in shapes]
         for block in _blocks(cuts[k]):
             factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
-            slopes = _factor_slopes(rows, block, factors, w, loss, weights)
+            slopes = _factor_slopes(rows, block, factors, matrices, loss, weights)
             for part, found in zip(total, factors.pull_back(*slopes), strict=True):
                 part += found
         totals[k] = total
@@ -132,16 +140,32 @@ def row_curvatures(rows: TensorRows, scores: Floats, loss: Loss) -> Floats:
 
 
 def _factor_slopes(
-    rows: TensorRows, block: slice, factors: Factors, w: Floats, loss: Loss, weights: Floats
+    rows: TensorRows,
+    block: slice,
+    factors: Factors,
+    matrices: Sequence[Floats],
+    loss: Loss,
+    weights: Floats,
 ) -> tuple[Floats, Floats]:
-    slope_a, slope_b = np.zeros_like(factors.a), np.zeros_like(factors.b)
-    for h, (matrix, weight) in enumerate(zip(w, weights, strict=True)):
+    slope_a, slope_b = np.zeros(factors.a.shape), np.zeros(factors.b.shape)
+    for h, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
         right = matrix @ factors.b
-        scores = rows.scale * (factors.a * right).sum(axis=0)
+        scores = _scores(rows, factors.a, right)
         residual = -weight * rows.scale * _losses(rows, block, h, scores, loss)[1]
         slope_a += right * residual
         slope_b += (matrix.T @ factors.a) * residual
     return slope_a, slope_b
+
+
+def _scores(rows: TensorRows, a: Floats, right: Floats) -> Floats:
+    total: Floats = np.einsum("an,an->n", a, right).astype(np.float64)
+    return rows.scale * total
+
+
+def _precise(rows: TensorRows, arrays: Sequence[Floats]) -> list[Floats]:
+    """Return the arrays in the precision that so many rows ask for."""
+    kind = np.float32 if len(rows) > _SINGLE_ROWS else np.float64
+    return [np.asarray(array, dtype=kind) for array in arrays]
 
 
 def _losses(
