@@ -1,22 +1,25 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet import NPOMapper
-from discreet.design import problem
 from discreet.design.ballots import label_rows
 from discreet.design.code_risks import ModelledRisks, PackedRows, SweptRisks
 from discreet.design.code_solver import CodeSolver
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.heads import Labels, collapse, private_heads, public_heads
-from discreet.design.kernels import CountKernel
+from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings, Target, design_sample, silent_risks
-from discreet.design.risks import CountRisks
+from discreet.design.risks import CountRisks, OutputRisks
 from discreet.errors import BlindKernelWarning
+
+
+COUNT = CountKernel()
 
 
 def random_sample(rng, n=600, n_sensors=5, size=6, private_classes=2):
@@ -28,15 +31,11 @@ def random_sample(rng, n=600, n_sensors=5, size=6, private_classes=2):
     return Sample(codes, (size,) * n_sensors, Labels("h", h, 2), (Labels("g", g, private_classes),))
 
 
-def settings_for(sample, loss="logistic", n_symbols=2, **more):
+def settings_for(sample, loss="logistic", n_symbols=2, kernel=COUNT, **more):
     n = len(sample.codes)
     symbols = (n_symbols,) * len(sample.sizes)
-    return Settings(symbols, CountKernel(), LOSSES[loss], 0.3 / n, 0.1 / n, **more)
-
-
-@pytest.fixture
-def every_size_is_large(monkeypatch):
-    monkeypatch.setattr(problem, "MANY_ROWS", 0)
+    more = {"many_rows": 0, **more}
+    return Settings(symbols, kernel, LOSSES[loss], 0.3 / n, 0.1 / n, **more)
 
 
 def risks_of_both_kinds(sample, settings):
@@ -96,16 +95,15 @@ def test_the_silent_risk_is_that_of_uniform_tables(rng):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.usefixtures("every_size_is_large")
 @pytest.mark.parametrize("ratio", [0.998, 0.9, None])
 @pytest.mark.parametrize("n_symbols", [2, 3])
-def test_the_large_design_keeps_the_floors_and_is_not_worse(ratio, n_symbols, rng, monkeypatch):
+def test_the_large_design_keeps_the_floors_and_is_not_worse(ratio, n_symbols, rng):
     sample = random_sample(rng, private_classes=3 if n_symbols == 3 else 2)
     settings = settings_for(sample, n_symbols=n_symbols)
     target = Target(ratio)
     large = design_sample(settings, sample, target, rng=np.random.default_rng(0))
-    monkeypatch.setattr(problem, "MANY_ROWS", 10**9)
-    small = design_sample(settings, sample, target, rng=np.random.default_rng(0))
+    few = replace(settings, many_rows=10**9)
+    small = design_sample(few, sample, target, rng=np.random.default_rng(0))
     assert large.passes is not None
     assert small.passes is None
     assert np.all(large.private_risks > large.floors)
@@ -119,7 +117,6 @@ def test_the_large_design_keeps_the_floors_and_is_not_worse(ratio, n_symbols, rn
         np.testing.assert_allclose(values[1:], large.private_risks, atol=1e-8)
 
 
-@pytest.mark.usefixtures("every_size_is_large")
 def test_a_limit_for_every_sensor_is_kept(rng):
     sample = random_sample(rng)
     settings = settings_for(sample, ldp_epsilon=0.5)
@@ -129,7 +126,6 @@ def test_a_limit_for_every_sensor_is_kept(rng):
         assert np.max(logs.max(axis=0) - logs.min(axis=0)) <= 0.5 + 1e-9
 
 
-@pytest.mark.usefixtures("every_size_is_large")
 def test_a_stop_keeps_a_mapping_within_the_floors(rng):
     sample, told = random_sample(rng), []
 
@@ -146,21 +142,66 @@ def test_a_stop_keeps_a_mapping_within_the_floors(rng):
     assert told == sorted(told)
 
 
-@pytest.mark.usefixtures("every_size_is_large")
 def test_many_codes_are_designed_without_models(rng, monkeypatch):
     monkeypatch.setattr("discreet.design.code_solver.FEW_BYTES", 0)
     sample = random_sample(rng, n=200, n_sensors=3, size=4)
-    found = design_sample(settings_for(sample), sample, Target(0.99), rng=np.random.default_rng(0))
+    settings = settings_for(sample, n_restarts=1)
+    found = design_sample(settings, sample, Target(0.99), rng=np.random.default_rng(0))
     assert np.all(found.private_risks > found.floors)
 
 
-@pytest.mark.usefixtures("every_size_is_large")
+@pytest.mark.parametrize("kernel", [ProductKernel(), AnovaKernel(2)])
+@pytest.mark.parametrize("ratio", [0.998, 0.9])
+def test_kernels_that_look_at_several_sensors_keep_the_floors_too(kernel, ratio, rng):
+    sample = random_sample(rng, n=400, n_sensors=4)
+    settings = settings_for(sample, kernel=kernel)
+    found = design_sample(settings, sample, Target(ratio), rng=np.random.default_rng(0))
+    rows = collapse(sample.codes, sample.sizes)
+    heads = public_heads(rows, sample.public) + private_heads(rows, sample.private[0])
+    regs = [settings.reg, settings.private_reg]
+    exact = OutputRisks(rows, heads, (2,) * 4, kernel, settings.loss, regs, relaxed=True)
+    values = exact.evaluate(found.tables).values
+    silent = exact.evaluate(uniform_tables(sample.sizes, settings.n_symbols)).values
+    np.testing.assert_allclose(found.floors, ratio * silent[1:], atol=1e-10)
+    assert np.all(found.private_risks > found.floors)
+    np.testing.assert_allclose(values, [found.public_risk, *found.private_risks], atol=1e-6)
+    assert found.public_risk < silent[0]
+    assert found.passes > 1
+    assert found.kernel_error == 0.0
+
+
+def test_the_share_of_the_kernel_that_was_left_out_is_told(rng, monkeypatch):
+    monkeypatch.setattr("discreet.design.tensor_features.MOST_EXACT", 4)
+    sample = random_sample(rng, n=300, n_sensors=4)
+    settings = settings_for(sample, kernel=ProductKernel())
+    found = design_sample(settings, sample, Target(0.9), rng=np.random.default_rng(0))
+    assert 0.0 < found.kernel_error < 0.5
+
+
+def test_a_stop_of_the_slower_kernels_keeps_the_floors(rng):
+    sample, told = random_sample(rng, n=300, n_sensors=4), []
+
+    def report(progress):
+        told.append(progress.done)
+        return progress.done > 0.15
+
+    settings = settings_for(sample, kernel=ProductKernel())
+    found = design_sample(
+        settings, sample, Target(0.9), rng=np.random.default_rng(0), report=report
+    )
+    assert found.stopped
+    assert np.all(found.private_risks > found.floors)
+    assert told == sorted(told)
+
+
 def test_the_mapper_reports_its_passes(rng):
-    sample = random_sample(rng)
+    sample = random_sample(rng, n=21_000)
     X = pd.DataFrame(sample.codes, columns=[f"s{t}" for t in range(5)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BlindKernelWarning)
         mapper = NPOMapper(kernel="count", random_state=0, privacy_ratio=0.9)
         mapper.fit(X, sample.public.index, private=sample.private[0].index)
     assert mapper.passes_ > 1
+    assert mapper.kernel_error_ == 0.0
     assert mapper.private_risk_ > mapper.threshold_
+    assert mapper.expected_.public_advantage > 0

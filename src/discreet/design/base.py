@@ -40,7 +40,6 @@ from discreet.design.inputs import (
 from discreet.design.kernels import Kernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import (
-    MANY_ROWS,
     Designer,
     Settings,
     Target,
@@ -194,7 +193,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         if source is None:  # an audit on these very rows must be able to tell
             source = Source(digest=training, rows=len(table))
         source = source.model_copy(update={"training": training})
-        rows = sample.rows_as_they_are() if len(table) > MANY_ROWS else sample.rows()
+        rows = sample.rows_as_they_are() if len(table) > settings.many_rows else sample.rows()
         designed = self._design(settings, sample, target, expected, rng, report)
         counts = [
             np.bincount(codes[:, t], minlength=size).astype(float) for t, size in enumerate(sizes)
@@ -294,6 +293,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
         self.passes_ = designed.passes
+        self.kernel_error_ = designed.kernel_error
         self.stopped_ = designed.stopped
         self.expected_ = expected
 

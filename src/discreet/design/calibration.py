@@ -21,7 +21,6 @@ from discreet.design.folds import Fold, Sample, split_folds
 from discreet.design.heads import Labels
 from discreet.design.held_out import Score, score_held_out
 from discreet.design.problem import (
-    MANY_ROWS,
     Designer,
     Settings,
     Target,
@@ -39,8 +38,8 @@ EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of 
 USEFUL_ADVANTAGE = 0.05
 """Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
-# Most rows of the estimate where no level is searched for; more where many cost little.
-_ESTIMATE_ROWS, _LARGE_ESTIMATE_ROWS = 2000, 3 * MANY_ROWS
+# Most rows of the estimate where no level is searched for; more for large tables.
+_ESTIMATE_ROWS, _LARGE_ESTIMATE_ROWS = 2000, 10_000
 _NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
 
@@ -164,8 +163,15 @@ def estimate(
         If the rows cannot be halved with every class on both sides.
     """
     most = _ESTIMATE_ROWS
-    if len(sample.codes) >= _LARGE_ESTIMATE_ROWS and is_large(settings, sample, target):
-        most = _LARGE_ESTIMATE_ROWS
+    if is_large(settings, sample, target):  # designed as the table itself is
+        most = min(_LARGE_ESTIMATE_ROWS, len(sample.codes))
+        growth = 2.0 * len(sample.codes) / most
+        settings = replace(
+            settings,
+            reg=growth * settings.reg,
+            private_reg=growth * settings.private_reg,
+            many_rows=0,
+        )
     if len(sample.codes) > most:
         kept = np.sort(rng.choice(len(sample.codes), most, replace=False))
         sample = sample.take(kept)

@@ -130,6 +130,7 @@ class _Stages:
                     report, 0.1 + 0.5 * k / _MOST_ROUNDS, 0.1 + 0.5 * (k + 1) / _MOST_ROUNDS
                 ),
             )
+            self.all.solver.begin_where(self.some.solver)
             found, stopped = self._score(tried.tables), tried.stopped
             if np.all(found.private_risks > limits.floors):
                 return replace(found, stopped=stopped)

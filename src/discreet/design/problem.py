@@ -51,6 +51,8 @@ class Settings:
         Weights 1/(2 n_g) in the private risks; False gives the Bayes-error method.
     constrained : bool
         False leaves the private facts unprotected (NDD).
+    many_rows : int
+        Beyond so many, rows are packed and swept over.
     """
 
     n_symbols: tuple[int, ...]
@@ -65,6 +67,7 @@ class Settings:
     solver: str = "fast"
     n_restarts: int = 4
     ldp_epsilon: float | None = None
+    many_rows: int = MANY_ROWS
 
     @property
     def n_outputs(self) -> int:
@@ -180,7 +183,7 @@ def is_large(settings: Settings, sample: Sample, target: Target) -> bool:
     The limit on single log-ratios needs every row's outputs, so it stays with the others.
     """
     return (
-        len(sample.codes) > MANY_ROWS
+        len(sample.codes) > settings.many_rows
         and settings.relaxed
         and settings.loss.smooth
         and settings.solver == "fast"

@@ -61,9 +61,9 @@ class TensorSolver:
         most = min(_SAMPLED_ROWS, len(rows))
         self._sample = rows.take(np.sort(rng.choice(len(rows), most, replace=False)))
 
-    def begin_at(self, w: Floats) -> None:
-        """Begin the next solution at heads that another solver found."""
-        self._w = w.reshape(len(w), -1)[:, self._kept]
+    def begin_where(self, other: TensorSolver) -> None:
+        """Begin the next solution where a solver for other rows ended."""
+        self._w = other._w
 
     def solve(self, vectors: Sequence[Floats]) -> TensorSolved:
         """Minimise every head for the mapping with these vectors of codes."""
