@@ -1,5 +1,6 @@
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings, Target, design_sample, silent_risks
 from discreet.design.risks import CountRisks, OutputRisks
 from discreet.errors import BlindKernelWarning
-
 
 COUNT = CountKernel()
 
@@ -205,3 +205,15 @@ def test_the_mapper_reports_its_passes(rng):
     assert mapper.kernel_error_ == 0.0
     assert mapper.private_risk_ > mapper.threshold_
     assert mapper.expected_.public_advantage > 0
+
+
+@pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
+def test_a_kernel_that_was_cut_short_says_so(rng, monkeypatch):
+    monkeypatch.setattr("discreet.design.tensor_features.MOST_EXACT", 4)
+    monkeypatch.setattr("discreet.design.base.Settings", partial(Settings, many_rows=0))
+    sample = random_sample(rng, n=200, n_sensors=3)
+    X = pd.DataFrame(sample.codes, columns=[f"s{t}" for t in range(3)])
+    mapper = NPOMapper(random_state=0, privacy_ratio=0.9)
+    with pytest.warns(BlindKernelWarning, match="alone and by two"):
+        mapper.fit(X, sample.public.index, private=sample.private[0].index)
+    assert mapper.kernel_error_ > 0

@@ -195,6 +195,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         source = source.model_copy(update={"training": training})
         rows = sample.rows_as_they_are() if len(table) > settings.many_rows else sample.rows()
         designed = self._design(settings, sample, target, expected, rng, report)
+        if designed.kernel_error > 0:
+            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=4)
         counts = [
             np.bincount(codes[:, t], minlength=size).astype(float) for t, size in enumerate(sizes)
         ]
@@ -486,6 +488,15 @@ def _blind(kernel: Kernel, n_sensors: int) -> str:
         f"The {kernel.name!r} kernel looks at {view}, of {n_sensors}: a secret that shows only in "
         "a larger combination is invisible to it and may leak in full. The 'product' kernel looks "
         "at all of them."
+    )
+
+
+def _left_out(share: float) -> str:
+    """Say what a kernel that was approximated cannot see."""
+    return (
+        "So many rows and outputs are too much for the whole 'product' kernel: sensors are looked "
+        f"at alone and by two, which leaves out {share:.2g} of it. A secret that shows only in "
+        "three sensors together is invisible and may leak in full."
     )
 
 
