@@ -2,7 +2,8 @@ from itertools import product
 
 import numpy as np
 
-from discreet.outputs import output_probabilities, pull_back, scatter_rows
+from discreet import outputs as module
+from discreet.outputs import output_probabilities, pull_back, scatter_rows, weighted_outputs
 
 SIZES, SYMBOLS = (3, 4, 2), (2, 3, 2)
 
@@ -41,3 +42,12 @@ def test_scatter_adds_rows_of_the_same_index(rng):
     twin = np.zeros((4, 2))
     np.add.at(twin, index, values)
     np.testing.assert_allclose(scatter_rows(values, index, 4), twin)
+
+
+def test_weighted_outputs_are_added_up_some_rows_at_a_time(rng, monkeypatch):
+    tables = [rng.dirichlet(np.ones(z), size=4) for z in (2, 3)]
+    codes, weights = rng.integers(4, size=(25, 2)), rng.random((3, 25))
+    expected = weights @ output_probabilities(tables, codes)
+    np.testing.assert_array_equal(weighted_outputs(tables, codes, weights), expected)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(weighted_outputs(tables, codes, weights), expected, atol=1e-14)

@@ -5,6 +5,7 @@ Outputs are numbered with the first sensor slowest, as ``numpy.ravel`` would.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_ROWS_AT_ONCE = 20_000
 
 
 class Products:
@@ -25,7 +28,8 @@ class Products:
     def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
         self._codes, self._sizes = codes.T, [len(table) for table in tables]
         self._factors = [table.T.take(c, 1) for table, c in zip(tables, self._codes, strict=True)]
-        self._prefixes = [np.ones((1, len(codes)))]  # products over the first t sensors
+        kind = np.result_type(*tables)  # of single precision if all tables are
+        self._prefixes = [np.ones((1, len(codes)), kind)]  # products over the first t sensors
         for factor in self._factors:
             wider = self._prefixes[-1][:, None, :] * factor
             self._prefixes.append(wider.reshape(-1, len(codes)))
@@ -55,6 +59,20 @@ class Products:
 def output_probabilities(tables: Sequence[Floats], codes: Ints) -> Floats:
     """Return Q(z|x_i) for every row i and every output z."""
     return Products(tables, codes).by_output.T
+
+
+def weighted_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
+    """Return ``weights @ output_probabilities(tables, codes)``, some rows at a time.
+
+    ``weights`` has one column per row. The rows' outputs are never all held at once.
+    """
+    if len(codes) <= _ROWS_AT_ONCE:
+        return weights @ output_probabilities(tables, codes)
+    total = np.zeros((len(weights), math.prod(table.shape[1] for table in tables)))
+    for begin in range(0, len(codes), _ROWS_AT_ONCE):
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        total += weights[:, part] @ output_probabilities(tables, codes[part])
+    return total
 
 
 def pull_back(tables: Sequence[Floats], codes: Ints, slope: Floats) -> list[Floats]:

@@ -380,7 +380,10 @@ def _check_class_counts(labels: Column, label: str, single: bool) -> None:
 
 def _written_classes(column: Column) -> dict[str, int]:
     """Return how often each value occurs, by how it is written."""
-    counts: dict[str, int] = {}
-    for text in written_column(column):
-        counts[text] = counts.get(text, 0) + 1
-    return counts
+    if column.dtype == object:  # hashing an object column would merge True with 1
+        return dict(Counter(written_column(column)))
+    places, distinct = pd.factorize(column, use_na_sentinel=False)
+    counts: Counter[str] = Counter()
+    for text, count in zip(written_column(pd.Series(distinct)), np.bincount(places), strict=True):
+        counts[text] += int(count)
+    return dict(counts)

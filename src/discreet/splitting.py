@@ -13,12 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
+from discreet.distinct import distinct_rows
 from discreet.errors import InputError
 from discreet.readings import check_column
 from discreet.values import Column, Model, is_missing, is_numeric, shown, written_column
 
 _SPLIT_ATTEMPTS = 200
 MAX_UNORDERED_ROWS = 1_000_000
+_DIGESTED_ROWS = 1 << 16  # at a time, so that no second copy of the table is made
 
 
 # --- Splitting -----------------------------------------------------------------------------
@@ -211,10 +213,13 @@ def unordered_digest(table: pd.DataFrame) -> str | None:
 
 def coded_digest(codes: NDArray[np.int64], labels: Sequence[NDArray[np.int64]]) -> str:
     """Return the digest of coded rows with the classes of their facts, in any order."""
-    rows, counts = np.unique(np.column_stack([codes, *labels]), axis=0, return_counts=True)
+    found = distinct_rows(np.column_stack([codes, *labels]))
     digest = hashlib.sha256(b"discreet-codes-1\n")
-    digest.update(f"{rows.shape[0]} {rows.shape[1]}\n".encode())
-    digest.update(np.column_stack([rows, counts]).astype("<i8").tobytes())
+    digest.update(f"{found.rows.shape[0]} {found.rows.shape[1]}\n".encode())
+    for begin in range(0, len(found.rows), _DIGESTED_ROWS):
+        part = slice(begin, begin + _DIGESTED_ROWS)
+        counted = np.column_stack([found.rows[part], found.counts[part]])
+        digest.update(counted.astype("<i8").tobytes())
     return "sha256:" + digest.hexdigest()
 
 

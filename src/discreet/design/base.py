@@ -58,7 +58,7 @@ from discreet.exact import balanced_accuracy
 from discreet.fit_codes import fit_encoders
 from discreet.mapping import Mapping, now
 from discreet.mapping_parts import Design, Source
-from discreet.outputs import output_probabilities
+from discreet.outputs import weighted_outputs
 from discreet.splitting import coded_digest
 
 Floats = NDArray[np.float64]
@@ -193,8 +193,10 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         if source is None:  # an audit on these very rows must be able to tell
             source = Source(digest=training, rows=len(table))
         source = source.model_copy(update={"training": training})
-        rows = sample.rows()
+        rows = sample.rows_as_they_are() if len(table) > settings.many_rows else sample.rows()
         designed = self._design(settings, sample, target, expected, rng, report)
+        if designed.kernel_error > 0:
+            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=4)
         counts = [
             np.bincount(codes[:, t], minlength=size).astype(float) for t, size in enumerate(sizes)
         ]
@@ -292,6 +294,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.private_risk_ = float(designed.private_risks[k])
             self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
+        self.passes_ = designed.passes
+        self.kernel_error_ = designed.kernel_error
         self.stopped_ = designed.stopped
         self.expected_ = expected
 
@@ -487,6 +491,15 @@ def _blind(kernel: Kernel, n_sensors: int) -> str:
     )
 
 
+def _left_out(share: float) -> str:
+    """Say what a kernel that was approximated cannot see."""
+    return (
+        "So many rows and outputs are too much for the whole 'product' kernel: sensors are looked "
+        f"at alone and by two, which leaves out {share:.2g} of it. A secret that shows only in "
+        "three sensors together is invisible and may leak in full."
+    )
+
+
 def _try_estimate(
     settings: Settings,
     sample: Sample,
@@ -504,7 +517,7 @@ def _try_estimate(
 def _public_advantage(mapping: Mapping, rows: Rows, public: Labels) -> float:
     """Return the best rule's balanced accuracy over guessing, on the training rows."""
     if count_outputs(mapping.n_symbols) <= MAX_OUTPUTS:
-        given = rows.class_weights(public) @ output_probabilities(mapping.tables, rows.codes)
+        given = weighted_outputs(mapping.tables, rows.codes, rows.class_weights(public))
         return balanced_accuracy(given) - 1.0 / public.n_classes
     codes = rows.codes[rows.inverse]
     guessed = mapping.posterior(mapping.sample(codes, np.random.default_rng(0))).argmax(axis=1)

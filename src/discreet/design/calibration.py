@@ -20,7 +20,13 @@ from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Fold, Sample, shuffle_private, split_folds
 from discreet.design.heads import Labels
 from discreet.design.held_out import Score, score_held_out
-from discreet.design.problem import Designer, Settings, Target, design_sample
+from discreet.design.problem import (
+    Designer,
+    Settings,
+    Target,
+    design_sample,
+    is_large,
+)
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
 from discreet.errors import StoppedError
@@ -33,7 +39,8 @@ USEFUL_ADVANTAGE = 0.05
 """Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
 _SHUFFLES = 5  # of a fold's private facts, to see what chance does
-_ESTIMATE_ROWS = 2000  # most rows of the estimate where no level is searched for
+# Most rows of the estimate where no level is searched for; more for large tables.
+_ESTIMATE_ROWS, _LARGE_ESTIMATE_ROWS = 2000, 10_000
 _NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
 
@@ -156,8 +163,18 @@ def estimate(
     InputError
         If the rows cannot be halved with every class on both sides.
     """
-    if len(sample.codes) > _ESTIMATE_ROWS:
-        kept = np.sort(rng.choice(len(sample.codes), _ESTIMATE_ROWS, replace=False))
+    most = _ESTIMATE_ROWS
+    if is_large(settings, sample, target):  # designed as the table itself is
+        most = min(_LARGE_ESTIMATE_ROWS, len(sample.codes))
+        growth = 2.0 * len(sample.codes) / most
+        settings = replace(
+            settings,
+            reg=growth * settings.reg,
+            private_reg=growth * settings.private_reg,
+            many_rows=0,
+        )
+    if len(sample.codes) > most:
+        kept = np.sort(rng.choice(len(sample.codes), most, replace=False))
         sample = sample.take(kept)
         groups = None if groups is None else groups[kept]
     short = replace(settings, n_restarts=min(_FIRST_RESTARTS, settings.n_restarts))

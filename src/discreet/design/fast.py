@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from discreet.design.heads import Rows
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Risks, RiskValues, Tables
 from discreet.outputs import Products, pull_back
@@ -83,6 +82,7 @@ def design_fast(
     n_carried: int = 2,
     max_iter: int = 120,
     softness: float = SOFTNESS,
+    barrier: Sequence[float] = BARRIER_STEPS,
     report: Report | None = None,
 ) -> Designed:
     """Design tables with the least public risk within the limits.
@@ -100,6 +100,8 @@ def design_fast(
         Most steps at each value of the barrier.
     softness : float
         Weight of the squared logits, added to F when mappings are compared.
+    barrier : sequence of float
+        The values of mu, one stage of at most ``max_iter`` steps for each.
     """
     plan = _Plan(n_restarts, min(n_carried, n_restarts), len(starts), max_iter, softness)
     work = _Work(risks, limits, n_symbols, plan, report)
@@ -109,7 +111,7 @@ def design_fast(
         screened.sort(key=lambda pair: pair[0])
         kept = given + [logits for _, logits in screened[: work.n_kept]]
         for logits in kept:
-            for mu in BARRIER_STEPS:
+            for mu in barrier:
                 logits = work.minimise(logits, mu, max_iter)
     except _StopWorkError:
         work.stopped = True
@@ -145,8 +147,8 @@ class _Work:
     ) -> None:
         self.risks, self.limits, self.report = risks, limits, report
         self.softness = plan.softness
-        self.rows: Rows = risks.rows
-        self.n_public = len(risks.heads) - len(limits.floors)
+        self.rows = risks.rows
+        self.n_public = risks.n_heads - len(limits.floors)
         self.seen = self.rows.seen()
         ends = np.cumsum([len(seen) for seen in self.seen])
         self._parts = [

@@ -43,7 +43,12 @@ class Sample:
         )
 
     def rows(self) -> Rows:
+        """Return the distinct rows."""
         return collapse(self.codes, self.sizes)
+
+    def rows_as_they_are(self) -> Rows:
+        """Return all rows, equal or not, where looking for equal ones would not pay."""
+        return Rows(self.codes, np.arange(len(self.codes)), self.sizes)
 
 
 def shuffle_private(sample: Sample, rng: np.random.Generator) -> Sample:

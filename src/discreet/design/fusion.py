@@ -8,23 +8,30 @@ Neither stores a training row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from discreet.design.ballots import label_rows
+from discreet.design.code_models import Features
+from discreet.design.code_solver import CodeSolver
 from discreet.design.heads import Labels, Rows, public_heads
 from discreet.design.kernels import Kernel, output_gram
 from discreet.design.losses import LOSSES
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal
 from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
-from discreet.outputs import output_probabilities
+from discreet.outputs import weighted_outputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Fusion = AdditiveFusion | AdditiveClassesFusion | TableFusion
 
 _DRAWN_ROWS = 20_000  # sampled symbol rows behind an additive rule, at least
+MANY_DRAWN = 50_000
+"""Beyond so many, rows of symbols are packed and swept over."""
 
 
 def learn_fusion(
@@ -45,13 +52,15 @@ def learn_fusion(
 def _table_fusion(
     tables: list[Floats], rows: Rows, public: Labels, kernel: Kernel, reg: float
 ) -> TableFusion:
-    outputs = output_probabilities(tables, rows.codes)
+    heads = public_heads(rows, public)
+    everyone = rows.total(np.full(rows.n_rows, 1.0 / rows.n_rows))
+    weights = np.stack([each for head in heads for each in (head.pos, head.neg)] + [everyone])
+    *sides, overall = weighted_outputs(tables, rows.codes, weights)
     factor = factor_gram(output_gram(kernel, [table.shape[1] for table in tables]))
     scores = [
-        fit_primal(factor, head.pos @ outputs, head.neg @ outputs, LOSSES["logistic"], reg).scores
-        for head in public_heads(rows, public)
+        fit_primal(factor, pos, neg, LOSSES["logistic"], reg).scores
+        for pos, neg in zip(sides[::2], sides[1::2], strict=True)
     ]
-    overall = rows.total(np.full(rows.n_rows, 1.0 / rows.n_rows)) @ outputs
     joint = _posterior(np.array(scores)) * overall
     return TableFusion(joint=(joint / joint.sum()).tolist())
 
@@ -71,20 +80,37 @@ def _additive_fusion(
     copies = -(-_DRAWN_ROWS // rows.n_rows)
     codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
     labels = Labels(public.name, np.repeat(public.index, copies), public.n_classes)
-    symbols = draw_symbols(tables, codes, rng)
-    features = np.concatenate(
-        [np.eye(table.shape[1])[symbols[:, t]] for t, table in enumerate(tables)], axis=1
-    )
-    drawn = Rows(symbols, np.arange(len(symbols)), tuple(t.shape[1] for t in tables))
+    symbols, sizes = draw_symbols(tables, codes, rng), [table.shape[1] for table in tables]
+    fit = _fit_swept if len(symbols) > MANY_DRAWN else _fit_written_out
+    shares = [np.bincount(c, minlength=z) / len(c) for c, z in zip(symbols.T, sizes, strict=True)]
     blocks, biases = [], []
-    for head in public_heads(drawn, labels):
-        w = fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
-        block, bias = _centred(w, features.mean(axis=0), [t.shape[1] for t in tables])
+    for w in fit(symbols, sizes, labels, reg):
+        block, bias = _centred(w, np.concatenate(shares), sizes)
         blocks.append(block)
         biases.append(bias)
     if public.n_classes == 2:
         return AdditiveFusion(weights=blocks[0], bias=biases[0])
     return AdditiveClassesFusion(weights=tuple(blocks), bias=tuple(biases))
+
+
+def _fit_written_out(
+    symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float
+) -> list[Floats]:
+    """Fit every public head on one-hot symbols."""
+    features = np.concatenate([np.eye(size)[symbols[:, t]] for t, size in enumerate(sizes)], axis=1)
+    drawn = Rows(symbols, np.arange(len(symbols)), tuple(sizes))
+    return [
+        fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
+        for head in public_heads(drawn, labels)
+    ]
+
+
+def _fit_swept(symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float) -> list[Floats]:
+    """Do the same for many rows: symbols are codes too, and can be packed and swept over."""
+    rows = label_rows(symbols, sizes, [labels])
+    heads = public_heads(rows.by_kind, labels)
+    solver = CodeSolver(rows.ballots(heads), LOSSES["logistic"], np.full(len(heads), reg))
+    return list(solver.solve(Features([np.eye(size) for size in sizes])).w)
 
 
 def _centred(
@@ -103,8 +129,9 @@ def _centred(
 
 def draw_symbols(tables: list[Floats], codes: Ints, rng: np.random.Generator) -> Ints:
     """Draw one symbol per sensor and row; for fitting only, devices have their own source."""
-    columns = []
+    symbols = np.zeros(codes.shape, dtype=np.int64)
     for t, table in enumerate(tables):
-        edges = np.cumsum(table, axis=1)[codes[:, t]]
-        columns.append((rng.random(len(codes))[:, None] >= edges[:, :-1]).sum(axis=1))
-    return np.stack(columns, axis=1).astype(np.int64)
+        drawn, sent = rng.random(len(codes)), np.ascontiguousarray(codes[:, t])
+        for edges in np.cumsum(table, axis=1).T[:-1]:
+            symbols[:, t] += drawn >= edges[sent]
+    return symbols

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.distinct import distinct_rows
 from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -77,8 +78,8 @@ class Rows:
 
 def collapse(codes: Ints, sizes: Sequence[int]) -> Rows:
     """Collapse equal rows of codes."""
-    distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
-    return Rows(distinct.astype(np.int64), inverse.ravel().astype(np.int64), tuple(sizes))
+    found = distinct_rows(codes)
+    return Rows(found.rows, found.inverse, tuple(sizes))
 
 
 def public_heads(rows: Rows, public: Labels) -> list[Head]:

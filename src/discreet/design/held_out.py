@@ -32,7 +32,8 @@ from discreet.outputs import output_probabilities
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DRAWS = 20  # symbols drawn per held-out row where the outputs are too many to list
+# Symbols drawn per held-out row where the outputs are too many to list, and in all.
+_DRAWS, _MOST_DRAWN = 20, 100_000
 _MIXTURE_ROWS, _MIXTURE_DRAWS = 2000, 4000  # most rows mixed, and symbols tried on them
 _SMALLEST = 1e-12
 
@@ -106,7 +107,8 @@ def rule_advantage(learned: Floats, true: Floats) -> float:
 def _score_drawn(
     settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
 ) -> Score:
-    symbols = draw_symbols(tables, np.repeat(unseen.codes, _DRAWS, axis=0), rng)
+    copies = max(1, min(_DRAWS, _MOST_DRAWN // len(unseen.codes)))
+    symbols = draw_symbols(tables, np.repeat(unseen.codes, copies, axis=0), rng)
     seeds = rng.integers(2**63, size=len(known.private))
     advantages = [
         max(
@@ -117,7 +119,7 @@ def _score_drawn(
         for fact, held, seed in zip(known.private, unseen.private, seeds, strict=True)
     ]
     public = _naive_scores(tables, known.codes, known.public, symbols)
-    answers = np.repeat(unseen.public.index, _DRAWS)
+    answers = np.repeat(unseen.public.index, copies)
     gain = _score_advantage(public, answers)
     public += np.log(np.bincount(known.public.index))[:, None]
     wrong = np.argmax(public, axis=0) != answers
@@ -128,7 +130,7 @@ def _naive_advantage(
     tables: Tables, known: Ints, fact: Labels, unseen: Ints, held: Labels, symbols: Ints
 ) -> float:
     """Attack as if sensors were independent given the class."""
-    index = np.repeat(held.index, _DRAWS)
+    index = np.repeat(held.index, len(symbols) // len(held.index))
     learned = _score_advantage(_naive_scores(tables, known, fact, symbols), index)
     hindsight = _score_advantage(_naive_scores(tables, unseen, held, symbols), index)
     return 0.5 * (learned + hindsight)

@@ -52,7 +52,8 @@ class NPOMapper(PrivacyMapper):
         The second is the paper's pair of algorithms, kept as the reference. The third
         goes on from its answer and never ends worse; for small tables.
     n_restarts : int, default=4
-        Random starts of the fast solver.
+        Random starts of the fast solver. Beyond 20000 rows a start that tells the private
+        heads nothing takes the place of all but one.
     binning : {"quantile", "uniform", "supervised", "codes", "categories"} or dict
         How numeric columns become codes, for all or by column. "supervised" looks at
         the public fact only.
@@ -81,8 +82,8 @@ class NPOMapper(PrivacyMapper):
     expected_ : Expected or None
         What held-out folds showed: the attacker's advantage, the public error. An estimate,
         no certificate. From the folds of the search if a level was searched for, else from
-        two designs on half of the rows (at most 2000) each. None if the rows cannot be
-        halved with every class on both sides.
+        two designs on half of the rows (at most 2000, or 10000 of a large table) each. None
+        if the rows cannot be halved with every class on both sides.
     privacy_ratio_ : float or None
         The ratio in force.
     threshold_, private_risk_, public_risk_ : float
@@ -90,6 +91,13 @@ class NPOMapper(PrivacyMapper):
         nothing is guarded), and F, on the training rows.
     n_evaluations_ : int
         How often the risks were evaluated in the final design.
+    passes_ : float or None
+        How often the final design went over all rows; a sweep over a part of them counts
+        as that part. None where the rows are few and held in memory as they are.
+    kernel_error_ : float
+        The share of the kernel that the final design left out: 0 unless a table of many rows
+        has too many outputs for the product kernel, which then looks at sensors alone and by
+        two.
     stopped_ : bool
         Whether the work was stopped early.
 

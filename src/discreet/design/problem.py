@@ -8,23 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.design.ballots import label_rows
+from discreet.design.code_solver import CodeSolver
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
-from discreet.design.kernels import Kernel
+from discreet.design.kernels import CountKernel, Kernel, cross_gram
+from discreet.design.large import design_large
+from discreet.design.large_tensor import TensorProblem, design_tensor
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
+from discreet.design.solvers import fit_primal
+from discreet.design.tensor_features import form_of, lifts_of
 
 Floats = NDArray[np.float64]
 
+# Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
+MANY_ROWS = 20_000
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
 
@@ -43,6 +51,8 @@ class Settings:
         Weights 1/(2 n_g) in the private risks; False gives the Bayes-error method.
     constrained : bool
         False leaves the private facts unprotected (NDD).
+    many_rows : int
+        Beyond so many, rows are packed and swept over.
     """
 
     n_symbols: tuple[int, ...]
@@ -57,6 +67,7 @@ class Settings:
     solver: str = "fast"
     n_restarts: int = 4
     ldp_epsilon: float | None = None
+    many_rows: int = MANY_ROWS
 
     @property
     def n_outputs(self) -> int:
@@ -100,7 +111,12 @@ def design_sample(
     starts: Sequence[Tables] = (),
     report: Report | None = None,
 ) -> Designed:
-    """Design by keeping risks above floors: ``design_tables`` on the sample's rows."""
+    """Design by keeping risks above floors: ``design_tables`` on the sample's rows.
+
+    Many rows are packed and swept over instead, where the kernel and the loss allow it.
+    """
+    if is_large(settings, sample, target):
+        return _design_packed(settings, sample, target, rng, starts, report)
     return design_tables(
         settings,
         sample.rows(),
@@ -159,6 +175,84 @@ def design_tables(
         softness=softness,
         report=report,
     )
+
+
+def is_large(settings: Settings, sample: Sample, target: Target) -> bool:
+    """Whether the rows are so many that they are packed and swept over.
+
+    The limit on single log-ratios needs every row's outputs, so it stays with the others.
+    """
+    return (
+        len(sample.codes) > settings.many_rows
+        and settings.relaxed
+        and settings.loss.smooth
+        and settings.solver == "fast"
+        and (target.epsilon is None or not settings.lists_outputs)
+        and (isinstance(settings.kernel, CountKernel) or _is_tensor(settings))
+    )
+
+
+def _is_tensor(settings: Settings) -> bool:
+    return lifts_of(settings.kernel, settings.n_symbols) is not None
+
+
+def _design_packed(
+    settings: Settings,
+    sample: Sample,
+    target: Target,
+    rng: np.random.Generator,
+    starts: Sequence[Tables],
+    report: Report | None,
+) -> Designed:
+    rows = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
+    asked = public_heads(rows.by_kind, sample.public)
+    guarded = _guarded_heads(settings, rows.by_kind, sample.private, target)
+    regs = np.array([settings.reg] * len(asked) + [settings.private_reg] * len(guarded))
+    ballots = rows.ballots(asked + guarded)
+
+    def limits(kernel: Kernel) -> Limits:
+        reachable = silent_risks(guarded, kernel, settings)
+        floors = (target.ratio or 0.0) * reachable
+        return Limits(floors, reachable, ldp_epsilon=structural_limit(settings, target))
+
+    work: dict[str, Any] = {
+        "rng": rng,
+        "n_restarts": settings.n_restarts,
+        "starts": starts,
+        "report": report,
+    }
+    if isinstance(settings.kernel, CountKernel):
+        solver = CodeSolver(ballots, settings.loss, regs)
+        return design_large(solver, limits(settings.kernel), settings.n_symbols, **work)
+    lifts = lifts_of(settings.kernel, settings.n_symbols)
+    assert lifts is not None  # is_large asked before
+    problem = TensorProblem(
+        ballots,
+        settings.loss,
+        regs,
+        lifts,
+        form_of(settings.kernel, lifts, settings.n_outputs),
+        limits(settings.kernel),
+        limits(CountKernel()),
+        settings.n_symbols,
+    )
+    return design_tensor(problem, **work)
+
+
+def silent_risks(heads: Sequence[Head], kernel: Kernel, settings: Settings) -> Floats:
+    """Return each private head's risk under the mapping that says nothing.
+
+    All rows then have the same features, and only their length matters: one is enough.
+    """
+    silent = uniform_tables((1,) * len(settings.n_symbols), settings.n_symbols)
+    row = np.zeros((1, len(silent)), dtype=np.int64)
+    length = float(np.sqrt(cross_gram(kernel, silent, row, silent, row)[0, 0]))
+    values = []
+    for head in heads:
+        feature = np.full((len(head.pos), 1), length)
+        fitted = fit_primal(feature, head.pos, head.neg, settings.loss, settings.private_reg)
+        values.append(fitted.value)
+    return np.array(values)
 
 
 def structural_limit(settings: Settings, target: Target) -> float | None:

@@ -40,7 +40,11 @@ Report = Callable[[Progress], bool]
 
 @dataclass
 class Designed:
-    """A mapping and the risks it has on the training rows."""
+    """A mapping and the risks it has on the training rows.
+
+    ``passes`` is the number of sweeps over all rows, None where rows are few and not swept.
+    ``kernel_error`` is the share of the kernel that an approximation left out.
+    """
 
     tables: list[Floats]
     public_risk: float
@@ -49,3 +53,5 @@ class Designed:
     evaluations: int = 0
     stopped: bool = False
     history: list[float] = field(default_factory=list)
+    passes: float | None = None
+    kernel_error: float = 0.0

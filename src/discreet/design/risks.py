@@ -16,7 +16,7 @@ gradient of each minimum at that w.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -42,15 +42,27 @@ class RiskValues:
     """Minimal risk of every head, and what the gradient needs."""
 
     values: Floats
-    solutions: list[HeadSolution]
+    solutions: list[HeadSolution] = field(default_factory=list)
     products: Products | None = None  # Q(z|x_i), where it was written out
+
+
+class SeenRows(Protocol):
+    """What the design asks of the rows, however they are held."""
+
+    @property
+    def codes(self) -> NDArray[np.int64]: ...
+    def seen(self) -> list[NDArray[np.bool_]]:
+        """Return, for every sensor, which codes occur at all."""
+        ...
 
 
 class Risks(Protocol):
     """Heads on rows, ready to be scored for any mapping."""
 
-    heads: list[Head]
-    rows: Rows
+    @property
+    def n_heads(self) -> int: ...
+    @property
+    def rows(self) -> SeenRows: ...
 
     def evaluate(self, tables: Tables) -> RiskValues:
         """Return the minimal risk of every head."""
@@ -116,6 +128,7 @@ class OutputRisks:
         self.factor = factor_gram(output_gram(kernel, n_symbols))
         self._pos, self._neg = _stack(self.heads)
         self._warm = _WarmStarts(len(self.heads))
+        self.n_heads = len(self.heads)
 
     def evaluate(self, tables: Tables) -> RiskValues:
         products = Products(tables, self.rows.codes)
@@ -149,6 +162,7 @@ class CountRisks:
         self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
         self._pos, self._neg = _stack(self.heads)
         self._warm = _WarmStarts(len(self.heads))
+        self.n_heads = len(self.heads)
 
     def evaluate(self, tables: Tables) -> RiskValues:
         features = self._features(tables)
@@ -191,6 +205,7 @@ class GramRisks:
         self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, list(regs)
         self.kernel = kernel
         self._warm = _WarmStarts(len(self.heads))
+        self.n_heads = len(self.heads)
 
     def evaluate(self, tables: Tables) -> RiskValues:
         gram = cross_gram(self.kernel, tables, self.rows.codes, tables, self.rows.codes)

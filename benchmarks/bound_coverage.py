@@ -1,6 +1,6 @@
 """Do the certificates hold as often as they promise, and how tight are they?
 
-    python benchmarks/coverage.py [--trials 200] [--only NAME]
+    python benchmarks/bound_coverage.py [--trials 200] [--only NAME]
 
 Every setting is a small world whose output distributions are known exactly: a hidden state
 that depends on the private class drives all sensors at once, so that their codes depend on

@@ -1,0 +1,182 @@
+"""The design for many rows with kernels that look at several sensors together.
+
+A pass costs a hundred times what one costs with the count kernel, so three stages share the
+work: a mapping that the count kernel finds in a few seconds, a search on a sample of the rows
+from there, and a few steps on all rows. The floors that count are those on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.design.code_risks import PackedRows
+from discreet.design.code_solver import CodeSolver
+from discreet.design.fast import BARRIER_STEPS, Limits, design_fast
+from discreet.design.feasible import uniform_tables
+from discreet.design.large import design_large
+from discreet.design.losses import Loss
+from discreet.design.packing import Packed
+from discreet.design.results import Designed, Progress, Report
+from discreet.design.risks import Tables
+from discreet.design.sweep import Ballots
+from discreet.design.tensor_features import Form, Lifts, missing_share
+from discreet.design.tensor_risks import TensorRisks
+from discreet.design.tensor_solver import TensorSolver
+from discreet.design.tensor_sweep import TensorRows
+
+Floats = NDArray[np.float64]
+
+_SAMPLED_ROWS = 1 << 15
+_SAMPLE_STEPS, _LAST_STEPS = 30, 6
+_MOST_ROUNDS = 5
+_ERROR_ROWS = 1 << 15  # rows on which the error of the kernel is measured
+
+
+@dataclass(frozen=True)
+class TensorProblem:
+    """Heads on packed rows, a kernel in the form of tensors, and what must be kept.
+
+    ``count_limits`` are the limits as the count kernel sees them, for the first stage.
+    """
+
+    ballots: Ballots
+    loss: Loss
+    regs: Floats
+    lifts: Lifts
+    form: Form
+    limits: Limits
+    count_limits: Limits
+    n_symbols: tuple[int, ...]
+
+
+def design_tensor(
+    problem: TensorProblem,
+    *,
+    rng: np.random.Generator,
+    n_restarts: int,
+    starts: Sequence[Tables] = (),
+    report: Report | None = None,
+) -> Designed:
+    """Design tables with the least public risk within the limits."""
+    first = design_large(
+        CodeSolver(problem.ballots, problem.loss, problem.regs),
+        problem.count_limits,
+        problem.n_symbols,
+        rng=rng,
+        n_restarts=n_restarts,
+        report=_part(report, 0.0, 0.1),
+    )
+    work = _Stages(problem, rng)
+    found = work.search([first.tables, *starts], first.stopped, report)
+    if not found.stopped:
+        found = design_fast(
+            work.all,
+            problem.limits,
+            problem.n_symbols,
+            rng=rng,
+            n_restarts=0,
+            starts=[found.tables],
+            max_iter=_LAST_STEPS,
+            barrier=BARRIER_STEPS[-1:],
+            report=_part(report, 0.6, 1.0),
+        )
+    passes = (first.passes or 0.0) + work.passes()
+    return replace(found, passes=passes, kernel_error=_kernel_error(problem, found.tables))
+
+
+class _Stages:
+    """The risks on a sample of the rows and on all of them."""
+
+    def __init__(self, problem: TensorProblem, rng: np.random.Generator) -> None:
+        self.problem, self.rng = problem, rng
+        packed = PackedRows(problem.ballots.packed)
+        rows = _tensor_rows(problem)
+        size = min(len(rows), _SAMPLED_ROWS)
+        few = rows.take(np.sort(rng.choice(len(rows), size, replace=False)))
+        self._growth = len(rows) / size
+        self.some, self.all = (
+            TensorRisks(TensorSolver(part, problem.loss, regs), problem.lifts, packed)
+            for part, regs in ((few, self._growth * problem.regs), (rows, problem.regs))
+        )
+        self._n_public = self.all.n_heads - len(problem.limits.floors)
+
+    def passes(self) -> float:
+        return self.some.solver.passes / self._growth + self.all.solver.passes
+
+    def search(self, starts: list[Tables], stopped: bool, report: Report | None) -> Designed:
+        """Search on the sample until what it finds keeps the floors on all rows.
+
+        The same mapping has other risks on all rows. So the sample's floors are moved by
+        the difference, and each time a little further if that was not enough.
+        """
+        limits = self.problem.limits
+        margin, moved = 0.1 * (limits.reachable - limits.floors), np.zeros_like(limits.floors)
+        for k in range(_MOST_ROUNDS):
+            if stopped:
+                break
+            tried = design_fast(
+                self.some,
+                replace(limits, floors=limits.floors + moved),
+                self.problem.n_symbols,
+                rng=self.rng,
+                n_restarts=0,
+                starts=starts,
+                max_iter=_SAMPLE_STEPS,
+                report=_part(
+                    report, 0.1 + 0.5 * k / _MOST_ROUNDS, 0.1 + 0.5 * (k + 1) / _MOST_ROUNDS
+                ),
+            )
+            self.all.solver.begin_where(self.some.solver)
+            found, stopped = self._score(tried.tables), tried.stopped
+            if np.all(found.private_risks > limits.floors):
+                return replace(found, stopped=stopped)
+            moved = tried.private_risks - found.private_risks + margin * (k + 1)
+            moved = np.minimum(moved, 0.9 * (limits.reachable - limits.floors))
+            starts = [tried.tables]
+        sizes = self.problem.ballots.packed.layout.sizes
+        return replace(self._score(uniform_tables(sizes, self.problem.n_symbols)), stopped=stopped)
+
+    def _score(self, tables: Tables) -> Designed:
+        values = self.all.evaluate(tables).values
+        public, private = float(values[: self._n_public].sum()), values[self._n_public :]
+        return Designed(tables, public, private, self.problem.limits.floors)
+
+
+def _tensor_rows(problem: TensorProblem) -> TensorRows:
+    ballots = problem.ballots
+    codes = _small_codes(ballots.packed)
+    form, scale = problem.form, problem.lifts.scale
+    return TensorRows(codes, ballots.kinds, ballots.counts, ballots.votes, form, scale)
+
+
+def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
+    """Unpack column by column into the narrowest integers, so that memory stays small."""
+    widest = max(packed.layout.sizes)
+    kind = np.uint8 if widest <= 256 else np.uint32
+    codes = np.empty((len(packed), len(packed.layout.sizes)), dtype=kind)
+    for t in range(codes.shape[1]):
+        codes[:, t] = packed.column(t)
+    return codes
+
+
+def _kernel_error(problem: TensorProblem, tables: Tables) -> float:
+    if problem.form.exact:
+        return 0.0
+    some = problem.ballots.packed.take(slice(0, _ERROR_ROWS))
+    return missing_share(problem.lifts.vectors(tables), some.unpack())
+
+
+def _part(report: Report | None, begin: float, end: float) -> Report | None:
+    """Return a report that counts one stage as a part of the whole."""
+    if report is None:
+        return None
+
+    def tell(progress: Progress) -> bool:
+        assert report is not None
+        return report(replace(progress, done=begin + (end - begin) * progress.done))
+
+    return tell

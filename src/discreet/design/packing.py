@@ -1,0 +1,229 @@
+"""Codes held in as few bytes as a look-up allows.
+
+Neighbouring sensors whose joint alphabet has at most 256 codes share a byte, as digits of
+one number: two sensors of up to 16 codes, four of up to 4, eight of 2. A sensor with more
+than 256 codes of its own takes two bytes or four. Each row is then a short line of *cells*,
+and whatever is additive over sensors is additive over cells: a table of the sum for each
+value of a cell costs one look-up where the sensors would cost several.
+
+A table over all codes is a vector, one sensor's codes after the other's. ``Layout`` turns
+such vectors into tables over cells and sums over cells back into sums over codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from discreet.errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_NARROW = 256  # values of one byte
+_TILE = 16  # bytes of a row kept together: their tables fill a cache of 32 kB
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which sensors share a cell.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of codes of every sensor.
+    narrow : tuple of (int, int)
+        For each byte of a row, the first sensor in it and the one after the last.
+    wide : tuple of int
+        The sensors with more codes than a byte has values.
+    """
+
+    sizes: tuple[int, ...]
+    narrow: tuple[tuple[int, int], ...]
+    wide: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Layout:
+        """Put neighbours together for as long as their joint alphabet fits in a byte."""
+        narrow: list[tuple[int, int]] = []
+        wide, room = [], 0
+        for t, size in enumerate(sizes):
+            if size > _NARROW:
+                wide.append(t)
+                room = 0
+            elif size <= room:
+                narrow[-1] = (narrow[-1][0], t + 1)
+                room //= size
+            else:
+                narrow.append((t, t + 1))
+                room = _NARROW // size
+        return cls(tuple(int(size) for size in sizes), tuple(narrow), tuple(wide))
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes of all sensors together."""
+        return sum(self.sizes)
+
+    @property
+    def tiles(self) -> int:
+        """Number of arrays that the bytes of a row are dealt out to."""
+        return -(-len(self.narrow) // _TILE)
+
+    @property
+    def tile_width(self) -> int:
+        """Bytes of a row in one tile; the last tile may end in bytes that stay zero."""
+        return -(-len(self.narrow) // max(self.tiles, 1))
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """Where each sensor's codes begin in a vector over all codes."""
+        return np.cumsum([0, *self.sizes])[:-1].astype(np.int64)
+
+    @property
+    def wide_size(self) -> int:
+        """Length of the longest table of a wide cell."""
+        return max((self.sizes[t] for t in self.wide), default=0)
+
+    def strides(self, cell: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return (sensor, its weight in the cell's number) for every sensor of a byte."""
+        pairs, stride = [], 1
+        for t in range(*cell):
+            pairs.append((t, stride))
+            stride *= self.sizes[t]
+        return pairs
+
+    def spread(self, tables: Floats) -> tuple[Floats, Floats]:
+        """Turn tables over all codes, one row each, into tables over cells.
+
+        Those of the narrow cells have the axes (table, tile, byte, value), those of the
+        wide ones (table, sensor, code).
+        """
+        n = len(tables)
+        narrow = (self._narrow @ tables.T).T.reshape(n, self.tiles, self.tile_width, _NARROW)
+        wide = (self._wide @ tables.T).T.reshape(n, len(self.wide), self.wide_size)
+        return np.ascontiguousarray(narrow), np.ascontiguousarray(wide)
+
+    def fold(self, narrow: Floats, wide: Floats) -> Floats:
+        """Turn sums over cells into sums over all codes: the transpose of ``spread``."""
+        heads = len(narrow)
+        total = self._narrow.T @ narrow.reshape(heads, -1).T
+        total += self._wide.T @ wide.reshape(heads, -1).T
+        return np.ascontiguousarray(total.T)
+
+    @cached_property
+    def _narrow(self) -> Any:
+        """Which codes each value of each byte stands for, as a matrix of zeros and ones."""
+        rows, columns = [], []
+        for g, cell in enumerate(self.narrow):
+            pairs = self.strides(cell)
+            values = np.arange(pairs[-1][1] * self.sizes[pairs[-1][0]])
+            for t, stride in pairs:
+                rows.append(g * _NARROW + values)
+                columns.append(self.offsets[t] + values // stride % self.sizes[t])
+        n_values = self.tiles * self.tile_width * _NARROW
+        return _indicator(rows, columns, (n_values, self.n_codes))
+
+    @cached_property
+    def _wide(self) -> Any:
+        rows = [k * self.wide_size + np.arange(self.sizes[t]) for k, t in enumerate(self.wide)]
+        columns = [self.offsets[t] + np.arange(self.sizes[t]) for t in self.wide]
+        return _indicator(rows, columns, (len(self.wide) * self.wide_size, self.n_codes))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of codes, packed.
+
+    Attributes
+    ----------
+    layout : Layout
+    narrow : ndarray of uint8, shape (tiles, n_rows, bytes of a row in one tile)
+    wide : ndarray of uint16 or uint32, shape (n_rows, wide sensors)
+    """
+
+    layout: Layout
+    narrow: NDArray[np.uint8]
+    wide: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.wide)
+
+    @property
+    def nbytes(self) -> int:
+        return self.narrow.nbytes + self.wide.nbytes
+
+    def take(self, index: Ints | slice) -> Packed:
+        """Return some of the rows."""
+        return Packed(self.layout, self.narrow[:, index], self.wide[index])
+
+    def byte(self, g: int) -> NDArray[np.uint8]:
+        """Return one byte of every row."""
+        tile, place = divmod(g, self.layout.tile_width)
+        return self.narrow[tile, :, place]
+
+    def column(self, t: int) -> Ints:
+        """Return the codes of one sensor."""
+        if t in self.layout.wide:
+            return self.wide[:, self.layout.wide.index(t)].astype(np.int64)
+        g = next(k for k, (first, end) in enumerate(self.layout.narrow) if first <= t < end)
+        stride = dict(self.layout.strides(self.layout.narrow[g]))[t]
+        codes: Ints = self.byte(g).astype(np.int64) // stride % self.layout.sizes[t]
+        return codes
+
+    def totals(self) -> Floats:
+        """Return how many rows have each code, one sensor's codes after the other's."""
+        layout = self.layout
+        narrow = np.zeros((1, layout.tiles * layout.tile_width, _NARROW))
+        for g in range(len(layout.narrow)):
+            narrow[0, g] = np.bincount(self.byte(g), minlength=_NARROW)
+        wide = [np.bincount(column, minlength=layout.wide_size) for column in self.wide.T]
+        totals: Floats = layout.fold(narrow, np.array([wide], dtype=np.float64))[0]
+        return totals
+
+    def unpack(self) -> Ints:
+        """Return the codes as they were before packing."""
+        columns = [self.column(t) for t in range(len(self.layout.sizes))]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
+
+
+def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
+    """Pack rows of codes.
+
+    Raises
+    ------
+    InputError
+        If a code lies outside its sensor's alphabet.
+    """
+    layout = Layout.of(sizes)
+    _check_range(codes, layout.sizes)
+    narrow = np.zeros((layout.tiles, len(codes), layout.tile_width), dtype=np.uint8)
+    wide: NDArray[Any] = codes[:, list(layout.wide)]
+    kind = np.uint16 if layout.wide_size <= 1 << 16 else np.uint32
+    packed = Packed(layout, narrow, wide.astype(kind))
+    for g, cell in enumerate(layout.narrow):
+        byte = packed.byte(g)
+        for t, stride in layout.strides(cell):
+            # A stride of 256 belongs to sensors of one code, which is 0.
+            byte += codes[:, t].astype(np.uint8) * np.uint8(stride % _NARROW)
+    return packed
+
+
+def _check_range(codes: NDArray[Any], sizes: tuple[int, ...]) -> None:
+    if not len(codes):
+        return
+    for t, (least, most) in enumerate(zip(codes.min(axis=0), codes.max(axis=0), strict=True)):
+        if least < 0 or most >= sizes[t]:
+            worst = least if least < 0 else most
+            raise InputError(f"sensor {t} has code {worst}; its codes are 0 to {sizes[t] - 1}.")
+
+
+def _indicator(rows: list[Ints], columns: list[Ints], shape: tuple[int, int]) -> Any:
+    row = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
+    column = np.concatenate([*columns, np.empty(0, dtype=np.int64)])
+    return csr_array((np.ones(len(row)), (row, column)), shape=shape)

@@ -1,0 +1,188 @@
+"""One sweep over the rows for heads on tensor features: losses, slopes in W, slopes in Q.
+
+The twin of ``sweep`` for kernels that look at several sensors together. Rows go through in
+blocks; blocks belong to segments that depend on the number of rows alone, and segments are
+added up in order, so that any number of threads gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.design.losses import Loss
+from discreet.design.sweep import default_threads, segments, share_out
+from discreet.design.tensor_features import Factors, Form
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK = 1 << 13  # rows: two factors of 64 numbers each fill 4 MB
+# Beyond so many rows factors are of single precision: their errors average out over the rows,
+# and blocks are added up in double precision.
+_SINGLE_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class TensorRows:
+    """Coded rows, what each counts for each head, and the form of their features.
+
+    Attributes
+    ----------
+    codes : ndarray of integers, shape (n_rows, n_sensors)
+    kinds : ndarray of integers, shape (n_rows,)
+        The combination of labels that a row has.
+    counts : ndarray of float64, shape (n_rows,) or (0,)
+        How often the row occurs; empty if once.
+    votes : ndarray of shape (n_heads, n_kinds)
+        Signed weights.
+    """
+
+    codes: NDArray[Any]
+    kinds: NDArray[Any]
+    counts: Floats
+    votes: Floats
+    form: Form
+    scale: float
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: Ints) -> TensorRows:
+        """Return some of the rows, with votes that keep the sums' scale."""
+        counts = self.counts[index] if len(self.counts) else self.counts
+        votes = self.votes * (len(self) / len(index))
+        codes, kinds = self.codes[index], self.kinds[index]
+        return TensorRows(codes, kinds, counts, votes, self.form, self.scale)
+
+
+@dataclass(frozen=True)
+class TensorSwept:
+    """Losses of all heads and minus their slopes in W, with the axes (head, a, b)."""
+
+    values: Floats
+    sums: Floats
+
+
+def tensor_sweep(
+    rows: TensorRows,
+    vectors: Sequence[Floats],
+    w: Floats,
+    loss: Loss,
+    threads: int | None = None,
+) -> TensorSwept:
+    """Return losses and slopes of heads ``w``, whose axes are (head, a, b)."""
+    cuts, n = segments(len(rows)), len(rows)  # residuals times n are of the size of 1
+    values, sums = np.zeros((len(cuts), len(w))), np.zeros((len(cuts), *w.shape))
+
+    vectors, matrices = _precise(rows, vectors), _precise(rows, list(w))
+
+    def work(k: int) -> None:
+        for block in _blocks(cuts[k]):
+            factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
+            for h, matrix in enumerate(matrices):
+                scores = _scores(rows, factors.a, matrix @ factors.b)
+                value, residual = _losses(rows, block, h, scores, loss)
+                values[k, h] += value
+                small = (rows.scale * n * residual).astype(factors.a.dtype)
+                sums[k, h] += (factors.a * small) @ factors.b.T
+
+    share_out(work, len(cuts), threads or default_threads())
+    return TensorSwept(values.sum(axis=0), rows.form.mask * sums.sum(axis=0) / n)
+
+
+def tensor_slopes(
+    rows: TensorRows,
+    vectors: Sequence[Floats],
+    w: Floats,
+    loss: Loss,
+    weights: Floats,
+    threads: int | None = None,
+) -> list[Floats]:
+    """Return the slopes of ``weights @ losses`` in the vectors of every code."""
+    cuts = segments(len(rows))
+    totals: list[list[Floats]] = [[] for _ in cuts]
+    shapes = [vector.shape for vector in vectors]
+    vectors, matrices = _precise(rows, vectors), _precise(rows, list(w))
+
+    def work(k: int) -> None:
+        total = [np.zeros(shape) for shape in shapes]
+        for block in _blocks(cuts[k]):
+            factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
+            slopes = _factor_slopes(rows, block, factors, matrices, loss, weights)
+            for part, found in zip(total, factors.pull_back(*slopes), strict=True):
+                part += found
+        totals[k] = total
+
+    share_out(work, len(cuts), threads or default_threads())
+    return [np.sum(parts, axis=0) for parts in zip(*totals, strict=True)]
+
+
+def feature_rows(rows: TensorRows, vectors: Sequence[Floats]) -> Floats:
+    """Write the features of all rows out, one row each; for few rows only."""
+    factors = rows.form.factors(vectors, rows.codes.astype(np.int64))
+    kept = np.flatnonzero(rows.form.mask.ravel())
+    a, b = np.divmod(kept, rows.form.mask.shape[1])
+    return rows.scale * (factors.a[a] * factors.b[b]).T
+
+
+def row_curvatures(rows: TensorRows, scores: Floats, loss: Loss) -> Floats:
+    """Return the weighted second derivative of every row's loss, one row per head."""
+    found = []
+    for h, score in enumerate(scores):
+        weights, signs = _votes(rows, slice(None), h)
+        found.append(weights * loss.curvature(signs * score))
+    return np.stack(found)
+
+
+def _factor_slopes(
+    rows: TensorRows,
+    block: slice,
+    factors: Factors,
+    matrices: Sequence[Floats],
+    loss: Loss,
+    weights: Floats,
+) -> tuple[Floats, Floats]:
+    slope_a, slope_b = np.zeros(factors.a.shape), np.zeros(factors.b.shape)
+    for h, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
+        right = matrix @ factors.b
+        scores = _scores(rows, factors.a, right)
+        residual = -weight * rows.scale * _losses(rows, block, h, scores, loss)[1]
+        slope_a += right * residual
+        slope_b += (matrix.T @ factors.a) * residual
+    return slope_a, slope_b
+
+
+def _scores(rows: TensorRows, a: Floats, right: Floats) -> Floats:
+    total: Floats = np.einsum("an,an->n", a, right).astype(np.float64)
+    return rows.scale * total
+
+
+def _precise(rows: TensorRows, arrays: Sequence[Floats]) -> list[Floats]:
+    """Return the arrays in the precision that so many rows ask for."""
+    kind = np.float32 if len(rows) > _SINGLE_ROWS else np.float64
+    return [np.asarray(array, dtype=kind) for array in arrays]
+
+
+def _losses(
+    rows: TensorRows, block: slice, h: int, scores: Floats, loss: Loss
+) -> tuple[float, Floats]:
+    """Return the loss of a block and b = -d loss / d score."""
+    weights, signs = _votes(rows, block, h)
+    margins = signs * scores
+    return float(weights @ loss.value(margins)), -weights * signs * loss.gradient(margins)
+
+
+def _votes(rows: TensorRows, block: slice, h: int) -> tuple[Floats, Floats]:
+    votes = rows.votes[h][rows.kinds[block]]
+    weights = np.abs(votes) * rows.counts[block] if len(rows.counts) else np.abs(votes)
+    return weights, np.where(votes >= 0.0, 1.0, -1.0)
+
+
+def _blocks(part: slice) -> list[slice]:
+    edges = range(part.start, part.stop, _BLOCK)
+    return [slice(begin, min(begin + _BLOCK, part.stop)) for begin in edges]
