@@ -145,4 +145,8 @@ def test_files_get_names_that_every_system_takes():
     found = file_names(names)
     assert found[:6] == ["hall", "hall_2", "k_che_1", "sensor", "sensor_7", "sensor_discreet"]
     assert len(set(found)) == len(found) and found[7] == "sensor_2"
+    many = file_names([chr(0x4E00 + i) for i in range(10_000)])  # within the second
+    assert many[0] == "sensor" and many[-1] == "sensor_10000" and len(set(many)) == 10_000
+    system = ["Signal", "time", "string", "COM1", "nul"]
+    assert file_names(system) == [f"sensor_{each.lower()}" for each in system]
     assert all(each.isascii() and len(each) <= 50 for each in found)

@@ -2,11 +2,13 @@
 // Copy discreet.h and SENSOR.h beside this file.
 #include <Preferences.h>
 #include <esp_random.h>
+#include <esp_timer.h>
 
 #include "SENSOR.h"
 
 static discreet_sensor sensor;
 static Preferences storage;
+static uint32_t first_period;
 
 static int random_source(void *out, size_t size) {
   esp_fill_random(out, size);  // true randomness while Wi-Fi or Bluetooth is on
@@ -36,11 +38,13 @@ void setup() {
     Serial.printf("discreet: cannot start (%d)\n", error);
     delay(60000);
   }
+  first_period = sensor.record[DISCREET_R_PERIOD];
 }
 
 void loop() {
-  // Uptime stands in for a clock; after a reboot the stored period simply goes on.
-  uint32_t period = millis() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD];
+  // Uptime stands in for a clock, counted from the period that was stored before the reboot.
+  uint32_t period =
+      first_period + (uint32_t)(esp_timer_get_time() / 1000000 / SENSOR_bundle[DISCREET_H_PERIOD]);
   uint32_t row = SENSOR_row(&sensor.table, read_sensor());
   int symbol = discreet_release(&sensor, row, period);
   if (symbol >= 0) {
