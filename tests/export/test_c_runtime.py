@@ -192,6 +192,30 @@ def test_the_examples_compile_for_every_kind_of_sensor(tmp_path, kind):
     compiled([*cpp, str(stubs / "Arduino.h"), *include], sketch)
 
 
+def test_the_examples_refuse_what_an_esp32_draws_with_its_radio_off(tmp_path):
+    needs("gcc")
+    folder = exported(tmp_path, make_sensor())
+    source = tmp_path / "radio.c"
+    source.write_text(
+        '#include "examples/esp-idf/main.c"\n'
+        "static int radio = -1;\n"
+        "esp_err_t esp_wifi_get_max_tx_power(int8_t *power) { *power = 0; return radio; }\n"
+        "void esp_fill_random(void *out, size_t size) { memset(out, 1, size); }\n"
+        "int main(void)\n{\n    char out[8];\n    int off = random_source(out, 8);\n"
+        "    radio = ESP_OK;\n    return off != -1 || random_source(out, 8) != 8;\n}\n"
+    )
+    build = ["gcc", *STRICT, f"-I{folder}", f"-I{NATIVE / 'stubs'}", str(source), "-o"]
+    flags = ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
+    assert subprocess.run([*build, str(tmp_path / "radio"), *flags], check=False).returncode == 0
+    assert subprocess.run([str(tmp_path / "radio")], check=False).returncode == 0
+    sketch = folder / "examples" / "arduino" / "discreet_example" / "discreet_example.ino"
+    text = sketch.read_text()
+    assert text.index("esp_wifi_get_max_tx_power(&power) != ESP_OK") < text.index(
+        "esp_fill_random("
+    )
+    assert text.index("WiFi.mode(") < text.index("discreet_start(")
+
+
 def test_what_is_no_code_is_no_code_in_the_example_either(tmp_path):
     encoder = CodesEncoder(size=2, missing=True)
     folder = exported(tmp_path, make_sensor(encoder, [[0.6, 0.4]] * 3))

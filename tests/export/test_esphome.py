@@ -80,6 +80,11 @@ def test_a_name_that_yaml_reads_as_something_else_stays_a_name(name):
     assert content["esphome"]["name"] == content["sensor"][-1]["bundle"] == name
 
 
+def test_the_node_starts_after_the_radio(export):
+    header = (export / "hall/components/discreet/discreet_node.h").read_text()
+    assert "return setup_priority::AFTER_WIFI;" in header
+
+
 def test_each_folder_holds_its_own_sensor_only(export):
     for name, other in (("hall", "haust_r_1"), ("haust_r_1", "hall")):
         files = [path for path in (export / name).rglob("*") if path.is_file()]

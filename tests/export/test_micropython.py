@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from device_figures import BAD_SOURCES
 from devices import (
     RUNTIMES,
     compiled_runtime,
@@ -134,6 +135,17 @@ def test_a_new_table_with_longer_periods_gets_new_keys(start):
         sensor.delivered()
         keys.append(sensor._key)
     assert sensor.period == 20_002 and len(set(keys)) == 3
+
+
+def test_a_bad_source_is_refused_every_time(device, start, monkeypatch, tmp_path):
+    for name, source in BAD_SOURCES.items():
+        monkeypatch.setattr(os, "urandom", source)
+        try:
+            start(make_new=True)
+        except device.RandomnessError:
+            continue
+        pytest.fail(f"{name} was accepted")
+    assert not (tmp_path / "hall.ledger").exists()
 
 
 def test_a_key_that_comes_twice_is_refused(device, start, monkeypatch):

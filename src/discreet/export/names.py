@@ -14,7 +14,7 @@ _TAKEN |= {
     "locale", "math", "memory", "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool",
     "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string", "strings", "tgmath",
     "threads", "time", "uchar", "wchar", "wctype", "arduino", "preferences", "esp_random",
-    "esp_timer", "nvs", "nvs_flash", "random", "sched", "unistd",
+    "esp_timer", "nvs", "nvs_flash", "random", "sched", "unistd", "wifi", "esp_wifi", "esp_event",
 }  # fmt: skip
 
 

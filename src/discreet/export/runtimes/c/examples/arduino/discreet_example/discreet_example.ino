@@ -1,8 +1,10 @@
 // Arduino on an ESP32: send the symbol of one sensor every minute, never the reading.
 // Copy discreet.h and SENSOR.h beside this file.
 #include <Preferences.h>
+#include <WiFi.h>
 #include <esp_random.h>
 #include <esp_timer.h>
+#include <esp_wifi.h>
 
 #include "SENSOR.h"
 
@@ -11,7 +13,10 @@ static Preferences storage;
 static uint32_t first_period;
 
 static int random_source(void *out, size_t size) {
-  esp_fill_random(out, size);  // true randomness while Wi-Fi or Bluetooth is on
+  int8_t power;
+  if (esp_wifi_get_max_tx_power(&power) != ESP_OK)
+    return -1;  // without the radio's noise these bytes are only pseudo-random
+  esp_fill_random(out, size);
   return (int)size;
 }
 
@@ -29,6 +34,7 @@ static double read_sensor() {
 
 void setup() {
   Serial.begin(115200);
+  WiFi.mode(WIFI_STA);  // the radio must run before discreet_start, connected or not
   storage.begin("discreet", false);
   // 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget.
   const int make_new = 0;
