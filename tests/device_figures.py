@@ -9,6 +9,7 @@ import time
 import zlib
 from fractions import Fraction
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from devices import (
@@ -504,7 +505,7 @@ class Pcg64Words:
     """NumPy's usual generator in the place of the keystream, as a yardstick."""
 
     def __init__(self):
-        self.generator = np.random.Generator(np.random.PCG64())
+        self.generator, self.alone = np.random.Generator(np.random.PCG64()), Lock()
 
     def words(self, count):
         return self.generator.integers(0, TOTAL, size=count, dtype=np.uint32)

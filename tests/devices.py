@@ -49,7 +49,20 @@ def random_encoder(rng, most=40):
         edges = np.unique(rng.normal(scale=10.0 ** rng.integers(-3, 6), size=size))
         return BinsEncoder(edges=edges.tolist(), missing=missing)
     if kind == 1:
-        words = ["open", "shut", "Küche", "a b", "True", "", "-1", "0.5", "1e+16", *range(size)]
+        words = [
+            "open",
+            "shut",
+            "Küche",
+            "a b",
+            "True",
+            "",
+            "-1",
+            "0.5",
+            "1e+16",
+            "inf",
+            "-inf",
+            *range(size),
+        ]
         chosen = rng.permutation(len(words))[:size]
         return CategoriesEncoder(categories=[words[i] for i in chosen], missing=missing)
     return CodesEncoder(size=size, missing=missing)

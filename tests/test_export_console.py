@@ -167,6 +167,29 @@ def test_a_key_made_for_nothing_is_removed(mistake, monkeypatch):
     assert "cannot be written" in mistake("home.json", "--to", "python", "--out", "e", "--key", "k")
 
 
+def test_who_stops_the_export_keeps_nothing(export, monkeypatch, tmp_path):
+    def interrupt(out, files):
+        raise KeyboardInterrupt
+
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(exporting, "write_folder", interrupt)
+    code, _, error = export("home.json", "--to", "python", "--out", "e")
+    assert code != 0 and "Nothing was written" in error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_key_that_has_signed_is_kept_whatever_comes_after(export, monkeypatch, tmp_path):
+    write = exporting.write_folder
+
+    def interrupt(out, files):
+        write(out, files)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exporting, "write_folder", interrupt)
+    export("home.json", "--to", "python", "--out", "e")
+    assert (tmp_path / "home.key").is_file()
+
+
 def test_without_cryptography_it_says_what_to_install(mistake, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     error = mistake("home.json", "--to", "python", "--out", "e", "--key", "k")

@@ -57,6 +57,34 @@ def test_the_configuration_is_yaml_and_keeps_the_reading_inside(export):
     assert node["name"] == "Haustür: 1"
 
 
+ODD = {
+    "Flur 😀": "Flur 😀",
+    "a ${1 + 1} <% b %>": "a __1 + 1_ __ b __",
+    "None": "sensor s",
+    "é" * 200: "é" * 60,
+}
+
+
+@pytest.mark.parametrize("label", ODD)
+def test_a_name_is_a_name_to_esphome_and_never_a_program(label):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    text = esphome.files({"s": make_sensor(name=label)}, None)["s/s.yaml"].decode()
+    assert yaml.safe_load(text[text.index("sensor:") :])["sensor"][-1]["name"] == ODD[label]
+
+
+@pytest.mark.parametrize("name", ["on", "no", "null"])
+def test_a_name_that_yaml_reads_as_something_else_stays_a_name(name):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    text = esphome.files({name: make_sensor(name=name)}, None)[f"{name}/{name}.yaml"].decode()
+    content = yaml.safe_load(text.replace("!secret ", ""))
+    assert content["esphome"]["name"] == content["sensor"][-1]["bundle"] == name
+
+
+def test_the_node_starts_after_the_radio(export):
+    header = (export / "hall/components/discreet/discreet_node.h").read_text()
+    assert "return setup_priority::AFTER_WIFI;" in header
+
+
 def test_each_folder_holds_its_own_sensor_only(export):
     for name, other in (("hall", "haust_r_1"), ("haust_r_1", "hall")):
         files = [path for path in (export / name).rglob("*") if path.is_file()]
@@ -71,7 +99,7 @@ def test_esphome_takes_the_configuration(export, name):
 
 def test_esphome_names_a_bundle_that_is_not_there(export):
     file = export / "hall" / "hall.yaml"
-    file.write_text(file.read_text().replace("bundle: hall", "bundle: attic"))
+    file.write_text(file.read_text().replace('bundle: "hall"', "bundle: attic"))
     needs("esphome")
     done = subprocess.run(["esphome", "config", "hall.yaml"], cwd=file.parent, capture_output=True)
     assert b"no bundle 'attic' in the component. There are: hall." in done.stdout + done.stderr

@@ -1,6 +1,8 @@
 """The gateway draws and counts as a single sensor does, only faster."""
 
 import os
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ class PreparedWords:
     """Stands in for the keystream with known words."""
 
     def __init__(self, words):
-        self.data, self.at = words, 0
+        self.data, self.at, self.alone = words, 0, threading.Lock()
 
     def words(self, count):
         self.at += count
@@ -43,6 +45,43 @@ def test_the_keystream_is_new_every_time_and_gets_new_keys(monkeypatch):
     for _ in range(5):
         gateway.Keystream().words(100)
     assert asked.count(48) == 5
+
+
+def test_a_forked_process_draws_other_words():
+    stream = gateway.Keystream()
+    stream.words(10)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, stream.words(8).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 32) != stream.words(8).tobytes()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_threads_that_share_a_keystream_share_no_words(rng):
+    table = device.Table(bundle_body(make_sensor(CodesEncoder(size=2), [[0.5, 0.5]] * 2)))
+    stream, found = gateway.Keystream(), []
+    rows = np.zeros(2**17, dtype=np.intp)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [
+            threading.Thread(
+                target=lambda: found.append(gateway.VectorTable(table).draw(rows, stream))
+            )
+            for _ in range(4)
+        ]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join()
+    finally:
+        sys.setswitchinterval(interval)
+    blocks = {part.tobytes() for each in found for part in np.split(each, 2**17 // 64)}
+    assert len(blocks) == 4 * 2**17 // 64
 
 
 def test_a_broken_source_stops_the_keystream(monkeypatch):

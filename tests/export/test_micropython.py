@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from device_figures import BAD_SOURCES
 from devices import (
     RUNTIMES,
     compiled_runtime,
@@ -14,8 +15,11 @@ from devices import (
 )
 
 from discreet import __version__
+from discreet.codes import CategoriesEncoder
 from discreet.export.body import bundle_body
 from discreet.export.targets import micropython
+
+EVEN = [[0.5, 0.5]] * 3
 
 
 def test_mpy_cross_compiles_it_to_a_few_kilobytes(tmp_path):
@@ -120,6 +124,47 @@ def test_a_file_system_that_cannot_rename_over_a_file_will_do(device, start, tmp
     # Power that fails between removing the old record and renaming the new one:
     rename(tmp_path / "hall.ledger", tmp_path / "hall.ledger.part")
     assert start(budget=20.0).spent == sensor.spent
+
+
+def test_a_new_table_with_longer_periods_gets_new_keys(start):
+    start(period=60).release(0.0, 30_000_000)
+    keys = []
+    sensor = start(period=86_400)
+    for period in range(20_000, 20_003):
+        sensor.release(0.0, period)
+        sensor.delivered()
+        keys.append(sensor._key)
+    assert sensor.period == 20_002 and len(set(keys)) == 3
+
+
+def test_a_bad_source_is_refused_every_time(device, start, monkeypatch, tmp_path):
+    for name, source in BAD_SOURCES.items():
+        monkeypatch.setattr(os, "urandom", source)
+        try:
+            start(make_new=True)
+        except device.RandomnessError:
+            continue
+        pytest.fail(f"{name} was accepted")
+    assert not (tmp_path / "hall.ledger").exists()
+
+
+def test_a_key_that_comes_twice_is_refused(device, start, monkeypatch):
+    sensor = start()
+    sensor.release(0.0, 1)
+    sensor.delivered()
+    monkeypatch.setattr(os, "urandom", lambda size: sensor._key)
+    with pytest.raises(device.RandomnessError, match="repeats itself"):
+        sensor.release(0.0, 2)
+    assert sensor.period == 1
+
+
+def test_a_reading_of_another_kind_is_named(device):
+    numbers = device.Table(bundle_body(make_sensor()))
+    words = device.Table(bundle_body(make_sensor(CategoriesEncoder(categories=["a", True]), EVEN)))
+    assert (numbers.row(True), words.row(True), words.row("b")) == (1, 1, 2)
+    for table, reading in ((numbers, "1"), (words, b"a"), (words, ("a",))):
+        with pytest.raises(TypeError, match="convert the reading first"):
+            table.row(reading)
 
 
 def test_what_cannot_be_stored_is_not_released(device, start, monkeypatch):

@@ -95,6 +95,11 @@ def test_a_certain_symbol_has_no_finite_epsilon():
     assert silent.ratio == 2
 
 
+def test_a_budget_is_what_was_written_and_never_more():
+    for text, micro in (("0.3", 300_000), ("20", 20_000_000), ("0.0000019", 1), ("1e-9", 0)):
+        assert Policy(budget=float(text)).micro_budget == micro
+
+
 def test_a_budget_needs_something_to_count():
     refused("no budget can be kept", neutral_form, make_mapping(), Policy(budget=1.0))
 
@@ -145,4 +150,8 @@ def test_files_get_names_that_every_system_takes():
     found = file_names(names)
     assert found[:6] == ["hall", "hall_2", "k_che_1", "sensor", "sensor_7", "sensor_discreet"]
     assert len(set(found)) == len(found) and found[7] == "sensor_2"
+    many = file_names([chr(0x4E00 + i) for i in range(10_000)])  # within the second
+    assert many[0] == "sensor" and many[-1] == "sensor_10000" and len(set(many)) == 10_000
+    system = ["Signal", "time", "string", "COM1", "nul", "WiFi"]
+    assert file_names(system) == [f"sensor_{each.lower()}" for each in system]
     assert all(each.isascii() and len(each) <= 50 for each in found)

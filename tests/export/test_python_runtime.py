@@ -8,9 +8,12 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
+from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from device_figures import (
     BAD_SOURCES,
@@ -24,7 +27,7 @@ from device_figures import (
 from devices import RUNTIMES, Words, make_sensor, weights_of, write_signed
 from scipy.stats import binom
 
-from discreet.codes import CodesEncoder
+from discreet.codes import CategoriesEncoder, CodesEncoder
 from discreet.export.body import bundle_body
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.mapping_parts import TOTAL
@@ -116,7 +119,8 @@ def test_a_public_key_that_is_none_is_named(tmp_path, public_key):
 
 
 def test_what_is_no_file_is_refused(tmp_path, key):
-    for path in (tmp_path, tmp_path / "none", "\0"):
+    os.mkfifo(tmp_path / "pipe")  # not waited for
+    for path in (tmp_path, tmp_path / "none", "\0", tmp_path / "pipe"):
         with pytest.raises(device.BundleError, match="Name a bundle"):
             device.read_bundle(path, key.public_hex)
 
@@ -145,12 +149,23 @@ def test_a_bad_source_is_refused_every_time(tmp_path, key):
 
 @pytest.mark.parametrize("name", ["constant", "short", "failing", "absent"])
 def test_a_source_that_breaks_later_stops_the_release(monkeypatch, at_work, name):
-    fresh, memoised = at_work(repeat="never", ledger="a"), at_work(ledger="b")
-    monkeypatch.setattr(os, "urandom", BAD_SOURCES[name])
-    for sensor in (fresh, memoised):
+    for repeat in ("never", "code"):
+        sensor = at_work(repeat=repeat, ledger=repeat)
+        monkeypatch.setattr(os, "urandom", BAD_SOURCES[name])
         with pytest.raises(device.RandomnessError, match="Nothing is released"):
             sensor.release(0)
         assert sensor.pending is None and sensor.spent == 0
+        monkeypatch.undo()
+
+
+def test_a_key_that_comes_twice_is_refused(monkeypatch, at_work):
+    sensor = at_work()
+    sensor.release_rows([0], 1)
+    before = sensor.ledger.record
+    monkeypatch.setattr(os, "urandom", lambda size: before.key)
+    with pytest.raises(device.RandomnessError, match="repeats itself"):
+        sensor.release_rows([0], 2)
+    assert sensor.ledger.record == before
 
 
 # --- Releases ------------------------------------------------------------------------------
@@ -209,6 +224,15 @@ def test_a_reading_that_no_code_fits_is_answered_like_any_other(at_work):
         sensor.delivered()
     with pytest.raises(TypeError, match="reads numbers"):
         sensor.release("1")
+
+
+def test_a_reading_that_only_looks_like_a_category_is_named():
+    encoder = CategoriesEncoder(categories=[1, "a"], missing=True)
+    table = device.Table(bundle_body(make_sensor(encoder, [[0.5, 0.5]] * 4)))
+    assert [table.row(each) for each in (1.0, "a", True, math.nan)] == [0, 1, 2, 3]
+    for reading in (np.float32(1.0), np.float32("nan"), b"a", Decimal(1)):
+        with pytest.raises(TypeError, match="reads numbers and text"):
+            table.row(reading)
 
 
 def test_the_table_is_what_the_memory_follows(at_work):
@@ -311,6 +335,16 @@ def test_a_new_bundle_goes_on_counting_with_a_new_key(at_work):
     assert after.period == 7
 
 
+def test_a_new_bundle_with_longer_periods_gets_new_keys(at_work):
+    at_work(period=60).release_rows([0], 30_000_000)
+    sensor = at_work(period=86_400)
+    keys = set()
+    for period in range(20_000, 20_003):
+        sensor.release_rows([0], period)
+        keys.add(sensor.ledger.record.key)
+    assert sensor.ledger.record.period == 20_002 and len(keys) == 3
+
+
 def test_another_policy_for_the_same_mapping_is_another_bundle(at_work):
     never = at_work(repeat="never", budget=nats(100))
     never.release_rows([0] * 10, 1)  # more draws than there are rows, none of them remembered
@@ -341,11 +375,71 @@ def test_the_ledger_is_for_its_owner_and_for_one_process(at_work, tmp_path):
         device.Ledger(tmp_path / "hall.ledger", make_new=True)
 
 
+def test_threads_are_counted_one_by_one(at_work, monkeypatch):
+    sensor, released = at_work(repeat="never", budget=nats(1000)), []
+    charged = sensor._charged
+
+    def slowly(record, count):
+        time.sleep(0.0005)  # another thread's turn
+        return charged(record, count)
+
+    monkeypatch.setattr(sensor, "_charged", slowly)
+
+    def work():
+        for _ in range(10):
+            released.extend(sensor.release_rows([0], 1))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert len(released) == 40 and sensor.spent == 40 * COST
+
+
+def test_a_fork_or_a_closed_sensor_releases_nothing(at_work):
+    sensor = at_work(budget=nats(10))
+    sensor.release(0)
+    sensor.delivered()
+    child = os.fork()
+    if not child:
+        try:
+            sensor.release(0)
+        except device.LedgerError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sensor.release(0) in (0, 1)
+    sensor.delivered()
+    sensor.close()
+    with pytest.raises(device.LedgerError, match="is closed"):
+        sensor.release(0)
+
+
+def test_a_draft_that_somebody_laid_out_is_not_followed(at_work, tmp_path):
+    (tmp_path / "other").write_bytes(b"precious")
+    (tmp_path / "hall.ledger.part").symlink_to(tmp_path / "other")
+    at_work().release(0)
+    assert (tmp_path / "other").read_bytes() == b"precious"
+    assert not (tmp_path / "hall.ledger").is_symlink()
+
+
+def test_a_ledger_that_is_no_file_is_refused(at_work, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(device.LedgerError, match="is not a file"):
+            at_work(ledger=name)
+
+
 def test_messages_and_texts_hold_no_key(at_work):
     sensor = at_work()
     sensor.release(0)
-    secret = sensor.ledger.record.key.hex()
-    assert secret not in repr(sensor) + str(sensor.ledger)
+    key = sensor.ledger.record.key
+    told = (
+        repr(sensor) + str(sensor.ledger) + repr(sensor.ledger.record) + str(sensor.ledger.record)
+    )
+    assert key.hex() not in told and repr(key)[2:-1] not in told
 
 
 # --- What the count is worth ---------------------------------------------------------------

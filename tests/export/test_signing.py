@@ -79,6 +79,18 @@ def test_a_point_off_the_curve_or_too_large_is_no_key():
         assert not device.verify_slowly(number.to_bytes(32, "little"), signature, message)
 
 
+@pytest.mark.parametrize("number", [0, 1, 2**255 - 20, 2**255])
+def test_a_key_that_everybody_can_sign_for_is_no_key(tmp_path, number):
+    weak = number.to_bytes(32, "little")
+    forged = (1).to_bytes(32, "little") + bytes(32)  # right for such a key, every fourth time
+    for i in range(40):
+        assert not device.verify(weak, forged, bytes([i]))
+        assert not device.verify_slowly(weak, forged, bytes([i]))
+        (tmp_path / "bundle").write_bytes(bytes([i]) + forged)
+        with pytest.raises(device.BundleError, match="is not signed"):
+            device.read_bundle(tmp_path / "bundle", weak)
+
+
 def test_without_cryptography_the_arithmetic_is_used(monkeypatch, key):
     monkeypatch.setitem(__import__("sys").modules, "cryptography.exceptions", None)
     body = b"body"
@@ -127,5 +139,10 @@ def test_what_is_no_such_key_is_refused_without_being_shown(tmp_path):
 
 def test_a_key_has_to_have_somewhere_to_be(tmp_path):
     refused("cannot be used", load_or_make_key, tmp_path / "none" / "home.key")
-    refused("cannot be used", load_or_make_key, tmp_path)
+    refused("is not a regular file", load_or_make_key, tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_pipe_is_no_key_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    refused("is not a regular file", load_or_make_key, tmp_path / "pipe")

@@ -85,7 +85,7 @@ def _category_key(text: str) -> int:
         number = float(text)
     except ValueError:
         return NO_NUMBER
-    fits = math.isfinite(number) and written(number) == text
+    fits = not math.isnan(number) and written(number) == text
     return number_key(number) if fits else NO_NUMBER
 
 

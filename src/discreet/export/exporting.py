@@ -69,11 +69,15 @@ def export(task: ExportTask) -> Exported:
     key = None if path is None else load_or_make_key(path)
     try:
         write_folder(task.out, TARGETS[task.to](tables, key))
-    except InputError:
-        if path is not None and key is not None and key.made:
+    except BaseException:  # also when somebody presses Ctrl-C
+        if path is not None and key is not None and key.made and not _is_there(task.out):
             path.unlink(missing_ok=True)  # nothing was signed with it
         raise
     return Exported(tables, key, path)
+
+
+def _is_there(out: Path) -> bool:
+    return out.is_dir() and any(out.iterdir())
 
 
 def _key_path(task: ExportTask) -> Path | None:

@@ -55,8 +55,8 @@ class Policy:
 
     @property
     def micro_budget(self) -> int:
-        """The budget in millionths of a nat, rounded down; ``NONE`` without a limit."""
-        return NONE if self.budget is None else int(Fraction(self.budget) * MICRO)
+        """The budget as it is written, in millionths, rounded down; ``NONE`` without a limit."""
+        return NONE if self.budget is None else int(Fraction(str(float(self.budget))) * MICRO)
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,10 @@ def _load(path: Path) -> SigningKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe might take for ever
+        raise InputError(f"--key {path} is not a regular file. Name a key file.")
     with path.open("rb") as stream:
         about = os.fstat(stream.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise InputError(f"--key {path} is not a regular file. Name a key file.")
         if os.name == "posix" and about.st_mode & 0o077:
             raise InputError(f"--key {path} can be read by others. Run: chmod 600 {path}")
         data = stream.read(_MAX_KEY_BYTES)

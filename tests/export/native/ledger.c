@@ -4,11 +4,12 @@
 #include "bundle.h"
 
 static uint32_t stored[DISCREET_RECORD];
-static int stored_size, writable = 1, writes;
+static int stored_size, writable = 1, writes, stuck;
 
 static int source(void *out, size_t size)
 {
     static uint64_t state = 88172645463325252u;
+    static unsigned char last[32];
     unsigned char *bytes = out;
     size_t i;
     for (i = 0; i < size; i++) {
@@ -17,6 +18,9 @@ static int source(void *out, size_t size)
         state ^= state << 17;
         bytes[i] = (unsigned char)(state >> 40);
     }
+    if (stuck)
+        memcpy(out, last, size < 32 ? size : 32);
+    memcpy(last, out, size < 32 ? size : 32);
     return (int)size;
 }
 
@@ -81,5 +85,27 @@ int main(void)
     printf("no-start %d\n", discreet_start(&sensor, spoiled, sizeof spoiled, source, load, store,
                                            NULL, 1));
     printf("no-release %d\n", discreet_release(&sensor, 0, 1));
+    printf("no-row %u\n", (unsigned)(bundle_row(&sensor.table, 1.0) + discreet_missing(&table) +
+                                     discreet_code(&table, 1) + discreet_category(&table, "a") +
+                                     discreet_category_number(&table, 1.0)));
+    /* A bundle with longer periods counts fewer of them, and goes on from there. */
+    memcpy(spoiled, bundle_bundle, sizeof spoiled);
+    spoiled[DISCREET_H_PERIOD] *= 100;
+    spoiled[sizeof spoiled / 4 - 1] = discreet_crc(spoiled, sizeof spoiled / 4 - 1);
+    start(0);
+    discreet_release(&sensor, 0, 5000);
+    discreet_start(&sensor, spoiled, sizeof spoiled, source, load, store, NULL, 0);
+    discreet_release(&sensor, 0, 50);
+    discreet_delivered(&sensor);
+    cost = sensor.record[DISCREET_R_KEY];
+    discreet_release(&sensor, 0, 51);
+    discreet_delivered(&sensor);
+    printf("longer-period %d\n",
+           sensor.record[DISCREET_R_PERIOD] == 51 && sensor.record[DISCREET_R_KEY] != cost);
+    stuck = 1;
+    printf("same-key %d\n", discreet_release(&sensor, 0, 52));
+    spoiled[DISCREET_H_PERIOD] = 0;
+    spoiled[sizeof spoiled / 4 - 1] = discreet_crc(spoiled, sizeof spoiled / 4 - 1);
+    printf("no-period %d\n", discreet_open(&table, spoiled, sizeof spoiled));
     return 0;
 }

@@ -17,7 +17,8 @@ _READERS = {
     1: "static inline uint32_t {name}_row(const discreet_table *t, const char *reading)\n"
     "{{\n    return discreet_category(t, reading); /* NULL: no reading */\n}}\n",
     2: "static inline uint32_t {name}_row(const discreet_table *t, long reading)\n"
-    "{{\n    return discreet_code(t, reading); /* none: take discreet_missing(t) instead */\n}}\n",
+    "{{\n    /* Below 0: no reading. */\n"
+    "    return reading < 0 ? discreet_missing(t) : discreet_code(t, reading);\n}}\n",
 }
 
 
@@ -41,6 +42,9 @@ def _example(text: str, name: str, table: SensorTable) -> str:
     if table.kind == 1:  # text instead of numbers
         text = text.replace("double read_sensor", "const char *read_sensor")
         text = text.replace("return 0.0;", "return NULL;").replace("NAN if", "NULL if")
+    if table.kind == 2:  # whole numbers: a fraction or NAN made into one would be a false code
+        text = text.replace("double read_sensor", "long read_sensor")
+        text = text.replace("return 0.0;", "return -1;").replace("NAN if", "-1 if")
     return text.replace("SENSOR", name)
 
 

@@ -47,6 +47,13 @@ def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, b
     return found
 
 
+def _label(name: str) -> str:
+    """Return a sensor's name as ESPHome takes it: 120 bytes, and nothing that it would run."""
+    quiet = "".join("_" if each in "$<>%#{}" else each for each in name)
+    label = quiet.encode()[:120].decode(errors="ignore").strip()
+    return "" if label.lower() == "none" else label  # it would stand for the node
+
+
 def _configuration(name: str, table: SensorTable) -> str:
     text = table.kind == 1
     parts = {
@@ -55,7 +62,7 @@ def _configuration(name: str, table: SensorTable) -> str:
         "SOURCE": "" if text else _NUMBER,
         "KEY": "text_source_id" if text else "source_id",
         "SENSOR": name,
-        "LABEL": json.dumps(table.name),
+        "LABEL": json.dumps(_label(table.name) or f"sensor {name}", ensure_ascii=False),
     }
     found = runtime("esphome/node.yaml").decode()
     for word, value in parts.items():

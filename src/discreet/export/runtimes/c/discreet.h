@@ -29,6 +29,9 @@ enum {
     DISCREET_NOT_STARTED = -5
 };
 
+/* Where a double has 32 bits, as on AVR boards, this does not compile: edges would be misread. */
+typedef char discreet_needs_a_double_of_64_bits[sizeof(double) == 8 ? 1 : -1];
+
 /* Fills a buffer from a cryptographic source; returns how many bytes it filled. */
 typedef int (*discreet_rng)(void *out, size_t size);
 /* Reads the stored record; returns its size, 0 if nothing was ever stored. */
@@ -90,17 +93,19 @@ static inline uint32_t discreet_byte(const uint32_t *words, uint32_t i)
     return words[i >> 2] >> (8u * (i & 3u)) & 255u;
 }
 
+/* Fits no encoder where the bundle was refused, so that nothing of it is read. */
 static inline uint32_t discreet_kind(const discreet_table *t)
 {
-    return t->words[DISCREET_H_KIND] & 255u;
+    return t->words == NULL ? DISCREET_NONE : t->words[DISCREET_H_KIND] & 255u;
 }
 
 /* Check a bundle; the table can be drawn from only if this returns 0. Nothing that follows
  * reads outside the words, whatever they hold: the checksum is for damage, not for malice. */
 static inline int discreet_open(discreet_table *t, const uint32_t *words, size_t size)
 {
-    uint32_t count = (uint32_t)(size / 4), kind, flags, plain, text, name, cells, tops;
+    uint32_t count = (uint32_t)(size / 4), kind, flags, plain, text, name, rows, cells, tops;
     t->words = NULL;
+    t->rows = 1;
     if (words == NULL || size % 4 || count <= DISCREET_HEAD ||
         words[DISCREET_H_MAGIC] != DISCREET_BUNDLE_MAGIC || words[DISCREET_H_LENGTH] != count ||
         words[count - 1] != discreet_crc(words, count - 1))
@@ -112,15 +117,17 @@ static inline int discreet_open(discreet_table *t, const uint32_t *words, size_t
     name = words[DISCREET_H_NAME];
     t->columns = (words[DISCREET_H_KIND] >> 16) - 1;
     if (kind > DISCREET_CODES || flags > 5 || t->columns - 1u > 254u || plain > 100000u ||
-        text > size || name > size)
+        text > size || name > size || !words[DISCREET_H_PERIOD] ||
+        (kind == DISCREET_CODES && !plain))
         return DISCREET_BAD_BUNDLE;
-    t->rows = plain + 1 + (kind != DISCREET_CODES) + (flags & 1u);
-    cells = t->rows * t->columns; /* below 2^25 */
-    tops = (t->rows + 3) / 4;
+    rows = plain + 1 + (kind != DISCREET_CODES) + (flags & 1u);
+    cells = rows * t->columns; /* below 2^25 */
+    tops = (rows + 3) / 4;
     plain = kind == DISCREET_CODES ? 0 : 2 * plain;
     if (DISCREET_HEAD + cells + tops + plain + (text + 3) / 4 + (name + 3) / 4 + 1 != count)
         return DISCREET_BAD_BUNDLE;
     t->words = words;
+    t->rows = rows;
     t->thresholds = words + DISCREET_HEAD;
     t->tops = t->thresholds + cells;
     t->keys = t->tops + tops;
@@ -138,7 +145,7 @@ static inline uint32_t discreet_unreadable(const discreet_table *t)
 
 static inline uint32_t discreet_missing(const discreet_table *t)
 {
-    return t->rows - 1 - (t->words[DISCREET_H_KIND] >> 8 & 1u);
+    return t->words == NULL ? 0 : t->rows - 1 - (t->words[DISCREET_H_KIND] >> 8 & 1u);
 }
 
 /* Put a number's bits in an order in which integers compare like the numbers; 0 for NaN. */
@@ -187,14 +194,15 @@ static inline uint32_t discreet_code(const discreet_table *t, long code)
 /* For categories that are text (UTF-8). NULL is a missing reading. */
 static inline uint32_t discreet_category(const discreet_table *t, const char *text)
 {
-    uint32_t i, plain = t->words[DISCREET_H_PLAIN], bytes = t->words[DISCREET_H_TEXT];
-    uint32_t row = 0, found = plain;
+    uint32_t i, plain, bytes, row = 0, found;
     size_t at = 0, length;
     int same = 1;
     if (text == NULL)
         return discreet_missing(t);
     if (discreet_kind(t) != DISCREET_CATEGORIES)
         return discreet_unreadable(t);
+    plain = found = t->words[DISCREET_H_PLAIN];
+    bytes = t->words[DISCREET_H_TEXT];
     length = strlen(text);
     for (i = 0; i < bytes; i++) {
         uint32_t byte = discreet_byte(t->keys + 2 * plain, i);
@@ -214,11 +222,12 @@ static inline uint32_t discreet_category(const discreet_table *t, const char *te
 /* For categories that are numbers. */
 static inline uint32_t discreet_category_number(const discreet_table *t, double number)
 {
-    uint32_t key[2], i, plain = t->words[DISCREET_H_PLAIN], found = plain;
+    uint32_t key[2], i, plain, found;
     if (!discreet_number_key(number, key))
         return discreet_missing(t);
     if (discreet_kind(t) != DISCREET_CATEGORIES)
         return discreet_unreadable(t);
+    plain = found = t->words[DISCREET_H_PLAIN];
     for (i = 0; i < plain; i++)
         if (t->keys[2 * i] == key[0] && t->keys[2 * i + 1] == key[1])
             found = i;
@@ -227,13 +236,15 @@ static inline uint32_t discreet_category_number(const discreet_table *t, double 
 
 /* --- Randomness -------------------------------------------------------------------------- */
 
-/* Ask the source for words, at least DISCREET_BLOCK of them, and refuse what is not random. */
+/* Ask the source for words, at least DISCREET_BLOCK of them, and refuse what is not random. The
+ * zeros are for a source that says it has filled what it has not. */
 static inline int discreet_random(discreet_rng rng, uint32_t *out, uint32_t count)
 {
     uint32_t i, repeats = 0;
+    memset(out, 0, 4u * (size_t)count);
     if (rng == NULL || rng(out, 4u * (size_t)count) != (int)(4u * count))
         return DISCREET_NO_RANDOMNESS;
-    for (i = 1; i < DISCREET_BLOCK; i++)
+    for (i = 1; i < count; i++)
         repeats += out[i] == out[i - 1];
     return repeats > 1 ? DISCREET_NO_RANDOMNESS : 0;
 }
@@ -370,7 +381,8 @@ static inline uint32_t discreet_spent(const discreet_sensor *s)
     return s->record[DISCREET_R_SPENT];
 }
 
-/* Enter a new period, or take up another bundle, with a new key. Returns 1 if it did. */
+/* Enter a new period, or take up another bundle, with a new key. Returns 1 if it did. A clock
+ * that goes back changes nothing. */
 static inline int discreet_turn(const discreet_sensor *s, uint32_t *next, uint32_t period)
 {
     const uint32_t *words = s->table.words;
@@ -380,12 +392,13 @@ static inline int discreet_turn(const discreet_sensor *s, uint32_t *next, uint32
     if (next[DISCREET_R_MAGIC] == DISCREET_LEDGER_MAGIC && period <= next[DISCREET_R_PERIOD] &&
         memcmp(next + DISCREET_R_BUNDLE, bundle, sizeof bundle) == 0)
         return 0;
-    if (discreet_random(s->rng, next + DISCREET_R_KEY, 8))
+    if (discreet_random(s->rng, next + DISCREET_R_KEY, 8) ||
+        memcmp(next + DISCREET_R_KEY, s->record + DISCREET_R_KEY, 32) == 0)
         return DISCREET_NO_RANDOMNESS;
     next[DISCREET_R_MAGIC] = DISCREET_LEDGER_MAGIC;
     memcpy(next + DISCREET_R_BUNDLE, bundle, sizeof bundle);
-    if (period > next[DISCREET_R_PERIOD]) /* a clock that goes back changes nothing */
-        next[DISCREET_R_PERIOD] = period;
+    /* Another bundle may count its periods in another length: its first one is the present. */
+    next[DISCREET_R_PERIOD] = period;
     next[DISCREET_R_DRAWS] = 0;
     next[DISCREET_R_HELD] = DISCREET_NONE;
     return 1;

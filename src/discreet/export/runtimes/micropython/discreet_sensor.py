@@ -122,7 +122,7 @@ class Table:
         self.repeat = kind >> 9 & 127
         if self.kind > CODES or self.repeat > REPEAT_NEVER or not 2 <= self.symbols <= 256:
             raise BundleError("the table makes no sense; export it again")
-        if self.plain > 100000 or not self.period:
+        if self.plain > 100000 or not self.period or (self.kind == CODES and not self.plain):
             raise BundleError("the table makes no sense; export it again")
         self.rows = self.plain + 1 + (self.kind != CODES) + self.missing
         self._body, self._width = body, self.symbols - 1
@@ -141,7 +141,7 @@ class Table:
             return unreadable - self.missing
         if self.kind == CATEGORIES:
             return self._category(reading)
-        if not isinstance(reading, (int, float)):
+        if not isinstance(reading, (int, float, bool)):  # a bool is no int here
             raise TypeError("this sensor reads numbers; convert the reading first")
         if self.kind == CODES:
             fits = 0 <= reading < self.plain and reading == int(reading)
@@ -158,6 +158,8 @@ class Table:
                 if self._key(i) == key:
                     return i
             return self.plain
+        if not isinstance(reading, (int, str, bool)):
+            raise TypeError("this sensor reads numbers and text; convert the reading first")
         wanted = str(reading).encode()
         # No split on zero bytes, which some ports lack room for: look at one text at a time.
         start = 0
@@ -261,8 +263,11 @@ class Sensor:
         key, memory, latest = self._key, self._memory, self.period
         turned = period > self.period or self.bundle != table.tag
         if turned:
-            key, draws, held = random_bytes(32), 0, NONE
-            memory, latest = self._symbols_of(key), max(period, latest)
+            # Another bundle may count its periods in another length, so take what is given.
+            key, draws, held, latest = random_bytes(32), 0, NONE, period
+            if key == self._key:
+                raise RandomnessError("the random source repeats itself; nothing is released")
+            memory = self._symbols_of(key)
         spent, counted = self._charged(draws, held)
         draws += counted > 0
         if counted >= 0 and table.repeat == REPEAT_CODE:

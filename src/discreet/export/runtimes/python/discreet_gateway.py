@@ -15,6 +15,8 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,8 @@ _BLOCK_WORDS = 2**15  # compared at once, so that all of it stays in the cache
 class Keystream:
     """Random words by the block: AES-256 in counter mode, keyed by the operating system.
 
+    Threads may share it; a forked process gets a key of its own.
+
     Raises
     ------
     RandomnessError
@@ -46,11 +50,13 @@ class Keystream:
         device.check_randomness()
         self._zeros = bytes(4 * _BLOCK_WORDS)
         self._buffer = bytearray(4 * _BLOCK_WORDS + 15)  # the cipher wants room for a block
-        self._left = 0
+        self._left, self._owner = 0, 0
+        self.alone = threading.Lock()  # held from asking for words until they are used
 
     def words(self, count: int) -> NDArray[np.uint32]:
         """Return up to 2^15 fresh words, to be used before the next call."""
-        if self._left < 4 * count:
+        if self._left < 4 * count or self._owner != os.getpid():
+            self._owner = os.getpid()
             key = device.random_bytes(48)
             self._cipher = Cipher(algorithms.AES(key[:32]), modes.CTR(key[32:48])).encryptor()
             self._left = _REKEY_BYTES
@@ -94,11 +100,12 @@ class VectorTable:
         symbols = np.empty(len(rows), dtype=np.uint8)
         for start in range(0, len(rows), _BLOCK_WORDS):
             block, out = rows[start : start + _BLOCK_WORDS], symbols[start : start + _BLOCK_WORDS]
-            words = stream.words(len(block))
-            # Every threshold is compared, whatever the word.
-            np.greater_equal(words, self._columns[0].take(block), out=out.view(np.bool_))
-            for column in self._columns[1:]:
-                out += words >= column.take(block)
+            with stream.alone:
+                words = stream.words(len(block))
+                # Every threshold is compared, whatever the word.
+                np.greater_equal(words, self._columns[0].take(block), out=out.view(np.bool_))
+                for column in self._columns[1:]:
+                    out += words >= column.take(block)
             if self._clamped:
                 np.minimum(out, self._tops.take(block), out=out)
         return symbols
@@ -127,7 +134,13 @@ class GatewaySensor(device.Sensor):
         ------
         SensorError
         """
-        rows, record = self.vectors.rows(readings), self._turned(period)
+        self.ledger.check_owner()
+        rows = self.vectors.rows(readings)
+        with self._alone:
+            return self._release_many(rows, period)
+
+    def _release_many(self, rows: NDArray[np.intp], period: int) -> NDArray[np.uint8]:
+        record = self._turned(period)
         memory = self._memory
         if record.key != self.ledger.record.key:
             memory = self._symbols_of(record.key)

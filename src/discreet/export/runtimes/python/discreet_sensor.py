@@ -23,6 +23,7 @@ import os
 import stat
 import struct
 import sys
+import threading
 import time
 import zlib
 from bisect import bisect_left
@@ -115,9 +116,18 @@ def _decompress(data: bytes) -> _Point | None:
 _BASE = _decompress((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little"))
 
 
+def is_strong(public_key: bytes) -> bool:
+    """Whether a key vouches for anything: eight points, among them 32 zero bytes, do not."""
+    point = _decompress(public_key) if len(public_key) == 32 else None
+    if point is None:
+        return False
+    x, y, z, _ = _times(8, point)
+    return x != 0 or y != z
+
+
 def verify_slowly(public_key: bytes, signature: bytes, message: bytes) -> bool:
     """Whether a signature is right, by integer arithmetic alone."""
-    if len(public_key) != 32 or len(signature) != 64:
+    if len(signature) != 64 or not is_strong(public_key):
         return False
     key, commitment = _decompress(public_key), _decompress(signature[:32])
     response = int.from_bytes(signature[32:], "little")
@@ -137,6 +147,8 @@ def verify(public_key: bytes, signature: bytes, message: bytes) -> bool:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
         return verify_slowly(public_key, signature, message)
+    if not is_strong(public_key):
+        return False
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -339,11 +351,12 @@ class Table:
         unreadable = self.rows - 1
         if reading is None or (isinstance(reading, float) and math.isnan(reading)):
             return unreadable - self.missing
-        if self.kind == CATEGORIES:
+        if self.kind == CATEGORIES and isinstance(reading, (int, float, str)):
             return self._places.get(_written(reading), self.plain)
-        if not isinstance(reading, (int, float)):
+        if self.kind == CATEGORIES or not isinstance(reading, (int, float)):
+            wanted = "numbers and text" if self.kind == CATEGORIES else "numbers"
             raise TypeError(
-                f"sensor {self.name!r} reads numbers; it got a {type(reading).__name__}. "
+                f"sensor {self.name!r} reads {wanted}; it got a {type(reading).__name__}. "
                 "Convert the reading first."
             )
         if self.kind == BINS:
@@ -455,9 +468,9 @@ def read_bundle(path: PathName, public_key: str | bytes) -> Table:
 
 def _read_limited(path: PathName) -> bytes:
     try:
+        if not _is_file(path):
+            raise BundleError(f"{os.fspath(path)}: is not a file. Name a bundle.")
         with open(path, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):  # a pipe may never end
-                raise BundleError(f"{os.fspath(path)}: is not a file. Name a bundle.")
             data = stream.read(MAX_BUNDLE + 65)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -465,6 +478,11 @@ def _read_limited(path: PathName) -> bytes:
     if len(data) > MAX_BUNDLE + 64:
         raise BundleError(f"{os.fspath(path)}: is too large for a bundle. Name a bundle.")
     return data
+
+
+def _is_file(path: PathName) -> bool:
+    """Whether it is a file: to open a pipe might take for ever."""
+    return stat.S_ISREG(os.stat(path).st_mode)
 
 
 # --- The ledger ----------------------------------------------------------------------------
@@ -495,6 +513,10 @@ class Record(NamedTuple):
     held: int = NONE
     key: bytes = bytes(32)
 
+    def __repr__(self) -> str:
+        """Return the record without its key, which belongs in no log."""
+        return f"<Record {self[:-1]}>"
+
     def pack(self) -> bytes:
         """Return the record as it is stored, the same in every language."""
         data = _RECORD.pack(_LEDGER_MAGIC, *self)
@@ -511,7 +533,7 @@ class Record(NamedTuple):
 
 
 class Ledger:
-    """The file that holds a record. One process at a time may use it.
+    """The file that holds a record. One process at a time may use it, and no fork of it.
 
     Parameters
     ----------
@@ -527,7 +549,11 @@ class Ledger:
     def __init__(self, path: PathName, make_new: bool) -> None:
         self.path = os.path.realpath(os.fspath(path))
         self._lock = _lock(self.path)
+        self._owner: int | None = os.getpid()
         try:
+            if not _is_file(self.path):
+                self.close()
+                raise LedgerError(f"{self.path}: is not a file. Name a ledger.")
             with open(self.path, "rb") as stream:
                 self.record = Record.unpack(stream.read(_RECORD.size + 5))
         except FileNotFoundError:
@@ -542,6 +568,18 @@ class Ledger:
             self.close()
             raise LedgerError(f"{self.path}: cannot be read ({error.strerror}).") from None
 
+    def check_owner(self) -> None:
+        """Refuse work after ``close`` and in a forked process, which would count apart.
+
+        Raises
+        ------
+        LedgerError
+        """
+        if self._owner != os.getpid():
+            raise LedgerError(
+                f"{self.path}: is closed, or another process opened it. Make a Sensor here."
+            )
+
     def store(self, record: Record) -> None:
         """Write the record whole or not at all, and wait until it is safe.
 
@@ -551,7 +589,9 @@ class Ledger:
         """
         draft = self.path + ".part"
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            if os.path.lexists(draft):
+                os.unlink(draft)  # left by a crash; never followed and never written over
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(handle, "wb") as stream:
                 stream.write(record.pack())
                 stream.flush()
@@ -566,6 +606,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let another process use the ledger."""
+        self._owner = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -602,7 +643,7 @@ def _sync_folder(folder: str) -> None:
 
 
 class Sensor:
-    """A sensor at work: bundle, randomness and ledger, all checked.
+    """A sensor at work: bundle, randomness and ledger, all checked. Threads may share it.
 
     Parameters
     ----------
@@ -633,6 +674,7 @@ class Sensor:
         check_randomness()
         self.ledger = Ledger(ledger, make_new or self.table.budget == NONE)
         self.pending: int | None = None
+        self._alone = threading.RLock()  # two threads must not be counted as one
         self._memory = self._symbols_of(self.ledger.record.key)
 
     @property
@@ -662,10 +704,11 @@ class Sensor:
         SensorError
             If nothing can be released now.
         """
-        if self.pending is None:
-            period = int(time.time()) // self.table.period if period is None else period
-            self.pending = self.release_rows([self.table.row(reading)], period)[0]
-        return self.pending
+        with self._alone:
+            if self.pending is None:
+                period = int(time.time()) // self.table.period if period is None else period
+                self.pending = self.release_rows([self.table.row(reading)], period)[0]
+            return self.pending
 
     def delivered(self) -> None:
         """Note that the symbol has arrived; the next release is for a new reading."""
@@ -680,6 +723,11 @@ class Sensor:
         ------
         SensorError
         """
+        self.ledger.check_owner()
+        with self._alone:
+            return self._release_rows(rows, period)
+
+    def _release_rows(self, rows: Sequence[int], period: int) -> list[int]:
         record = self._turned(period)
         memory = self._memory
         if record.key != self.ledger.record.key:
@@ -707,9 +755,11 @@ class Sensor:
             return record
         if not 0 <= period < NONE:
             raise LedgerError(f"the period must be from 0 to {NONE - 1}; it is {period}.")
-        # A clock that goes back changes nothing.
-        latest = max(period, record.period)
-        return Record(bundle, latest, record.spent, key=random_bytes(32))
+        key = random_bytes(32)
+        if key == record.key:
+            raise RandomnessError("the system's random source repeats itself. Nothing is released.")
+        # Another bundle may count its periods in another length: its first one is the present.
+        return Record(bundle, period, record.spent, key=key)
 
     def _charged(self, record: Record, count: int) -> tuple[Record, int]:
         """Return the record after some releases, and how many may depend on the reading.
@@ -723,7 +773,7 @@ class Sensor:
             owed = min(count, int(record.held == NONE))
         paid = min(owed, self._affordable(record.spent, owed))
         spent = min(NONE, record.spent + paid * self.table.epsilon)
-        charged = record._replace(spent=spent, draws=record.draws + paid)
+        charged = record._replace(spent=spent, draws=min(NONE, record.draws + paid))
         return charged, count if paid == owed else paid
 
     def _affordable(self, spent: int, wanted: int) -> int:

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "esp_event.h"
 #include "esp_random.h"
+#include "esp_wifi.h"
 #include "freertos/FreeRTOS.h"
 #include "freertos/task.h"
 #include "nvs.h"
@@ -16,7 +18,10 @@ static nvs_handle_t storage;
 
 static int random_source(void *out, size_t size)
 {
-    esp_fill_random(out, size); /* true randomness while Wi-Fi or Bluetooth is on */
+    int8_t power;
+    if (esp_wifi_get_max_tx_power(&power) != ESP_OK)
+        return -1; /* without the radio's noise these bytes are only pseudo-random */
+    esp_fill_random(out, size);
     return (int)size;
 }
 
@@ -42,12 +47,23 @@ static double read_sensor(void)
     return 0.0; /* your reading; NAN if there is none */
 }
 
+/* The radio must run before discreet_start, connected or not; if it does not, nothing is sent. */
+static void start_radio(void)
+{
+    wifi_init_config_t setup = WIFI_INIT_CONFIG_DEFAULT();
+    esp_event_loop_create_default();
+    esp_wifi_init(&setup);
+    esp_wifi_set_mode(WIFI_MODE_STA);
+    esp_wifi_start();
+}
+
 void app_main(void)
 {
     /* 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget. */
     const int make_new = 0;
     int error;
     nvs_flash_init();
+    start_radio();
     nvs_open("discreet", NVS_READWRITE, &storage);
     error = discreet_start(&sensor, SENSOR_bundle, sizeof SENSOR_bundle, random_source, load_record,
                            store_record, NULL, make_new);

@@ -26,6 +26,8 @@ class DiscreetNode : public sensor::Sensor, public PollingComponent {
   void setup() override;
   void update() override;
   void dump_config() override;
+  // On an ESP32 bytes are random while the radio is on, and only pseudo-random before.
+  float get_setup_priority() const override { return setup_priority::AFTER_WIFI; }
 
  protected:
   struct Record {

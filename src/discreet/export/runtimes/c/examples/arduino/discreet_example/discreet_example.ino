@@ -1,15 +1,22 @@
 // Arduino on an ESP32: send the symbol of one sensor every minute, never the reading.
 // Copy discreet.h and SENSOR.h beside this file.
 #include <Preferences.h>
+#include <WiFi.h>
 #include <esp_random.h>
+#include <esp_timer.h>
+#include <esp_wifi.h>
 
 #include "SENSOR.h"
 
 static discreet_sensor sensor;
 static Preferences storage;
+static uint32_t first_period;
 
 static int random_source(void *out, size_t size) {
-  esp_fill_random(out, size);  // true randomness while Wi-Fi or Bluetooth is on
+  int8_t power;
+  if (esp_wifi_get_max_tx_power(&power) != ESP_OK)
+    return -1;  // without the radio's noise these bytes are only pseudo-random
+  esp_fill_random(out, size);
   return (int)size;
 }
 
@@ -27,6 +34,7 @@ static double read_sensor() {
 
 void setup() {
   Serial.begin(115200);
+  WiFi.mode(WIFI_STA);  // the radio must run before discreet_start, connected or not
   storage.begin("discreet", false);
   // 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget.
   const int make_new = 0;
@@ -36,11 +44,13 @@ void setup() {
     Serial.printf("discreet: cannot start (%d)\n", error);
     delay(60000);
   }
+  first_period = sensor.record[DISCREET_R_PERIOD];
 }
 
 void loop() {
-  // Uptime stands in for a clock; after a reboot the stored period simply goes on.
-  uint32_t period = millis() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD];
+  // Uptime stands in for a clock, counted from the period that was stored before the reboot.
+  uint32_t period =
+      first_period + (uint32_t)(esp_timer_get_time() / 1000000 / SENSOR_bundle[DISCREET_H_PERIOD]);
   uint32_t row = SENSOR_row(&sensor.table, read_sensor());
   int symbol = discreet_release(&sensor, row, period);
   if (symbol >= 0) {

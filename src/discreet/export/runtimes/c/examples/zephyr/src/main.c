@@ -47,16 +47,18 @@ int main(void)
 {
     /* 1 on the day the device is set up, 0 ever after: a lost ledger must not refill the budget. */
     const int make_new = 0;
+    uint32_t first;
     int error = settings_subsys_init();
     if (!error)
         error = discreet_start(&sensor, SENSOR_bundle, sizeof SENSOR_bundle, random_source,
                                load_record, store_record, NULL, make_new);
     if (error)
         printk("discreet: cannot start (%d)\n", error);
+    first = error ? 0 : sensor.record[DISCREET_R_PERIOD];
     for (;;) {
-        /* Uptime stands in for a clock; after a reboot the stored period simply goes on. */
+        /* Uptime stands in for a clock, counted from the period stored before the reboot. */
         uint32_t period =
-            (uint32_t)(k_uptime_get() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD]);
+            first + (uint32_t)(k_uptime_get() / 1000 / SENSOR_bundle[DISCREET_H_PERIOD]);
         uint32_t row = error ? 0 : SENSOR_row(&sensor.table, read_sensor());
         int symbol = error ? error : discreet_release(&sensor, row, period);
         if (symbol >= 0) {
