@@ -534,9 +534,10 @@ def test_two_devices_from_one_bundle_share_no_randomness(tmp_path, key, quick_st
     assert low <= same <= high
 
 
-def test_the_time_of_a_draw_does_not_tell_the_symbol():
+@pytest.mark.parametrize("symbols", [2, 3, 16])
+def test_the_time_of_a_draw_does_not_tell_the_symbol(symbols):
     # A busy machine may disturb a whole series: three tries, one quiet one is enough.
-    tries = [timing_python(20_000)[2] for _ in range(3)]
+    tries = [timing_python(20_000, symbols=symbols)[2] for _ in range(3)]
     assert min(tries) < 0.55
     assert timing_python(20_000, pick_early)[0] > 0.8  # an early exit does, and is noticed
 

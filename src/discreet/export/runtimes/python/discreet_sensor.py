@@ -316,7 +316,10 @@ class Table:
             if falls or top > width or any(each != NONE for each in row[top:]):
                 raise _damaged("a row of its table is no distribution")
         self._lifted = [tuple(float(each + _LIFT) for each in row) for row in self.thresholds]
-        clamps = {top: tuple(min(i, top) for i in range(self.symbols)) for top in set(self.tops)}
+        # Counted from 1, since Python takes another time to make an integer of 0.0.
+        self._start = 1.0 + width / 2.0
+        symbols = range(self.symbols)
+        clamps = {top: (0, *(min(i, top) for i in symbols)) for top in set(self.tops)}
         self._clamps = [clamps[top] for top in self.tops]
         # Two symbols that can both occur need no more than one comparison.
         simple = self.symbols == 2 and min(self.tops) == 1
@@ -372,13 +375,14 @@ class Table:
         """Return the symbol for a word that is given as the float 2^52 + word.
 
         Every threshold is compared, whatever the word: an early exit would let the time tell
-        the symbol. So would integers, which Python compares digit by digit; floats, which
-        hold these integers exactly, take one step.
+        the symbol. So would integers, which Python compares digit by digit, and truth values,
+        on which the processor branches. The sign of an exact difference of floats does neither;
+        that of equal ones is plus.
         """
-        count = 0
+        count = self._start
         for threshold in self._lifted[row]:
-            count += lifted >= threshold
-        return self._clamps[row][count]
+            count += math.copysign(0.5, lifted - threshold)
+        return self._clamps[row][int(count)]
 
     def draw(self, rows: Sequence[int]) -> list[int]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.
