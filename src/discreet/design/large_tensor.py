@@ -30,8 +30,8 @@ from discreet.design.tensor_sweep import TensorRows
 
 Floats = NDArray[np.float64]
 
-_SAMPLED_ROWS = 1 << 15
-_SAMPLE_STEPS, _LAST_STEPS = 30, 6
+_SAMPLED_ROWS = 1 << 16
+_SAMPLE_STEPS, _LAST_STEPS = 20, 6
 _MOST_ROUNDS = 5
 _ERROR_ROWS = 1 << 15  # rows on which the error of the kernel is measured
 

@@ -24,9 +24,12 @@ from discreet.design.tensor_sweep import (
 )
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-_SAMPLED_ROWS = 4096  # behind the curvature
+# Rows behind the diagonal of the curvature, and behind the matrix of the largest features.
+_DIAGONAL_ROWS, _CORE_ROWS = 1024, 8192
 _CORE = 600  # features whose whole matrix is taken
+_WORTH_FRESH = 1 << 17  # rows beyond which a pass costs more than a new curvature
 _MOST_STEPS = 100
 _NOISE = 1e-9  # relative, of a risk added up in single precision
 _MANY_STEPS = 8  # a solution that took so many asks for a new curvature
@@ -57,9 +60,8 @@ class TensorSolver:
         self._kept = np.flatnonzero(rows.form.mask.ravel())
         self._w = np.zeros((len(self.regs), len(self._kept)))
         self._first: _SampledCurvature | None = None
-        rng = np.random.default_rng(0)
-        most = min(_SAMPLED_ROWS, len(rows))
-        self._sample = rows.take(np.sort(rng.choice(len(rows), most, replace=False)))
+        order = np.random.default_rng(0).permutation(len(rows))
+        self._samples = [rows.take(np.sort(order[:n])) for n in (_DIAGONAL_ROWS, _CORE_ROWS)]
 
     def begin_where(self, other: TensorSolver) -> None:
         """Begin the next solution where a solver for other rows ended."""
@@ -67,7 +69,9 @@ class TensorSolver:
 
     def solve(self, vectors: Sequence[Floats]) -> TensorSolved:
         """Minimise every head for the mapping with these vectors of codes."""
-        first = self._first or self._curvature(vectors, self._w)
+        fresh = self._first is None or len(self.rows) > _WORTH_FRESH
+        first = self._curvature(vectors, self._w) if fresh else self._first
+        assert first is not None
         metric, w, last = Metric(first), self._w, None
         length, before = np.ones(len(w)), self.passes
         for _ in range(_MOST_STEPS):
@@ -104,22 +108,25 @@ class TensorSolver:
         return whole.reshape(len(w), *self.rows.form.mask.shape)
 
     def _curvature(self, vectors: Sequence[Floats], w: Floats) -> _SampledCurvature:
-        features = feature_rows(self._sample, vectors)
-        weights = row_curvatures(self._sample, w @ features.T, self.loss)
-        return _SampledCurvature(features, weights, self.regs)
+        some, more = self._samples
+        whole = self._whole(w)
+        squares = row_curvatures(some, vectors, whole, self.loss) @ feature_rows(some, vectors) ** 2
+        core = np.sort(np.argsort(-squares.max(axis=0), kind="stable")[:_CORE])
+        weights = row_curvatures(more, vectors, whole, self.loss)
+        features = feature_rows(more, vectors, core)
+        return _SampledCurvature(squares, core, features, weights, self.regs)
 
 
 class _SampledCurvature:
     """The matrix of the largest features and the diagonal of the rest, for every head."""
 
-    def __init__(self, features: Floats, weights: Floats, regs: Floats) -> None:
-        squares = weights @ features**2
-        self._core = np.sort(np.argsort(-squares.max(axis=0), kind="stable")[:_CORE])
-        self._diagonals = squares + regs[:, None]
-        core = features[:, self._core]
+    def __init__(
+        self, squares: Floats, core: Ints, features: Floats, weights: Floats, regs: Floats
+    ) -> None:
+        self._core, self._diagonals = core, squares + regs[:, None]
         self._factors = []
         for weight, reg in zip(weights, regs, strict=True):
-            matrix = core.T @ (weight[:, None] * core)
+            matrix = features.T @ (weight[:, None] * features)
             matrix.flat[:: len(matrix) + 1] += reg
             self._factors.append(cho_factor(matrix, overwrite_a=True, check_finite=False))
 

@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 _BLOCK = 1 << 13  # rows: two factors of 64 numbers each fill 4 MB
 # Beyond so many rows factors are of single precision: their errors average out over the rows,
 # and blocks are added up in double precision.
-_SINGLE_ROWS = 1 << 17
+_SINGLE_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,25 @@ def tensor_slopes(
     return [np.sum(parts, axis=0) for parts in zip(*totals, strict=True)]
 
 
-def feature_rows(rows: TensorRows, vectors: Sequence[Floats]) -> Floats:
-    """Write the features of all rows out, one row each; for few rows only."""
+def feature_rows(rows: TensorRows, vectors: Sequence[Floats], which: Ints | None = None) -> Floats:
+    """Write features of all rows out, one row each; for few rows or few features only.
+
+    ``which`` chooses among the features that the form keeps.
+    """
     factors = rows.form.factors(vectors, rows.codes.astype(np.int64))
     kept = np.flatnonzero(rows.form.mask.ravel())
-    a, b = np.divmod(kept, rows.form.mask.shape[1])
+    a, b = np.divmod(kept if which is None else kept[which], rows.form.mask.shape[1])
     return rows.scale * (factors.a[a] * factors.b[b]).T
 
 
-def row_curvatures(rows: TensorRows, scores: Floats, loss: Loss) -> Floats:
+def row_curvatures(rows: TensorRows, vectors: Sequence[Floats], w: Floats, loss: Loss) -> Floats:
     """Return the weighted second derivative of every row's loss, one row per head."""
+    factors = rows.form.factors(vectors, rows.codes.astype(np.int64))
     found = []
-    for h, score in enumerate(scores):
+    for h, matrix in enumerate(w):
         weights, signs = _votes(rows, slice(None), h)
-        found.append(weights * loss.curvature(signs * score))
+        margins = signs * _scores(rows, factors.a, matrix @ factors.b)
+        found.append(weights * loss.curvature(margins))
     return np.stack(found)
 
 
