@@ -105,8 +105,8 @@ EXPERIMENT = Experiment(
         f"{in_words(RESPONSE)} in each sensor.",
         *CHOICES,
         "For MDR, DCA, RUCA and Z = X the categories count as numbers (their codes), because "
-        "DCA then comes near its printed row. As indicators (one-hot), this package's default, "
-        "DCA errs about ten points less on income at much the same error on marital status.",
+        "DCA then comes near its printed row. Indicators (one-hot), this package's default, suit "
+        "a projection better.",
         "The printed 1.61 is ln 5. With a third of the rows in each private class an output seen "
         "once gives ln 3 = 1.10; ln 5 is what one gives that was seen 15 times, once of them with "
         "some class, or what outputs seen once give if a class has a fifth of the rows.",
