@@ -35,13 +35,21 @@ def test_a_table_over_cells_adds_up_what_its_codes_have(sizes, seed):
     tables = rng.normal(size=(2, sum(sizes)))
     narrow, wide = packed.layout.spread(tables)
     scores = np.zeros((2, 20))
-    for k, tile in enumerate(packed.narrow):
-        for j in range(tile.shape[1]):
-            scores += narrow[:, k, j, tile[:, j]]
+    for j in range(len(packed.layout.narrow)):
+        scores += narrow[:, j, packed.byte(j)]
     for j in range(packed.wide.shape[1]):
         scores += wide[:, j, packed.wide[:, j]]
     index = codes + packed.layout.offsets
     np.testing.assert_allclose(scores, tables[:, index].sum(axis=2), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_sensors", range(1, 40))
+def test_words_hold_the_bytes_of_a_row_in_order_and_nothing_else(n_sensors):
+    sizes = [256] * n_sensors
+    packed = pack(random_codes(sizes, 9, n_sensors), sizes)
+    assert packed.nbytes == 9 * n_sensors
+    row_bytes = [word[:, None].view(np.uint8) for word in packed.narrow]
+    np.testing.assert_array_equal(np.concatenate(row_bytes, axis=1), packed.unpack())
 
 
 @given(sizes=alphabets, seed=st.integers(0, 2**32 - 1))

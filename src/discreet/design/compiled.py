@@ -115,26 +115,53 @@ def square(scores, votes, residuals):  # type: ignore[no-untyped-def]
     return total
 
 
+def _word_steps(width: int) -> tuple[Any, Any]:
+    """Return how rows of one word are looked up and added up, for words of ``width`` bytes."""
+    last = np.uint64(255)
+
+    @_plain
+    def look_up_word(words, tables, scores):  # type: ignore[no-untyped-def]
+        whole = words.size // 2 * 2
+        for i in range(0, whole, 2):  # two rows side by side: no sum waits for another
+            x, y = np.uint64(words[i]), np.uint64(words[i + 1])
+            a, b = scores[i], scores[i + 1]
+            for j in range(width):
+                shift = np.uint64(8 * j)
+                a += tables[j, (x >> shift) & last]
+                b += tables[j, (y >> shift) & last]
+            scores[i], scores[i + 1] = a, b
+        for i in range(whole, words.size):
+            for j in range(width):
+                scores[i] += tables[j, (np.uint64(words[i]) >> np.uint64(8 * j)) & last]
+
+    @_plain
+    def add_word(words, residuals, sums):  # type: ignore[no-untyped-def]
+        for i in range(words.size):
+            x, residual = np.uint64(words[i]), residuals[i]
+            for j in range(width):
+                sums[j, (x >> np.uint64(8 * j)) & last] += residual
+
+    return look_up_word, add_word
+
+
+_STEPS = {width: _word_steps(width) for width in (8, 4, 2, 1)}
+LOOK_UP_WORD: dict[int, Any] = {width: steps[0] for width, steps in _STEPS.items()}
+"""By bytes of a word: add to every row's score what the tables have for its bytes."""
+ADD_WORD: dict[int, Any] = {width: steps[1] for width, steps in _STEPS.items()}
+"""By bytes of a word: add every row's residual to the sums of its bytes."""
+
+
 @_plain
 def look_up(cells, tables, scores):  # type: ignore[no-untyped-def]
-    """Add to every row's score what the tables have for its cells."""
-    whole = cells.shape[0] // 4 * 4
-    for i in range(0, whole, 4):  # four rows side by side: no sum waits for another
-        a, b, c, d = scores[i], scores[i + 1], scores[i + 2], scores[i + 3]
-        for j in range(cells.shape[1]):
-            a += tables[j, cells[i, j]]
-            b += tables[j, cells[i + 1, j]]
-            c += tables[j, cells[i + 2, j]]
-            d += tables[j, cells[i + 3, j]]
-        scores[i], scores[i + 1], scores[i + 2], scores[i + 3] = a, b, c, d
-    for i in range(whole, cells.shape[0]):
+    """Add to every row's score what the tables have for its wide cells."""
+    for i in range(cells.shape[0]):
         for j in range(cells.shape[1]):
             scores[i] += tables[j, cells[i, j]]
 
 
 @_plain
 def add_up(cells, residuals, sums):  # type: ignore[no-untyped-def]
-    """Add every row's residual to the sums of its cells."""
+    """Add every row's residual to the sums of its wide cells."""
     for i in range(cells.shape[0]):
         residual = residuals[i]
         for j in range(cells.shape[1]):

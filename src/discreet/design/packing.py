@@ -6,6 +6,9 @@ than 256 codes of its own takes two bytes or four. Each row is then a short line
 and whatever is additive over sensors is additive over cells: a table of the sum for each
 value of a cell costs one look-up where the sensors would cost several.
 
+The bytes of a row lie in *words* of eight, and what is left over in words of four, two and one:
+a word is fetched at once, and its tables and sums leave room in a cache of 32 kB.
+
 A table over all codes is a vector, one sensor's codes after the other's. ``Layout`` turns
 such vectors into tables over cells and sums over cells back into sums over codes.
 """
@@ -27,7 +30,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _NARROW = 256  # values of one byte
-_TILE = 16  # bytes of a row kept together: their tables fill a cache of 32 kB
+_WIDTHS = (8, 4, 2, 1)  # bytes of a word
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,15 @@ class Layout:
         """Number of codes of all sensors together."""
         return sum(self.sizes)
 
-    @property
-    def tiles(self) -> int:
-        """Number of arrays that the bytes of a row are dealt out to."""
-        return -(-len(self.narrow) // _TILE)
-
-    @property
-    def tile_width(self) -> int:
-        """Bytes of a row in one tile; the last tile may end in bytes that stay zero."""
-        return -(-len(self.narrow) // max(self.tiles, 1))
+    @cached_property
+    def words(self) -> tuple[tuple[int, int], ...]:
+        """For each word of a row, its first byte and its width in bytes."""
+        words, left = [], len(self.narrow)
+        for width in _WIDTHS:
+            while left >= width:
+                words.append((len(self.narrow) - left, width))
+                left -= width
+        return tuple(words)
 
     @cached_property
     def offsets(self) -> Ints:
@@ -101,11 +104,11 @@ class Layout:
     def spread(self, tables: Floats) -> tuple[Floats, Floats]:
         """Turn tables over all codes, one row each, into tables over cells.
 
-        Those of the narrow cells have the axes (table, tile, byte, value), those of the
-        wide ones (table, sensor, code).
+        Those of the narrow cells have the axes (table, byte, value), those of the wide ones
+        (table, sensor, code).
         """
         n = len(tables)
-        narrow = (self._narrow @ tables.T).T.reshape(n, self.tiles, self.tile_width, _NARROW)
+        narrow = (self._narrow @ tables.T).T.reshape(n, len(self.narrow), _NARROW)
         wide = (self._wide @ tables.T).T.reshape(n, len(self.wide), self.wide_size)
         return np.ascontiguousarray(narrow), np.ascontiguousarray(wide)
 
@@ -126,8 +129,7 @@ class Layout:
             for t, stride in pairs:
                 rows.append(g * _NARROW + values)
                 columns.append(self.offsets[t] + values // stride % self.sizes[t])
-        n_values = self.tiles * self.tile_width * _NARROW
-        return _indicator(rows, columns, (n_values, self.n_codes))
+        return _indicator(rows, columns, (len(self.narrow) * _NARROW, self.n_codes))
 
     @cached_property
     def _wide(self) -> Any:
@@ -143,12 +145,13 @@ class Packed:
     Attributes
     ----------
     layout : Layout
-    narrow : ndarray of uint8, shape (tiles, n_rows, bytes of a row in one tile)
+    narrow : tuple of ndarrays of unsigned integers, shape (n_rows,)
+        The words of a row, the first byte in the lowest bits.
     wide : ndarray of uint16 or uint32, shape (n_rows, wide sensors)
     """
 
     layout: Layout
-    narrow: NDArray[np.uint8]
+    narrow: tuple[NDArray[Any], ...]
     wide: NDArray[Any]
 
     def __len__(self) -> int:
@@ -156,16 +159,19 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        return self.narrow.nbytes + self.wide.nbytes
+        return sum(word.nbytes for word in self.narrow) + self.wide.nbytes
 
     def take(self, index: Ints | slice) -> Packed:
         """Return some of the rows."""
-        return Packed(self.layout, self.narrow[:, index], self.wide[index])
+        words = tuple(word[index] for word in self.narrow)
+        return Packed(self.layout, words, self.wide[index])
 
     def byte(self, g: int) -> NDArray[np.uint8]:
         """Return one byte of every row."""
-        tile, place = divmod(g, self.layout.tile_width)
-        return self.narrow[tile, :, place]
+        for word, (first, width) in zip(self.narrow, self.layout.words, strict=True):
+            if first <= g < first + width:
+                return word[:, None].view(np.uint8)[:, g - first]
+        raise IndexError(f"a row has {len(self.layout.narrow)} bytes, there is no byte {g}")
 
     def column(self, t: int) -> Ints:
         """Return the codes of one sensor."""
@@ -179,7 +185,7 @@ class Packed:
     def totals(self) -> Floats:
         """Return how many rows have each code, one sensor's codes after the other's."""
         layout = self.layout
-        narrow = np.zeros((1, layout.tiles * layout.tile_width, _NARROW))
+        narrow = np.zeros((1, len(layout.narrow), _NARROW))
         for g in range(len(layout.narrow)):
             narrow[0, g] = np.bincount(self.byte(g), minlength=_NARROW)
         wide = [np.bincount(column, minlength=layout.wide_size) for column in self.wide.T]
@@ -202,7 +208,7 @@ def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
     """
     layout = Layout.of(sizes)
     _check_range(codes, layout.sizes)
-    narrow = np.zeros((layout.tiles, len(codes), layout.tile_width), dtype=np.uint8)
+    narrow = tuple(np.zeros(len(codes), dtype=f"<u{width}") for _, width in layout.words)
     wide: NDArray[Any] = codes[:, list(layout.wide)]
     kind = np.uint16 if layout.wide_size <= 1 << 16 else np.uint32
     packed = Packed(layout, narrow, wide.astype(kind))

@@ -12,10 +12,11 @@ without numba, for few rows, and for the tests to compare with.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
@@ -195,21 +196,25 @@ def _sweep_block(
     room: Floats,
 ) -> None:
     """Add one block's losses to ``values`` and its residuals to ``sums``, for every head."""
-    from discreet.design.compiled import LOSSES, add_up, look_up, vote
+    from discreet.design.compiled import ADD_WORD, LOOK_UP_WORD, LOSSES, add_up, look_up, vote
 
     scores, votes, residuals = room[:, : block.stop - block.start]
     kinds, counts, wide = ballots.kinds[block], ballots.counts[block], ballots.packed.wide[block]
-    tiles = [tile[block] for tile in ballots.packed.narrow]
+    layout = ballots.packed.layout
+    words = [
+        (word[block], width, slice(first, first + width))
+        for word, (first, width) in zip(ballots.packed.narrow, layout.words, strict=True)
+    ]
     for h, weights in enumerate(ballots.votes):
         scores[:] = 0.0
-        for tile, table in zip(tiles, tables[0][h], strict=True):
-            look_up(tile, table, scores)
+        for word, width, cells in words:
+            LOOK_UP_WORD[width](word, tables[0][h, cells], scores)
         if wide.shape[1]:
             look_up(wide, tables[1][h], scores)
         vote(kinds, counts, weights, votes)
         values[h] += LOSSES[loss.name](scores, votes, residuals)
-        for tile, total in zip(tiles, sums[0][h], strict=True):
-            add_up(tile, residuals, total)
+        for word, width, cells in words:
+            ADD_WORD[width](word, residuals, sums[0][h, cells])
         if wide.shape[1]:
             add_up(wide, residuals, sums[1][h])
 
@@ -222,20 +227,26 @@ def segments(n_rows: int) -> list[slice]:
 
 
 def share_out(work: Any, count: int, threads: int) -> None:
-    """Do every piece of work; the caller's thread takes its share too."""
-    threads = min(threads, count)
+    """Do every piece of work; the caller's thread takes its share too.
 
-    def some(first: int) -> None:
-        for k in range(first, count, threads):
+    Whoever is free takes the next piece. Each piece keeps its own sums, so that it does not
+    matter who did it.
+    """
+    left = deque(range(count))
+
+    def some() -> None:
+        while True:
+            try:
+                k = left.popleft()
+            except IndexError:  # none is left
+                return
             work(k)
 
-    if threads > 1:
-        others = [_pool(threads).submit(partial(some, first)) for first in range(1, threads)]
-        some(0)
-        for other in others:
-            other.result()
-    else:
-        some(0)
+    threads = min(threads, count)
+    others = [_pool(threads).submit(some) for _ in range(1, threads)]
+    some()
+    for other in others:
+        other.result()
 
 
 @cache
