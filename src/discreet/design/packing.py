@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 
 _NARROW = 256  # values of one byte
 _WIDTHS = (8, 4, 2, 1)  # bytes of a word
+_BLOCK = 1 << 13  # rows packed together: they stay in a cache from the first column to the last
 
 
 @dataclass(frozen=True)
@@ -207,17 +208,29 @@ def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
         If a code lies outside its sensor's alphabet.
     """
     layout = Layout.of(sizes)
-    _check_range(codes, layout.sizes)
-    narrow = tuple(np.zeros(len(codes), dtype=f"<u{width}") for _, width in layout.words)
-    wide: NDArray[Any] = codes[:, list(layout.wide)]
     kind = np.uint16 if layout.wide_size <= 1 << 16 else np.uint32
-    packed = Packed(layout, narrow, wide.astype(kind))
+    packed = Packed(
+        layout,
+        tuple(np.zeros(len(codes), dtype=f"<u{width}") for _, width in layout.words),
+        np.empty((len(codes), len(layout.wide)), dtype=kind),
+    )
+    for begin in range(0, len(codes), _BLOCK):
+        rows = slice(begin, begin + _BLOCK)
+        _pack_block(codes[rows], packed.take(rows))
+    return packed
+
+
+def _pack_block(codes: NDArray[Any], packed: Packed) -> None:
+    """Fill ``packed``, whose bytes are zero, with so many rows."""
+    layout = packed.layout
+    _check_range(codes, layout.sizes)
+    packed.wide[:] = codes[:, list(layout.wide)]
+    small = codes.astype(np.uint8)
     for g, cell in enumerate(layout.narrow):
         byte = packed.byte(g)
         for t, stride in layout.strides(cell):
             # A stride of 256 belongs to sensors of one code, which is 0.
-            byte += codes[:, t].astype(np.uint8) * np.uint8(stride % _NARROW)
-    return packed
+            byte += small[:, t] * np.uint8(stride % _NARROW)
 
 
 def _check_range(codes: NDArray[Any], sizes: tuple[int, ...]) -> None:
