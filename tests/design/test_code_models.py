@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
 from discreet.design import code_models
-from discreet.design.code_models import CodeModels, Curvatures, Features, sample_rows
+from discreet.design.code_models import CodeModels, Curvatures, Features
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import Ballots, has_numba, plain_sweep
@@ -81,9 +81,9 @@ def test_a_model_is_exact_where_it_was_centred(rng):
 
 def test_a_sample_keeps_the_scale_of_the_sums(rng):
     ballots = random_ballots(rng, n=4000)
-    some = sample_rows(ballots, 2000)
+    some = ballots.sample(2000)
     assert len(some) == 2000
     all_rows, part = (plain_sweep(b, np.zeros((2, 10)), LOGISTIC).values for b in (ballots, some))
     np.testing.assert_allclose(part, all_rows, rtol=0.05)
-    np.testing.assert_array_equal(some.kinds, sample_rows(ballots, 2000).kinds)
-    assert sample_rows(ballots, 4000) is ballots
+    np.testing.assert_array_equal(some.kinds, ballots.sample(2000).kinds)
+    assert ballots.sample(4000) is ballots

@@ -45,10 +45,9 @@ def risks_of_both_kinds(sample, settings):
     labelled = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
     packed = public_heads(labelled.by_kind, sample.public)
     packed += private_heads(labelled.by_kind, sample.private[0])
-    solver = CodeSolver(labelled.ballots(packed), settings.loss, regs, tolerance=1e-13)
-    return CountRisks(rows, heads, settings.loss, regs), SweptRisks(
-        solver, PackedRows(labelled.packed)
-    )
+    ballots = labelled.ballots(packed)
+    solver = CodeSolver(ballots, settings.loss, regs, tolerance=1e-13)
+    return CountRisks(rows, heads, settings.loss, regs), SweptRisks(solver, PackedRows(ballots))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "square"])

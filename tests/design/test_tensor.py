@@ -40,7 +40,7 @@ def random_rows(rng, kernel, n_symbols=(2, 3, 2), n=60, n_outputs=None):
     rows = TensorRows(packed, ballots.kinds, ballots.counts, ballots.votes, form, lifts.scale)
     tables = [rng.dirichlet(np.ones(z), size=x) for x, z in zip(sizes, n_symbols, strict=True)]
     distinct = collapse(codes, sizes)
-    return rows, lifts, tables, (distinct, heads(distinct)), PackedRows(ballots.packed)
+    return rows, lifts, tables, (distinct, heads(distinct)), PackedRows(ballots)
 
 
 @given(seed=st.integers(0, 2**32 - 1), kernel=exact_kernels)

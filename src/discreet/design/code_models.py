@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
 from discreet.design.losses import Loss
-from discreet.design.sweep import Ballots, Swept, code_index, has_numba, row_votes
+from discreet.design.sweep import BallotBox, Swept, code_index, has_numba, row_votes
 
 Floats = NDArray[np.float64]
 
@@ -147,8 +147,8 @@ class CodeModels:
 class Curvatures:
     """Second derivatives of the heads' losses in the codes' numbers, from a sample of rows."""
 
-    def __init__(self, ballots: Ballots, loss: Loss, most: int) -> None:
-        self.ballots, self.loss = sample_rows(ballots, most), loss
+    def __init__(self, box: BallotBox, loss: Loss, most: int) -> None:
+        self.ballots, self.loss = box.sample(most), loss
         self._index = code_index(self.ballots.packed)
 
     def at(self, scores: Floats) -> Floats:
@@ -160,15 +160,6 @@ class Curvatures:
             bent = weights * self.loss.curvature(signs * table[self._index].sum(axis=1))
             add(self._index, bent, total[:, h])
         return total
-
-
-def sample_rows(ballots: Ballots, most: int) -> Ballots:
-    """Return some of the rows, always the same ones, with votes that keep the sums' scale."""
-    if len(ballots) <= most:
-        return ballots
-    rng = np.random.default_rng(0)
-    index = np.sort(rng.choice(len(ballots), most, replace=False))
-    return ballots.take(index, len(ballots) / most)
 
 
 def _plain_pairs(index: NDArray[np.int64], weights: Floats, total: Floats) -> None:

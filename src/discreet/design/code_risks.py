@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
-from discreet.design.packing import Packed
 from discreet.design.risks import RiskValues, Tables
+from discreet.design.sweep import BallotBox
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,17 +32,17 @@ class CodeValues(RiskValues):
 class PackedRows:
     """What the design asks of rows that are packed."""
 
-    def __init__(self, packed: Packed) -> None:
-        self._packed = packed
-        self.totals = packed.totals()
+    def __init__(self, box: BallotBox) -> None:
+        self._box = box
+        self.totals = box.totals()
 
     @property
     def codes(self) -> Ints:
-        return self._packed.unpack()
+        return self._box.sample(len(self._box)).packed.unpack()
 
     def seen(self) -> list[NDArray[np.bool_]]:
         """Return, for every sensor, which codes occur at all."""
-        parts = np.split(self.totals, self._packed.layout.offsets[1:])
+        parts = np.split(self.totals, self._box.layout.offsets[1:])
         return [part > 0 for part in parts]
 
 

@@ -13,15 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from discreet.design.code_models import (
-    CodeModels,
-    Curvatures,
-    Features,
-    sample_rows,
-)
+from discreet.design.code_models import CodeModels, Curvatures, Features
 from discreet.design.losses import Loss
 from discreet.design.metric import Metric
-from discreet.design.sweep import Ballots, Swept, sweep
+from discreet.design.sweep import BallotBox, Swept
 
 Floats = NDArray[np.float64]
 
@@ -57,21 +52,21 @@ class CodeSolver:
 
     def __init__(
         self,
-        ballots: Ballots,
+        box: BallotBox,
         loss: Loss,
         regs: Floats,
         *,
         tolerance: float = TOLERANCE,
         threads: int | None = None,
     ) -> None:
-        self.ballots, self.loss, self.regs = ballots, loss, np.asarray(regs, dtype=np.float64)
+        self.box, self.loss, self.regs = box, loss, np.asarray(regs, dtype=np.float64)
         self.tolerance, self.threads = tolerance, threads
         self.passes = 0.0
-        n_codes = ballots.packed.layout.n_codes
+        n_codes = box.layout.n_codes
         self.has_models = 8 * len(self.regs) * n_codes**2 <= FEW_BYTES
         self._last: Floats | None = None  # where to begin, if there are no models
         if self.has_models:
-            self._curvatures = Curvatures(ballots, loss, _SAMPLED_ROWS)
+            self._curvatures = Curvatures(box, loss, _SAMPLED_ROWS)
             self._begun = False
             self._centre: tuple[Floats, Swept]
             self.models = CodeModels(np.zeros((n_codes, len(self.regs), n_codes)), self.regs)
@@ -82,12 +77,12 @@ class CodeSolver:
             return self._descend(features)
         if not self._begun:
             self._guess(features)
-        return self._newton(self.ballots, self._curvatures, features, self.tolerance)
+        return self._newton(self.box, self._curvatures, features, self.tolerance)
 
     def begin_at(self, scores: Floats) -> Swept:
         """Sweep once where the codes have these numbers, and take the models from there."""
         self._begun = True
-        self._centre = scores, self._sweep(self.ballots, scores)
+        self._centre = scores, self._sweep(self.box, scores)
         self.refresh()
         return self._centre[1]
 
@@ -100,7 +95,7 @@ class CodeSolver:
 
     def _guess(self, features: Features) -> None:
         """Solve for few rows, so that the models start near the answer for all."""
-        few = sample_rows(self.ballots, _FIRST_ROWS)
+        few = self.box.sample(_FIRST_ROWS)
         own = Curvatures(few, self.loss, len(few))
         nothing = np.zeros((len(self.regs), features.shape[0]))
         self.models.curvatures = own.at(nothing)
@@ -108,12 +103,12 @@ class CodeSolver:
         found = self._newton(few, own, features, _FIRST_TOLERANCE)
         self.begin_at(features.scores(found.w))
 
-    def _sweep(self, ballots: Ballots, scores: Floats) -> Swept:
-        self.passes += len(ballots) / len(self.ballots)
-        return sweep(ballots, scores, self.loss, self.threads)
+    def _sweep(self, box: BallotBox, scores: Floats) -> Swept:
+        self.passes += len(box) / len(self.box)
+        return box.sweep(scores, self.loss, self.threads)
 
     def _newton(
-        self, ballots: Ballots, sample: Curvatures, features: Features, tolerance: float
+        self, box: BallotBox, sample: Curvatures, features: Features, tolerance: float
     ) -> Solved:
         systems = self.models.systems(features)
         metric = Metric(systems)
@@ -121,7 +116,7 @@ class CodeSolver:
         before, last = np.inf, None
         for _ in range(_MOST_STEPS):
             scores = features.scores(w)
-            swept = self._sweep(ballots, scores)
+            swept = self._sweep(box, scores)
             values = swept.values + 0.5 * self.regs * (w * w).sum(axis=1)
             if last is not None:
                 worse = values > last.values + 1e-12 * np.abs(values)
@@ -152,7 +147,7 @@ class CodeSolver:
 
         def risk(point: Floats) -> tuple[float, Floats]:
             w = point.reshape(shape)
-            swept = self._sweep(self.ballots, features.scores(w))
+            swept = self._sweep(self.box, features.scores(w))
             values = swept.values + 0.5 * self.regs * (w * w).sum(axis=1)
             found[point.tobytes()] = values, swept
             return float(values.sum()), (self.regs[:, None] * w - features.pull(swept.sums)).ravel()

@@ -48,7 +48,7 @@ def design_large(
     The start that tells private heads nothing takes the place of all random ones but one.
     Where codes are too many for models, ``n_restarts`` random ones are swept over instead.
     """
-    rows = PackedRows(solver.ballots.packed)
+    rows = PackedRows(solver.box)
     work = _Rounds(SweptRisks(solver, rows), limits)
 
     def search(risks: Risks, report: Report | None, **options: Any) -> Designed:
@@ -76,7 +76,7 @@ def _quiet_start(
     solver: CodeSolver, rows: PackedRows, n_public: int, n_symbols: Sequence[int]
 ) -> Tables:
     """Return tables that say nothing to the private heads, from one sweep at score zero."""
-    layout = solver.ballots.packed.layout
+    layout = solver.box.layout
     swept = solver.begin_at(np.zeros((len(solver.regs), layout.n_codes)))
     return quiet_tables(swept.sums, rows.totals, n_public, layout.sizes, n_symbols)
 

@@ -93,7 +93,7 @@ class _Stages:
 
     def __init__(self, problem: TensorProblem, rng: np.random.Generator) -> None:
         self.problem, self.rng = problem, rng
-        packed = PackedRows(problem.ballots.packed)
+        packed = PackedRows(problem.ballots)
         rows = _tensor_rows(problem)
         size = min(len(rows), _SAMPLED_ROWS)
         few = rows.take(np.sort(rng.choice(len(rows), size, replace=False)))

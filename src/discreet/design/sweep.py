@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.losses import Loss
-from discreet.design.packing import Packed
+from discreet.design.packing import Layout, Packed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,6 +65,26 @@ class Ballots:
     def __len__(self) -> int:
         return len(self.packed)
 
+    @property
+    def layout(self) -> Layout:
+        return self.packed.layout
+
+    def totals(self) -> Floats:
+        """Return how many of the rows have each code."""
+        return self.packed.totals()
+
+    def sample(self, most: int) -> Ballots:
+        """Return some of the rows, always the same ones, with votes that keep the sums' scale."""
+        if len(self) <= most:
+            return self
+        rng = np.random.default_rng(0)
+        index = np.sort(rng.choice(len(self), most, replace=False))
+        return self.take(index, len(self) / most)
+
+    def sweep(self, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
+        """Do what ``sweep`` does."""
+        return sweep(self, tables, loss, threads)
+
     def take(self, index: Ints | slice, scale: float = 1.0) -> Ballots:
         """Return some of the rows, with all votes multiplied by ``scale``."""
         counts = self.counts[index] if len(self.counts) else self.counts
@@ -86,6 +106,29 @@ class Swept:
 
     values: Floats
     sums: Floats
+
+
+class BallotBox(Protocol):
+    """What a solver asks of ballots, wherever they are: here, on a disk or on a cluster."""
+
+    @property
+    def layout(self) -> Layout:
+        """Say which sensors share a cell, and how many codes they have."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def totals(self) -> Floats:
+        """Return how many of the rows have each code, one sensor's codes after the other's."""
+        ...
+
+    def sample(self, most: int) -> Ballots:
+        """Bring some of the rows here, always the same ones; all, if there are no more."""
+        ...
+
+    def sweep(self, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
+        """Go over all rows once."""
+        ...
 
 
 def sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
