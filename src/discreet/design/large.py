@@ -26,8 +26,11 @@ from discreet.design.risks import Risks, Tables
 
 Floats = NDArray[np.float64]
 
-_MOST_ROUNDS = 7
+_MOST_ROUNDS = 12
 _STEPS = 60  # of each search and barrier: further away the models no longer tell the truth
+# The barrier of the rounds after the first. Beginning as low as that one would leave the floor
+# that was reached, and beginning at the end would slide along it: both end at a larger F.
+_ONWARD = (1000.0, 10_000.0)
 _ENOUGH = 5e-4  # a round that improves F by less than this share is the last one
 # Shares of the silent mapping to mix in until the floors hold, if no round kept them.
 _TOWARDS_SILENCE = (0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
@@ -68,7 +71,8 @@ def design_large(
     for k in range(1, _MOST_ROUNDS):
         if work.settles_at(found.tables) or found.stopped:
             break
-        found = search(modelled, _part(report, k), n_restarts=0, starts=[found.tables])
+        onward = {"n_restarts": 0, "starts": [found.tables], "barrier": _ONWARD}
+        found = search(modelled, _part(report, k), **onward)
     return work.finish(found)
 
 
