@@ -77,9 +77,7 @@ class Ballots:
         """Return some of the rows, always the same ones, with votes that keep the sums' scale."""
         if len(self) <= most:
             return self
-        rng = np.random.default_rng(0)
-        index = np.sort(rng.choice(len(self), most, replace=False))
-        return self.take(index, len(self) / most)
+        return self.take(sample_index(len(self), most), len(self) / most)
 
     def sweep(self, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
         """Do what ``sweep`` does."""
@@ -131,7 +129,18 @@ class BallotBox(Protocol):
         ...
 
 
-def sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
+class Stored(Protocol):
+    """Ballots that a sweep can go over: some of them at a time can be had in memory."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: slice) -> Ballots: ...
+
+
+def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
     """Return losses and sums of residuals for scores that ``tables`` give the codes.
 
     Parameters
@@ -147,9 +156,14 @@ def sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int | None = No
     return plain_sweep(ballots, tables, loss)
 
 
-def pays(ballots: Ballots) -> bool:
+def sample_index(n_rows: int, most: int) -> Ints:
+    """Return which rows make a sample: always the same ones, in their order."""
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
+def pays(ballots: Stored) -> bool:
     """Whether the compiled sweep is worth loading, and there."""
-    codes = len(ballots) * len(ballots.packed.layout.sizes)
+    codes = len(ballots) * len(ballots.layout.sizes)
     return codes >= _WORTH_COMPILING and has_numba()
 
 
@@ -172,9 +186,9 @@ def default_threads() -> int:
 # --- The twin in NumPy ---------------------------------------------------------------------
 
 
-def plain_sweep(ballots: Ballots, tables: Floats, loss: Loss) -> Swept:
+def plain_sweep(ballots: Stored, tables: Floats, loss: Loss) -> Swept:
     """Do the same as ``sweep``, with NumPy alone."""
-    layout = ballots.packed.layout
+    layout = ballots.layout
     values, sums = np.zeros(len(tables)), np.zeros((len(tables), layout.n_codes))
     for block in blocks(ballots):
         index = code_index(block.packed)
@@ -188,7 +202,7 @@ def plain_sweep(ballots: Ballots, tables: Floats, loss: Loss) -> Swept:
     return Swept(values, sums)
 
 
-def blocks(ballots: Ballots) -> Iterator[Ballots]:
+def blocks(ballots: Stored) -> Iterator[Ballots]:
     """Cut the rows into blocks that fit in memory unpacked."""
     for begin in range(0, len(ballots), _BLOCK):
         yield ballots.take(slice(begin, begin + _BLOCK))
@@ -209,9 +223,9 @@ def row_votes(ballots: Ballots, h: int) -> tuple[Floats, Floats]:
 # --- Compiled ------------------------------------------------------------------------------
 
 
-def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -> Swept:
+def compiled_sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int) -> Swept:
     """Do the same as ``sweep``, compiled whatever the number of rows."""
-    layout = ballots.packed.layout
+    layout = ballots.layout
     narrow_tables, wide_tables = layout.spread(tables)
     cuts = segments(len(ballots))
     values = np.zeros((len(cuts), len(tables)))
@@ -222,7 +236,8 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
         sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
         for begin in range(cuts[k].start, cuts[k].stop, _BLOCK):
             block = slice(begin, min(begin + _BLOCK, cuts[k].stop))
-            _sweep_block(ballots, block, (narrow_tables, wide_tables), loss, values[k], sums, room)
+            part = ballots.take(block)
+            _sweep_block(part, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
     share_out(work, len(cuts), threads)
     sums = layout.fold(narrow_sums.sum(axis=0), wide_sums.sum(axis=0))
@@ -231,22 +246,21 @@ def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -
 
 def _sweep_block(
     ballots: Ballots,
-    block: slice,
     tables: tuple[Floats, Floats],
     loss: Loss,
     values: Floats,
     sums: tuple[Floats, Floats],
     room: Floats,
 ) -> None:
-    """Add one block's losses to ``values`` and its residuals to ``sums``, for every head."""
+    """Add a block's losses to ``values`` and its residuals to ``sums``, for every head."""
     from discreet.design.compiled import ADD_WORD, LOOK_UP_WORD, LOSSES, add_up, look_up, vote
 
-    scores, votes, residuals = room[:, : block.stop - block.start]
-    kinds, counts, wide = ballots.kinds[block], ballots.counts[block], ballots.packed.wide[block]
-    layout = ballots.packed.layout
+    scores, votes, residuals = room[:, : len(ballots)]
+    kinds, counts, packed = ballots.kinds, ballots.counts, ballots.packed
+    wide = packed.wide
     words = [
-        (word[block], width, slice(first, first + width))
-        for word, (first, width) in zip(ballots.packed.narrow, layout.words, strict=True)
+        (word, width, slice(first, first + width))
+        for word, (first, width) in zip(packed.narrow, packed.layout.words, strict=True)
     ]
     for h, weights in enumerate(ballots.votes):
         scores[:] = 0.0
