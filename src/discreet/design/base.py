@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ from discreet.design.kernels import Kernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import (
     Designer,
+    Place,
     Settings,
     Target,
     design_sample,
@@ -153,14 +155,20 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         groups: ArrayLike | None = None,
         source: Source | None = None,
         report: Report | None = None,
+        place: Place | None = None,
     ) -> Self:
-        """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop."""
+        """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop.
+
+        Packed rows of a large table go where ``place`` puts them.
+        """
         self._check_parameters()
         table, public = check_readings(self, X, y)
         facts = private_facts(private, len(table))
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
-            self._learn(table, public, facts, group_index(groups, len(table)), source, report)
+            self._learn(
+                table, public, facts, group_index(groups, len(table)), source, report, place
+            )
         self.classes_ = public.classes
         return self
 
@@ -172,6 +180,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         groups: Ints | None,
         source: Source | None,
         report: Report | None,
+        place: Place | None,
     ) -> None:
         described = [fact.describe() for fact in (public, *facts)]  # refuses before the work
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -187,7 +196,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
         )
         sample = Sample(codes, sizes, public.labels(), private, ordered)
-        settings = self._settings(names, sizes, len(table))
+        settings = replace(self._settings(names, sizes, len(table)), place=place)
         target, expected = self._find_target(settings, sample, groups, rng, report)
         training = coded_digest(codes, [fact.index for fact in (public, *facts)])
         if source is None:  # an audit on these very rows must be able to tell

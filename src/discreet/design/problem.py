@@ -6,7 +6,7 @@ chosen. Everything above (the search for a ratio, the estimators) calls this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,12 +27,15 @@ from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, fi
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
+from discreet.design.sweep import BallotBox, Ballots
 from discreet.design.tensor_features import form_of, lifts_of
 
 Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000
+Place = Callable[[Ballots], BallotBox]
+"""Puts packed rows where they are swept over: on a cluster, say."""
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
 
@@ -53,6 +56,8 @@ class Settings:
         False leaves the private facts unprotected (NDD).
     many_rows : int
         Beyond so many, rows are packed and swept over.
+    place : Place or None
+        Where packed rows are swept over; None for here.
     """
 
     n_symbols: tuple[int, ...]
@@ -68,6 +73,7 @@ class Settings:
     n_restarts: int = 4
     ldp_epsilon: float | None = None
     many_rows: int = MANY_ROWS
+    place: Place | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -222,7 +228,8 @@ def _design_packed(
         "report": report,
     }
     if isinstance(settings.kernel, CountKernel):
-        solver = CodeSolver(ballots, settings.loss, regs)
+        box = ballots if settings.place is None else settings.place(ballots)
+        solver = CodeSolver(box, settings.loss, regs)
         return design_large(solver, limits(settings.kernel), settings.n_symbols, **work)
     lifts = lifts_of(settings.kernel, settings.n_symbols)
     assert lifts is not None  # is_large asked before
