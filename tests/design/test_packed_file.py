@@ -94,14 +94,12 @@ def test_four_bits_a_code(tmp_path, rng):
     assert size == pytest.approx(20_000 * (4 + 1), rel=0.05)  # half a byte a code, one for the kind
 
 
-def test_the_writer_knows_the_digest_that_an_audit_would_find(tmp_path, rng):
-    codes, kinds = draw(rng)
-    with (tmp_path / "t").open("x+b") as stream:
-        writer = PackedWriter(stream, header(kinds), "t")
-        writer.add(codes[:10], kinds[:10])
-        writer.add(codes[10:], kinds[10:])
-        assert writer.training_digest == rows_digest(codes, SIZES, labels_of(kinds))
-    assert rows_digest(codes[::-1], SIZES, labels_of(kinds)[:, ::-1]) != writer.training_digest
+def test_a_file_knows_the_digest_that_an_audit_would_find(packed):
+    path, codes, kinds = packed
+    labels = labels_of(kinds)
+    with PackedFile.open(path) as file:
+        assert file.rows_digest() == rows_digest(codes, SIZES, labels)
+        assert file.rows_digest() != rows_digest(codes[::-1], SIZES, labels[:, ::-1])
 
 
 # --- Sweeps and solutions --------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -11,7 +10,8 @@ from numpy.typing import ArrayLike
 from discreet.design.base import PrivacyMapper
 from discreet.design.inputs import check_kernel
 from discreet.design.kernels import CountKernel
-from discreet.design.problem import MANY_ROWS, design_sample
+from discreet.design.packed_file import FileBallots
+from discreet.design.problem import MANY_ROWS, Place, design_sample
 from discreet.design.sweep import BallotBox, Ballots
 from discreet.errors import InputError
 
@@ -82,11 +82,11 @@ def check_mapper(mapper: PrivacyMapper) -> None:
         )
 
 
-def place_on(client: Any) -> Callable[[Ballots], BallotBox]:
+def place_on(client: Any) -> Place:
     """Return what puts many rows on the cluster and leaves few where they are."""
     from discreet.cluster.box import ClusterBox
 
-    def place(ballots: Ballots) -> BallotBox:
+    def place(ballots: Ballots | FileBallots) -> BallotBox:
         return ballots if len(ballots) <= MANY_ROWS else ClusterBox(client, ballots)
 
     return place

@@ -11,6 +11,7 @@ The file, all numbers little-endian:
 | the codes of sensors with more than 256 | rows × sensors × 2 or 4 |
 | the kind of every row: its combination of labels, by number | rows × 1, 2 or 4 |
 | how many rows have each code | codes × 8 |
+| SHA-256 of the rows (``RowsDigest``) | 32 |
 | SHA-256 of the header and of all that follows it | 32 |
 
 Every part begins at a multiple of 64. Nothing of a file is believed before it was checked:
@@ -149,8 +150,12 @@ class _Places:
         return cls(layout, wide_kind, kind_kind, tuple(places[:count]), *places[count:])
 
     @property
-    def size(self) -> int:
+    def checksum(self) -> int:
         return self.digest + _DIGEST_BYTES
+
+    @property
+    def size(self) -> int:
+        return self.checksum + _DIGEST_BYTES
 
 
 def _aligned(length: int) -> int:
@@ -251,15 +256,11 @@ class PackedWriter:
         totals = self._totals.astype("<u8").tobytes()
         with self._explained():
             self._put(self._places.totals, totals)
-            whole = hashlib.sha256(self._front + self._digest.bytes() + totals)
-            self._put(self._places.digest, whole.digest())
+            rows = self._digest.bytes()
+            self._put(self._places.digest, rows)
+            self._put(self._places.checksum, hashlib.sha256(self._front + rows + totals).digest())
             self._stream.flush()
         return PackedFile(self._stream, self.header, len(self._front), self._where)
-
-    @property
-    def training_digest(self) -> str:
-        """What ``rows_digest`` gives for the rows so far."""
-        return "sha256:" + self._digest.bytes().hex()
 
     def _put(self, place: int, data: NDArray[Any] | bytes) -> None:
         self._stream.seek(place)
@@ -411,6 +412,15 @@ class PackedFile:
         """Return how many rows have each code, one sensor's codes after the other's."""
         return self._totals.copy()
 
+    def rows_digest(self) -> str:
+        """Return what ``rows_digest`` gives for these rows."""
+        return "sha256:" + self._read_digest(self._places.digest).hex()
+
+    def _read_digest(self, place: int) -> bytes:
+        found = bytearray(_DIGEST_BYTES)
+        self._fill(found, place)
+        return bytes(found)
+
     @cached_property
     def _totals(self) -> Floats:
         found = np.empty(self.layout.n_codes, dtype="<u8")
@@ -456,9 +466,8 @@ class PackedFile:
             digest.update(packed, kind_labels[kinds])
             totals += packed.totals()
             kind_rows += np.bincount(kinds, minlength=len(kind_rows))
-        front, checksum = bytearray(self._begin), bytearray(_DIGEST_BYTES)
+        front = bytearray(self._begin)
         self._fill(front, 0)
-        self._fill(checksum, self._places.digest)
         whole = hashlib.sha256(front + digest.bytes() + totals.astype("<u8").tobytes())
         # A byte beyond its cell's values is in nobody's total.
         by_sensor = np.add.reduceat(totals, self.layout.offsets)
@@ -466,7 +475,8 @@ class PackedFile:
             kind_rows.tolist() != list(self.header.kind_rows)
             or not np.array_equal(totals, self._totals)
             or not np.all(by_sensor == len(self))
-            or whole.digest() != checksum
+            or digest.bytes() != self._read_digest(self._places.digest)
+            or whole.digest() != self._read_digest(self._places.checksum)
         ):
             raise self._damaged()
 
