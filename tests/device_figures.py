@@ -9,12 +9,10 @@ import time
 import zlib
 from fractions import Fraction
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 from devices import (
     NATIVE,
-    RUNTIMES,
     SANITIZED,
     STRICT,
     build,
@@ -109,7 +107,6 @@ def frequencies(table, draws, driver):
     """The p-value of every row, for each runtime that draws."""
     body, weights = bundle_body(table), weights_of(table)
     plain, vectors = device.Table(body), gateway.VectorTable(device.Table(body))
-    stream = gateway.Keystream()
     found = {"python": [], "gateway": [], "c": []}
     flat = run_native(driver, "counts", data=struct.pack("<II", len(body), draws) + body)
     in_c = np.frombuffer(flat, "<u4").reshape(len(weights), table.symbols)
@@ -118,7 +115,7 @@ def frequencies(table, draws, driver):
         for start in range(0, draws, 10**5):
             now = min(10**5, draws - start)
             counts[0] += np.bincount(np.array(plain.draw([row] * now)), minlength=table.symbols)
-            drawn = vectors.draw(np.full(now, row), stream)
+            drawn = vectors.draw(np.full(now, row))
             counts[1] += np.bincount(drawn, minlength=table.symbols)
         found["python"].append(chi_squared(counts[0], wanted))
         found["gateway"].append(chi_squared(counts[1], wanted))
@@ -482,7 +479,7 @@ def cortex_m_sum(sensor):
 def speed_python(rounds, readings=2**18):
     """Nanoseconds per reading: standard library, gateway, and the gateway with PCG64 words."""
     body = bundle_body(sixteen())
-    table, stream = device.Table(body), gateway.Keystream()
+    table = device.Table(body)
     vectors = gateway.VectorTable(table)
     rows = np.random.default_rng(0).integers(16, size=readings)
     listed, pcg64 = rows[:50_000].tolist(), Pcg64Words()
@@ -490,8 +487,8 @@ def speed_python(rounds, readings=2**18):
     for _ in range(rounds):
         jobs = (
             (lambda: table.draw(listed), len(listed)),
-            (lambda: vectors.draw(rows, stream), readings),
-            (lambda: vectors.draw(rows, pcg64), readings),
+            (lambda: vectors.draw(rows), readings),
+            (lambda: vectors.draw(rows, lambda most: pcg64), readings),
         )
         found.append([])
         for job, count in jobs:
@@ -505,7 +502,7 @@ class Pcg64Words:
     """NumPy's usual generator in the place of the keystream, as a yardstick."""
 
     def __init__(self):
-        self.generator, self.alone = np.random.Generator(np.random.PCG64()), Lock()
+        self.generator = np.random.Generator(np.random.PCG64())
 
     def words(self, count):
         return self.generator.integers(0, TOTAL, size=count, dtype=np.uint32)
@@ -516,9 +513,3 @@ def speed_c(folder, rounds):
     write_header(folder, sixteen())
     program = build(str(folder), "speed.c", "-O3", "-std=gnu99", "-Wall", "-Wextra", "-maes")
     return np.loadtxt(run_native(program, rounds).decode().splitlines(), ndmin=2)
-
-
-def runtime_lines():
-    """How long the runtimes are."""
-    names = ("python/discreet_sensor.py", "micropython/discreet_sensor.py", "c/discreet.h")
-    return {name: len((RUNTIMES / name).read_text().splitlines()) for name in names}

@@ -86,14 +86,15 @@ def stored_record(rng, choice, body):
     if choice == 1:
         return (bytes(64), rng.bytes(12))[rng.integers(2)]
     tag = bytes(8) if choice == 2 else device.Table(body).tag
-    spent, draws, held = rng.integers(10**7), rng.integers(4), (0, device.NONE)[rng.integers(2)]
+    spent, draws = rng.integers(10**7), rng.integers(4)
+    held = (0, 1, device.NONE, 250)[rng.integers(4)]  # 250 is no symbol of any of them
     return device.Record(tag, 3, int(spent), int(draws), held, rng.bytes(32)).pack()
 
 
 def test_the_same_history_gives_the_same_releases_and_ledgers(
     driver, folder, key, rng, monkeypatch, tmp_path
 ):
-    jobs = histories(rng, 48)
+    jobs = histories(rng, 96)
     data = b"".join(release_job(*job) for job in jobs)
     expected = b""
     for job in jobs:
