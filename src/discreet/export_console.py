@@ -41,6 +41,7 @@ def describe(task: ExportTask, exported: Exported) -> list[str]:
         if exported.key.made:
             lines.append(f"made the signing key {exported.key_path}: keep it secret, and keep it")
         lines.append(f"public key, to be pinned at the devices: {exported.key.public_hex}")
+        lines.append(f"mapping id, to be pinned with it: {mapping_id}")
     return lines
 
 

@@ -132,7 +132,7 @@ def test_ledger_and_bundle_fail_closed(tmp_path):
 
 def test_a_fresh_symbol_is_kept_until_delivered_over_reboots(tmp_path):
     needs("gcc")
-    write_header(tmp_path, make_sensor(repeat="never", budget=200.0))
+    write_header(tmp_path, make_sensor(repeat="never", budget=50.0))
     program = build(str(tmp_path), "retry.c", *STRICT, *SANITIZED, "-O1")
     lines = run_native(program).decode().splitlines()
     assert dict(line.split() for line in lines) == {

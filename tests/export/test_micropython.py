@@ -51,6 +51,33 @@ def test_mip_finds_a_table_and_the_runtime_and_nothing_else():
         assert files[f"{name}/{name}.table"].find(name.encode()) > 0
 
 
+class Board:
+    """A board at the other end of mpremote's cable."""
+
+    def __init__(self):
+        self.files = {}
+
+    def fs_exists(self, path):
+        return path == "/lib"
+
+    def fs_writefile(self, path, data, progress_callback=None):
+        self.files[path] = bytes(data)
+
+
+def test_mip_installs_an_export(tmp_path, capsys):
+    mip = pytest.importorskip("mpremote.mip", reason="mpremote is not installed")
+    files, board = micropython.files({"hall": make_sensor()}, None), Board()
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    package = str(tmp_path / "hall" / "package.json")
+    mip._install_package(board, package, "", "/lib", None, False)
+    assert board.files == {
+        "/lib/discreet_sensor.py": files["hall/discreet_sensor.py"],
+        "/lib/hall.table": files["hall/hall.table"],
+    }
+
+
 # --- The same file under CPython, for what the WebAssembly build cannot be brought to ------
 
 

@@ -60,6 +60,12 @@ def at_work(tmp_path, key):
         each.close()
 
 
+@pytest.fixture
+def quick_store(monkeypatch):
+    """Do not wait for the disk where many releases are stored."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
 def nats(releases):
     """A budget for exactly so many releases."""
     return releases * COST / 1e6 + 1e-7
@@ -234,6 +240,19 @@ def test_once_delivered_a_symbol_is_forgotten(at_work):
     assert len(pairs) == 4
 
 
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_a_retry_is_the_same_also_once_the_budget_is_spent(at_work, repeat):
+    found = set()
+    for period in range(4, 30):
+        first = at_work(repeat=repeat, budget=nats(3)).release(0, period)
+        sensor = at_work(repeat=repeat, budget=nats(3))
+        if period > 7:
+            assert sensor.release(1, period) == first
+            found.add(first)
+        sensor.delivered()
+    assert sensor.spent == 3 * COST and found == {0, 1}
+
+
 def test_a_symbol_of_another_bundle_is_not_sent(at_work):
     at_work(repeat="never").release(0, 1)
     sensor = at_work([[0.5, 0.5], [0.4, 0.6]], repeat="never")
@@ -352,16 +371,17 @@ def test_what_is_counted_depends_on_the_schedule_alone(at_work):
 
 
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
-def test_a_spent_budget_goes_on_sending_what_no_reading_changes(at_work, repeat, monkeypatch):
+def test_a_spent_budget_goes_on_sending_what_no_reading_changes(
+    at_work, repeat, monkeypatch, quick_store
+):
     sensor = at_work([[0.95, 0.05], [0.05, 0.95]], repeat=repeat, budget=8.0)
-    period = 0
+    periods = itertools.count(1)
     while sensor.spent + sensor.table.epsilon <= sensor.table.budget:
-        period += 1
-        sensor.release_rows([0], period)
+        sensor.release_rows([0], next(periods))
     sensor = at_work([[0.95, 0.05], [0.05, 0.95]], repeat=repeat, budget=8.0, make_new=False)
     counts = {}
     for row in (0, 1):
-        drawn = [sensor.release_rows([row], period + 1)[0] for _ in range(400)]
+        drawn = [sensor.release_rows([row], next(periods))[0] for _ in range(400)]
         counts[row] = sum(drawn)
     low, high = binom.interval(1 - 1e-6, 400, 0.5)
     assert all(low <= count <= high for count in counts.values())
@@ -370,7 +390,7 @@ def test_a_spent_budget_goes_on_sending_what_no_reading_changes(at_work, repeat,
     again = []
     for row in (0, 1):
         monkeypatch.setattr(os, "urandom", Words(words))
-        again.append([sensor.release_rows([row], period + 1)[0] for _ in range(200)])
+        again.append([sensor.release_rows([row], next(periods))[0] for _ in range(200)])
     assert again[0] == again[1]
 
 
@@ -663,12 +683,6 @@ def test_repeating_by_code_tells_that_the_code_has_changed():
 
 
 # --- Attacks -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def quick_store(monkeypatch):
-    """Do not wait for the disk where many releases are stored."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def test_averaging_gains_nothing_against_memory_and_all_without(tmp_path, key, quick_store):

@@ -47,7 +47,9 @@ static int start(void)
 
 int main(void)
 {
-    uint32_t period, cost = bundle_bundle[DISCREET_H_EPSILON], seen[2] = {0, 0};
+    const uint32_t cost = bundle_bundle[DISCREET_H_EPSILON];
+    const uint32_t most = bundle_bundle[DISCREET_H_BUDGET] / cost; /* below 40: it runs out */
+    uint32_t period, seen[2] = {0, 0};
     int same = 1, once = 1, forgotten = 1, symbol;
     printf("not-started %d\n", discreet_delivered(&sensor));
     for (period = 1; period <= 40; period++) {
@@ -55,7 +57,7 @@ int main(void)
         symbol = discreet_release(&sensor, 0, period);
         seen[symbol & 1]++;
         same &= start() == 0 && discreet_release(&sensor, 1, period + 1) == symbol;
-        once &= discreet_spent(&sensor) == period * cost;
+        once &= discreet_spent(&sensor) == (period < most ? period : most) * cost;
         writable = 0;
         same &= discreet_delivered(&sensor) == DISCREET_NOT_STORED;
         same &= discreet_release(&sensor, 1, period) == symbol;

@@ -45,8 +45,8 @@ enum {
     DISCREET_H_EPSILON, DISCREET_H_BUDGET, DISCREET_H_PERIOD, DISCREET_H_TEXT, DISCREET_H_NAME,
     DISCREET_HEAD
 };
-/* Words of the record that survives a reboot. `HELD` is the symbol of the whole period or, where
- * every reading is drawn afresh, the one that waits to be delivered. */
+/* Words of the record that survives a reboot. `HELD` is the symbol of the whole period or, if
+ * symbols are not held that long, one that was drawn afresh and waits to be delivered. */
 enum {
     DISCREET_R_MAGIC, DISCREET_R_BUNDLE, DISCREET_R_PERIOD = 3, DISCREET_R_SPENT, DISCREET_R_DRAWS,
     DISCREET_R_HELD, DISCREET_R_KEY, DISCREET_R_CRC = 15, DISCREET_RECORD
@@ -397,7 +397,7 @@ static inline int discreet_start(discreet_sensor *s, const uint32_t *bundle, siz
         memset(s->record, 0, sizeof s->record);
         s->record[DISCREET_R_SPENT] = DISCREET_NONE;
     }
-    if (discreet_repeat(&s->table) == DISCREET_REPEAT_NEVER &&
+    if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD &&
         discreet_is_own(&s->table, s->record) && s->record[DISCREET_R_HELD] != DISCREET_NONE)
         s->pending = (int)s->record[DISCREET_R_HELD]; /* not delivered before the reboot */
     s->store = store;
@@ -475,9 +475,10 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
     } else {
         symbol = discreet_pick(t, row, discreet_keyed_word(next + DISCREET_R_KEY, row));
     }
-    if (counted > 0 && repeat != DISCREET_REPEAT_CODE)
-        next[DISCREET_R_HELD] = (uint32_t)symbol;
-    if ((turned || counted > 0) && discreet_save(s, next))
+    if (counted < 0 || repeat != DISCREET_REPEAT_CODE)
+        next[DISCREET_R_HELD] = (uint32_t)symbol; /* otherwise the key tells it again */
+    if ((turned || counted > 0 || next[DISCREET_R_HELD] != s->record[DISCREET_R_HELD]) &&
+        discreet_save(s, next))
         return DISCREET_NOT_STORED;
     s->pending = symbol;
     return symbol;
@@ -492,7 +493,7 @@ static inline int discreet_delivered(discreet_sensor *s)
         return DISCREET_NOT_STARTED;
     memcpy(next, s->record, sizeof next);
     next[DISCREET_R_HELD] = DISCREET_NONE;
-    if (discreet_repeat(&s->table) == DISCREET_REPEAT_NEVER && s->pending >= 0 &&
+    if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD && s->pending >= 0 &&
         s->record[DISCREET_R_HELD] != DISCREET_NONE && discreet_save(s, next))
         return DISCREET_NOT_STORED;
     s->pending = -1;

@@ -256,7 +256,7 @@ class Sensor:
             self._unpack(record)
         elif not make_new and self.table.budget != NONE:
             raise LedgerError("there is no ledger; make_new=True makes one on a new device")
-        if self.table.repeat == REPEAT_NEVER and self._is_own() and self.held != NONE:
+        if self.table.repeat != REPEAT_PERIOD and self._is_own() and self.held != NONE:
             self.pending = self.held  # not delivered before the reboot
         self._memory = self._symbols_of(self._key)
 
@@ -284,7 +284,7 @@ class Sensor:
         If the ledger has to note it and cannot, the next release repeats the symbol.
         """
         waits = self.pending >= 0 and self.held != NONE
-        if waits and self.table.repeat == REPEAT_NEVER:
+        if waits and self.table.repeat != REPEAT_PERIOD:
             self._keep(self.period, self.spent, self.draws, NONE, self._key)
         self.pending = -1
 
@@ -308,14 +308,15 @@ class Sensor:
             memory = self._symbols_of(key)
         spent, counted = self._charged(draws, held)
         draws = min(NONE, draws + (counted > 0))
-        if counted >= 0 and table.repeat == REPEAT_CODE:
-            symbol = memory[row]
-        elif counted >= 0 and table.repeat == REPEAT_PERIOD:
-            symbol = held = memory[row] if held == NONE else held
-        else:
+        if table.repeat == REPEAT_PERIOD and counted == 0:
+            symbol = held
+        elif table.repeat == REPEAT_NEVER or counted < 0:
             symbol = table.draw([row if counted >= 0 else table.rows - 1])[0]
-            held = symbol if counted > 0 else held
-        if turned or counted > 0:
+        else:
+            symbol = memory[row]
+        if counted < 0 or table.repeat != REPEAT_CODE:
+            held = symbol  # otherwise the key tells it again
+        if turned or counted > 0 or held != self.held:
             self._keep(latest, spent, draws, held, key)
             self._memory = memory
         return symbol

@@ -129,18 +129,11 @@ class GatewaySensor(device.Sensor):
         self.ledger.check_owner()
         rows = self.vectors.rows(readings)
         with self._alone:
-            found: NDArray[np.uint8] = self._released(rows, period)
-        return found
+            return np.asarray(self._released(rows, period), dtype=np.uint8)
 
-    def _answers(self, told: Any, idle: int, memory: Sequence[int], held: int) -> Any:
+    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
         unread = np.full(idle, self.table.rows - 1)
-        rows = np.concatenate([told, unread]).astype(np.intp)
         if self.table.repeat == device.REPEAT_NEVER:
-            return self.vectors.draw(rows)
-        symbols = np.empty(len(rows), dtype=np.uint8)
-        known = np.array(memory, dtype=np.uint8)
-        if self.table.repeat == device.REPEAT_PERIOD:
-            known[:] = held & 255
-        symbols[: len(told)] = known.take(rows[: len(told)])
-        symbols[len(told) :] = self.vectors.draw(rows[len(told) :])
-        return symbols
+            return self.vectors.draw(np.concatenate([told, unread]).astype(np.intp))
+        known = np.array(memory, dtype=np.uint8).take(told)
+        return np.concatenate([known, self.vectors.draw(unread)])

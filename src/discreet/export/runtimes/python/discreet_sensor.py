@@ -526,8 +526,8 @@ class Record(NamedTuple):
     draws : int
         Releases counted in this period.
     held : int
-        The symbol held for this period or, where every reading is drawn afresh, until it is
-        delivered; ``NONE`` if there is none.
+        The symbol of the whole period or, if symbols are not held that long, one that was drawn
+        afresh and waits to be delivered; ``NONE`` if there is none.
     key : bytes
         Picks the symbols of this period; never leaves the device.
     """
@@ -710,7 +710,7 @@ class Sensor:
         self.ledger = Ledger(ledger, make_new or self.table.budget == NONE)
         self.pending: int | None = None
         record = self.ledger.record
-        if self.table.repeat == REPEAT_NEVER and self._is_own(record) and record.held != NONE:
+        if self.table.repeat != REPEAT_PERIOD and self._is_own(record) and record.held != NONE:
             self.pending = record.held  # not delivered before the reboot
         self._alone = threading.RLock()  # two threads must not be counted as one
         self._memory = self._symbols_of(record.key)
@@ -762,7 +762,7 @@ class Sensor:
         with self._alone:
             record = self.ledger.record
             waits = self.pending is not None and record.held != NONE
-            if waits and self.table.repeat == REPEAT_NEVER:
+            if waits and self.table.repeat != REPEAT_PERIOD:
                 self.ledger.store(record._replace(held=NONE))
             self.pending = None
 
@@ -785,25 +785,25 @@ class Sensor:
         if record.key != self.ledger.record.key:
             memory = self._symbols_of(record.key)
         record, answered = self._charged(record, len(rows))
-        told, repeat = rows[:answered], self.table.repeat
-        if repeat == REPEAT_PERIOD and answered and record.held == NONE:
-            record = record._replace(held=memory[told[0]])
-        symbols = self._answers(told, len(rows) - answered, memory, record.held)
-        if repeat == REPEAT_NEVER and keep and answered:
-            record = record._replace(held=int(symbols[0]))
+        told, idle = rows[:answered], len(rows) - answered
+        if self.table.repeat == REPEAT_PERIOD:
+            if record.held == NONE and len(rows):
+                first = memory[told[0]] if answered else self.table.draw([self.table.rows - 1])[0]
+                record = record._replace(held=first)
+            symbols = [record.held] * len(rows)
+        else:
+            symbols = self._answers(told, idle, memory)
+            if keep and (idle or self.table.repeat == REPEAT_NEVER):
+                record = record._replace(held=int(symbols[0]))  # otherwise the key tells it again
         if record != self.ledger.record:
             self.ledger.store(record)  # before any symbol is handed out
         self._memory = memory
         return symbols
 
-    def _answers(self, told: Any, idle: int, memory: Sequence[int], held: int) -> Any:
+    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
         """Return the symbols of the rows that may be told, and others that no reading changes."""
-        if self.table.repeat == REPEAT_CODE:
-            symbols = [memory[row] for row in told]
-        elif self.table.repeat == REPEAT_PERIOD:
-            symbols = [held] * len(told)
-        else:
-            symbols = self.table.draw(told)
+        known = self.table.repeat == REPEAT_CODE
+        symbols = [memory[row] for row in told] if known else self.table.draw(told)
         return symbols + self.table.draw([self.table.rows - 1] * idle)
 
     def _is_own(self, record: Record) -> bool:
@@ -821,7 +821,7 @@ class Sensor:
         key = random_bytes(32)
         if key == record.key:
             raise RandomnessError("the system's random source repeats itself. Nothing is released.")
-        waits = self.pending is not None and self.table.repeat == REPEAT_NEVER
+        waits = self.pending is not None and self.table.repeat != REPEAT_PERIOD
         # Another bundle may count its periods in another length: its first one is the present.
         return Record(
             self.table.tag, period, record.spent, held=record.held if waits else NONE, key=key
