@@ -24,7 +24,16 @@ from scipy.stats import binom
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import device_figures as figures
-from devices import SANITIZED, STRICT, build, make_sensor, needs, run_native, write_header
+from devices import (
+    SANITIZED,
+    STRICT,
+    build,
+    make_sensor,
+    micropython_runtime,
+    needs,
+    run_native,
+    write_header,
+)
 
 from discreet.export.signing import SigningKey
 
@@ -136,6 +145,10 @@ def hostile(scale: float) -> Iterator[Row]:
     refused, sound = figures.fuzz_python(folder(), KEY, count)
     yield "Python: mutated bundles refused", f"{refused:,} of {count:,}", "all"
     yield "  bodies that parse once signed and mended", f"{sound:,}", "no crash"
+    yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
+    start = time.perf_counter()
+    sound = sum(figures.fuzz_bodies(micropython_runtime(), count))
+    yield f"MicroPython: of {count:,} bodies, mended, that parse", f"{sound:,}", "no crash"
     yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
 
 

@@ -4,6 +4,7 @@ A runtime takes no seed. To compare runtimes on the same random words, C gets th
 own ``rng`` argument and the two Pythons through a replaced ``os.urandom``.
 """
 
+import importlib.util
 import os
 import shutil
 import struct
@@ -189,6 +190,15 @@ def run_micropython(folder, script, files):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return {path.name: path.read_bytes() for path in box.iterdir()}
+
+
+def micropython_runtime():
+    """The MicroPython runtime under this Python, for what the other cannot be brought to."""
+    path = RUNTIMES / "micropython" / "discreet_sensor.py"
+    spec = importlib.util.spec_from_file_location("discreet_sensor_for_micropython", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 # --- One job for every runtime -------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The MicroPython runtime: it compiles, it refuses, and mip can install it."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -12,9 +11,9 @@ import types
 import pytest
 from device_figures import BAD_SOURCES, fuzz_bodies
 from devices import (
-    RUNTIMES,
     compiled_runtime,
     make_sensor,
+    micropython_runtime,
     run_micropython,
 )
 
@@ -83,11 +82,7 @@ def test_mip_installs_an_export(tmp_path, capsys):
 
 @pytest.fixture
 def device():
-    path = RUNTIMES / "micropython" / "discreet_sensor.py"
-    spec = importlib.util.spec_from_file_location("discreet_sensor_for_micropython", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return micropython_runtime()
 
 
 @pytest.fixture
