@@ -211,6 +211,10 @@ def pick_job(table, rows, words):
     return head + body + rows.astype("<u4").tobytes() + words.astype("<u4").tobytes()
 
 
+REBOOT = 2**31
+"""Added to a row: the symbol is not delivered, and the device starts anew."""
+
+
 def release_job(table, rows, periods, entropy, record=b""):
     """A bundle, a stored record, entropy and a history of releases."""
     body = bundle_body(table)
@@ -228,11 +232,15 @@ def python_releases(monkeypatch, folder, key, table, rows, periods, entropy, rec
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", Words(entropy))
         patch.setattr(os, "fsync", lambda handle: None)  # slow, and no part of the question
-        sensor = device.Sensor(path, public_key=key.public_hex, ledger=ledger, make_new=True)
-        symbols = []
+        patch.setattr(device.Table, "row", lambda table, reading: reading)  # they are rows
+        options = {"public_key": key.public_hex, "ledger": ledger, "make_new": True}
+        sensor, symbols = device.Sensor(path, **options), []
         for row, period in zip(rows, periods, strict=True):
-            patch.setattr(sensor.table, "row", int)  # the readings of a job are rows
-            symbols.append(sensor.release(int(row), int(period)))
-            sensor.delivered()
+            symbols.append(sensor.release(int(row) % REBOOT, int(period)))
+            if row < REBOOT:
+                sensor.delivered()
+                continue
+            sensor.close()
+            sensor = device.Sensor(path, **options)
         sensor.close()
     return symbols, sensor.ledger.record.pack()

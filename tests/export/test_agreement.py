@@ -8,6 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from device_figures import agreement, mild_tables
 from devices import (
+    REBOOT,
     make_sensor,
     python_releases,
     random_sensor,
@@ -61,7 +62,7 @@ def test_the_same_words_pick_the_same_symbols(driver, folder):
 
 
 def histories(rng, count):
-    """Sensors of every policy with readings, periods that mostly rise, entropy and records."""
+    """Sensors of every policy with readings, reboots, periods that mostly rise, and records."""
     jobs = []
     for i in range(count):
         repeat = ("code", "period", "never")[i % 3]
@@ -71,9 +72,10 @@ def histories(rng, count):
             table = next(mild_tables(rng, 1))
             budget = float(rng.uniform(0.1, 20))
             table = make_sensor(CodesEncoder(size=len(table)), table, repeat=repeat, budget=budget)
-        rows = rng.integers(len(table.tops), size=40)
+        reboots = rng.random(40) < 0.15
+        rows = rng.integers(len(table.tops), size=40) + REBOOT * reboots
         periods = np.maximum(0, np.cumsum(rng.integers(-1, 3, size=40)))
-        entropy = rng.bytes(32 * (64 + 2 * 40))
+        entropy = rng.bytes(32 * (64 * (1 + reboots.sum()) + 2 * 40))
         record = stored_record(rng, i // 6 % 4, bundle_body(table))
         jobs.append((table, rows, periods, entropy, record))
     return jobs

@@ -54,9 +54,12 @@ def releases():
         sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
         for i in range(head[3]):
             if sensor.pending < 0:
-                sensor.pending = sensor._release(rows[i], periods[i])
+                sensor.pending = sensor._release(rows[i] & 0x7FFFFFFF, periods[i])
             out.write(bytes([sensor.pending]))
-            sensor.delivered()
+            if rows[i] >> 31:  # not delivered, and the device starts anew
+                sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
+            else:
+                sensor.delivered()
         with open("job.ledger", "rb") as stream:
             out.write(stream.read())
         os.remove("job.ledger")
