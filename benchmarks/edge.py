@@ -24,7 +24,16 @@ from scipy.stats import binom
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import device_figures as figures
-from devices import SANITIZED, STRICT, build, make_sensor, needs, run_native, write_header
+from devices import (
+    SANITIZED,
+    STRICT,
+    build,
+    make_sensor,
+    micropython_runtime,
+    needs,
+    run_native,
+    write_header,
+)
 
 from discreet.export.signing import SigningKey
 
@@ -73,21 +82,28 @@ def timing(scale: float) -> Iterator[Row]:
     needs("gcc")
     aim = "interval below 0.55"
     samples = int(200_000 * scale)
-    (low, area, high), t = figures.timing_c(folder(), samples)
-    yield f"C: AUC, {samples:,} samples of 32 draws", f"{area:.4f} [{low:.4f}, {high:.4f}]", aim
-    yield "C: Welch's t", f"{t:.1f}", "|t| < 4.5 (dudect)"
-    (low, area, high), t = figures.timing_c(folder(), samples // 10, early=True)
-    yield "C with an early exit, for comparison", f"{area:.4f}, t = {t:.0f}", ""
-    for symbols in (2, 16):
-        low, area, high = figures.timing_python(samples, symbols=symbols)
-        shown = f"{area:.4f} [{low:.4f}, {high:.4f}]"
-        yield f"Python: AUC, {samples:,} draws, {symbols} symbols", shown, aim
-    low, area, high = figures.timing_release(folder(), KEY, samples // 4)
-    yield "Python: AUC of a whole release", f"{area:.4f} [{low:.4f}, {high:.4f}]", aim
-    area = figures.timing_python(samples, figures.pick_integer)[1]
-    yield "Python comparing integers, for comparison", f"{area:.4f}", ""
-    area = figures.timing_python(samples // 10, figures.pick_early)[1]
-    yield "Python with an early exit, for comparison", f"{area:.4f}", ""
+    found = figures.latencies_c(folder(), samples)
+    yield f"C: AUC, {samples:,} samples of 32 draws", *both_areas(found), aim
+    yield "C: Welch's t", f"{figures.welch(*found):.1f}", "|t| < 4.5 (dudect)"
+    found = figures.latencies_c(folder(), samples // 10, early=True)
+    shown = f"{both_areas(found)[0]}, t = {figures.welch(*found):.0f}"
+    yield "  with an early exit, for comparison", shown, ""
+    for symbols in (2, 3, 16):
+        found = figures.latencies_python(samples, symbols=symbols)
+        yield f"Python: AUC, {samples:,} draws, {symbols} symbols", *both_areas(found), aim
+    found = figures.latencies_release(folder(), KEY, samples // 4)
+    yield f"Python: AUC, {samples // 4:,} whole releases", *both_areas(found), aim
+    found = figures.latencies_python(samples, figures.pick_integer)
+    yield "  comparing integers, for comparison", *both_areas(found), ""
+    found = figures.latencies_python(samples // 10, figures.pick_early)
+    yield "  with an early exit, for comparison", *both_areas(found), ""
+
+
+def both_areas(found: tuple[object, object]) -> list[str]:
+    """The AUC of the latency alone, and of a classifier that learned from the half of it."""
+    areas = (figures.auc_interval(*found), figures.learned_interval(*found))
+    shown = [f"{area:.4f} [{low:.4f}, {high:.4f}]" for low, area, high in areas]
+    return [f"{shown[0]}, learned {shown[1]}"]
 
 
 def randomness(scale: float) -> Iterator[Row]:
@@ -129,6 +145,10 @@ def hostile(scale: float) -> Iterator[Row]:
     refused, sound = figures.fuzz_python(folder(), KEY, count)
     yield "Python: mutated bundles refused", f"{refused:,} of {count:,}", "all"
     yield "  bodies that parse once signed and mended", f"{sound:,}", "no crash"
+    yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
+    start = time.perf_counter()
+    sound = sum(figures.fuzz_bodies(micropython_runtime(), count))
+    yield f"MicroPython: of {count:,} bodies, mended, that parse", f"{sound:,}", "no crash"
     yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
 
 

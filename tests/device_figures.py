@@ -9,12 +9,10 @@ import time
 import zlib
 from fractions import Fraction
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 from devices import (
     NATIVE,
-    RUNTIMES,
     SANITIZED,
     STRICT,
     build,
@@ -27,7 +25,10 @@ from devices import (
     write_header,
     write_signed,
 )
+from scipy.ndimage import median_filter
 from scipy.stats import chi2, norm
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from discreet.auditing.certificates import structural_epsilons
 from discreet.codes import BinsEncoder, CodesEncoder
@@ -109,7 +110,6 @@ def frequencies(table, draws, driver):
     """The p-value of every row, for each runtime that draws."""
     body, weights = bundle_body(table), weights_of(table)
     plain, vectors = device.Table(body), gateway.VectorTable(device.Table(body))
-    stream = gateway.Keystream()
     found = {"python": [], "gateway": [], "c": []}
     flat = run_native(driver, "counts", data=struct.pack("<II", len(body), draws) + body)
     in_c = np.frombuffer(flat, "<u4").reshape(len(weights), table.symbols)
@@ -118,7 +118,7 @@ def frequencies(table, draws, driver):
         for start in range(0, draws, 10**5):
             now = min(10**5, draws - start)
             counts[0] += np.bincount(np.array(plain.draw([row] * now)), minlength=table.symbols)
-            drawn = vectors.draw(np.full(now, row), stream)
+            drawn = vectors.draw(np.full(now, row))
             counts[1] += np.bincount(drawn, minlength=table.symbols)
         found["python"].append(chi_squared(counts[0], wanted))
         found["gateway"].append(chi_squared(counts[1], wanted))
@@ -179,6 +179,26 @@ def auc_interval(times, positive, confidence=0.99):
     return area - error, area, area + error
 
 
+def learned_interval(times, positive, block=1000):
+    """The same for a classifier of the latency, its neighbours and what is usual around it.
+
+    It learns on every other block of samples and is judged on the rest: both saw the same
+    machine, and no sample that it is judged on is a neighbour of one that it learned on.
+    """
+    times, positive = np.asarray(times, float), np.asarray(positive, bool)
+    local = median_filter(times, 31, mode="nearest")
+    near = [np.roll(times, shift) for shift in (-2, -1, 1, 2)]
+    features = np.column_stack([times, times - local, *near])
+    place = np.arange(len(times))
+    inside = (place % block >= 16) & (place % block < block - 16)
+    train, judged = (inside & (place // block % 2 == half) for half in (0, 1))
+    classifier = HistGradientBoostingClassifier(max_iter=50, random_state=0)
+    with threadpool_limits(1):  # more would wait for each other on a busy machine
+        classifier.fit(features[train], positive[train])
+        score = classifier.decision_function(features[judged])
+    return auc_interval(score, positive[judged])
+
+
 def welch(times, positive):
     """Welch's t without the slowest hundredth, as dudect crops; 0 if no time differs."""
     times, positive = np.asarray(times, float), np.asarray(positive, bool)
@@ -188,13 +208,13 @@ def welch(times, positive):
     return float((a.mean() - b.mean()) / spread) if spread else 0.0
 
 
-def timing_c(folder, samples, *, early=False):
-    """Interval of the AUC and Welch's t for telling the first symbol from the last."""
+def latencies_c(folder, samples, *, early=False):
+    """Cycles of 32 draws of one symbol, and whether it was the last instead of the first."""
     write_header(folder, make_sensor(CodesEncoder(size=2), np.full((2, 16), 1 / 16)))
     program = build(str(folder), "timing.c", "-O2", *STRICT[1:], "-std=gnu99")
     out = run_native(program, samples, *(["early"] if early else []))
     times, symbols = np.loadtxt(out.decode().splitlines(), dtype=float).T
-    return auc_interval(times, symbols == 1), welch(times, symbols == 1)
+    return times, symbols == 1
 
 
 def pick_early(table, row, lifted):
@@ -214,8 +234,8 @@ def pick_integer(table, row, word):
     return count
 
 
-def timing_python(samples, pick=device.Table.pick_lifted, symbols=16):
-    """Interval of the AUC of a draw's latency for telling the lower symbols from the upper."""
+def latencies_python(samples, pick=device.Table.pick_lifted, symbols=16):
+    """Nanoseconds of a draw, and whether the symbol was of the upper half."""
     uniform = make_sensor(CodesEncoder(size=2), np.full((2, symbols), 1 / symbols))
     table, clock = device.Table(bundle_body(uniform)), time.perf_counter_ns
     words = np.frombuffer(os.urandom(4 * samples), "<u4")
@@ -226,10 +246,10 @@ def timing_python(samples, pick=device.Table.pick_lifted, symbols=16):
         symbol = pick(table, 0, word)
         times.append(clock() - start)
         drawn.append(symbol)
-    return auc_interval(times, np.array(drawn) >= symbols // 2)
+    return times, np.array(drawn) >= symbols // 2
 
 
-def timing_release(folder, key, samples):
+def latencies_release(folder, key, samples):
     """The same for the whole way of a reading that is drawn afresh, the disk left out."""
     sensor = make_sensor(CodesEncoder(size=2), GENTLE, repeat="never")
     path = write_signed(folder, sensor, key)
@@ -243,7 +263,7 @@ def timing_release(folder, key, samples):
         drawn.append(symbol)
         at_work.delivered()
     at_work.close()
-    return auc_interval(times, np.array(drawn) == 1)
+    return times, np.array(drawn) == 1
 
 
 # --- Randomness ----------------------------------------------------------------------------
@@ -393,16 +413,23 @@ def fuzz_python(folder, key, count, seed=0):
             device.read_bundle(path, key.public_hex)
         except device.BundleError:
             refused += 1
-        sound += _parses(found[:-64])
+        sound += _parses(device, found[:-64])
     return refused, sound
 
 
-def _parses(body):
+def fuzz_bodies(runtime, count, seed=0):
+    """For a runtime without signatures: which mutated bodies parse once they are mended."""
+    rng, tables = random.Random(seed), np.random.default_rng(seed)
+    bodies = [bundle_body(random_sensor(tables)) for _ in range(20)]
+    return [_parses(runtime, mutate(rng, rng.choice(bodies))) for _ in range(count)]
+
+
+def _parses(runtime, body):
     """Whether a body parses; with its checksum mended it must still be sound or refused."""
     mended = body[:-4] + zlib.crc32(body[:-4]).to_bytes(4, "little")
     try:
-        table = device.Table(mended)
-    except device.BundleError:
+        table = runtime.Table(mended)
+    except runtime.BundleError:
         return 0
     symbols = [table.pick(row, word) for row in range(table.rows) for word in (0, 2**31, 2**32 - 1)]
     assert all(0 <= symbol < table.symbols for symbol in symbols)
@@ -482,7 +509,7 @@ def cortex_m_sum(sensor):
 def speed_python(rounds, readings=2**18):
     """Nanoseconds per reading: standard library, gateway, and the gateway with PCG64 words."""
     body = bundle_body(sixteen())
-    table, stream = device.Table(body), gateway.Keystream()
+    table = device.Table(body)
     vectors = gateway.VectorTable(table)
     rows = np.random.default_rng(0).integers(16, size=readings)
     listed, pcg64 = rows[:50_000].tolist(), Pcg64Words()
@@ -490,8 +517,8 @@ def speed_python(rounds, readings=2**18):
     for _ in range(rounds):
         jobs = (
             (lambda: table.draw(listed), len(listed)),
-            (lambda: vectors.draw(rows, stream), readings),
-            (lambda: vectors.draw(rows, pcg64), readings),
+            (lambda: vectors.draw(rows), readings),
+            (lambda: vectors.draw(rows, lambda most: pcg64), readings),
         )
         found.append([])
         for job, count in jobs:
@@ -505,7 +532,7 @@ class Pcg64Words:
     """NumPy's usual generator in the place of the keystream, as a yardstick."""
 
     def __init__(self):
-        self.generator, self.alone = np.random.Generator(np.random.PCG64()), Lock()
+        self.generator = np.random.Generator(np.random.PCG64())
 
     def words(self, count):
         return self.generator.integers(0, TOTAL, size=count, dtype=np.uint32)
@@ -516,9 +543,3 @@ def speed_c(folder, rounds):
     write_header(folder, sixteen())
     program = build(str(folder), "speed.c", "-O3", "-std=gnu99", "-Wall", "-Wextra", "-maes")
     return np.loadtxt(run_native(program, rounds).decode().splitlines(), ndmin=2)
-
-
-def runtime_lines():
-    """How long the runtimes are."""
-    names = ("python/discreet_sensor.py", "micropython/discreet_sensor.py", "c/discreet.h")
-    return {name: len((RUNTIMES / name).read_text().splitlines()) for name in names}

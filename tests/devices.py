@@ -4,6 +4,7 @@ A runtime takes no seed. To compare runtimes on the same random words, C gets th
 own ``rng`` argument and the two Pythons through a replaced ``os.urandom``.
 """
 
+import importlib.util
 import os
 import shutil
 import struct
@@ -191,6 +192,15 @@ def run_micropython(folder, script, files):
     return {path.name: path.read_bytes() for path in box.iterdir()}
 
 
+def micropython_runtime():
+    """The MicroPython runtime under this Python, for what the other cannot be brought to."""
+    path = RUNTIMES / "micropython" / "discreet_sensor.py"
+    spec = importlib.util.spec_from_file_location("discreet_sensor_for_micropython", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 # --- One job for every runtime -------------------------------------------------------------
 
 
@@ -199,6 +209,10 @@ def pick_job(table, rows, words):
     body = bundle_body(table)
     head = struct.pack("<II", len(body), len(rows))
     return head + body + rows.astype("<u4").tobytes() + words.astype("<u4").tobytes()
+
+
+REBOOT = 2**31
+"""Added to a row: the symbol is not delivered, and the device starts anew."""
 
 
 def release_job(table, rows, periods, entropy, record=b""):
@@ -218,9 +232,15 @@ def python_releases(monkeypatch, folder, key, table, rows, periods, entropy, rec
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", Words(entropy))
         patch.setattr(os, "fsync", lambda handle: None)  # slow, and no part of the question
-        sensor = device.Sensor(path, public_key=key.public_hex, ledger=ledger, make_new=True)
-        symbols = []
+        patch.setattr(device.Table, "row", lambda table, reading: reading)  # they are rows
+        options = {"public_key": key.public_hex, "ledger": ledger, "make_new": True}
+        sensor, symbols = device.Sensor(path, **options), []
         for row, period in zip(rows, periods, strict=True):
-            symbols.append(sensor.release_rows([int(row)], int(period))[0])
+            symbols.append(sensor.release(int(row) % REBOOT, int(period)))
+            if row < REBOOT:
+                sensor.delivered()
+                continue
+            sensor.close()
+            sensor = device.Sensor(path, **options)
         sensor.close()
     return symbols, sensor.ledger.record.pack()

@@ -1,5 +1,6 @@
 """``discreet export`` as typed: what it prints and writes, and what it refuses."""
 
+import re
 import stat
 import subprocess
 import sys
@@ -68,16 +69,15 @@ def test_python_bundles_are_signed_and_the_key_stays_behind(export, tmp_path):
 
 
 def test_the_exported_files_run_by_themselves(export, tmp_path):
-    export("home.json", "--to", "python", "--out", "edge", "--key", "home.key", "--quiet")
+    _, out, _ = export("home.json", "--to", "python", "--out", "edge", "--key", "home.key")
     script = """
 import discreet_sensor, discreet_gateway
-key = open("public_key.txt").read()
-hall = discreet_sensor.Sensor("hall.bundle", public_key=key, ledger="hall.ledger")
+pins = {"public_key": open("public_key.txt").read(), "mapping_id": MAPPING_ID}
+hall = discreet_sensor.Sensor("hall.bundle", **pins, ledger="hall.ledger", name="hall")
 assert hall.release(1.25) in (0, 1)
-stream = discreet_gateway.Keystream()
-door = discreet_gateway.GatewaySensor(stream, "door.bundle", public_key=key, ledger="d.ledger")
+door = discreet_gateway.GatewaySensor("door.bundle", **pins, ledger="d.ledger", name="door")
 assert set(door.release_many(["shut", None, "ajar"], 1)) <= {0, 1, 2}
-"""
+""".replace("MAPPING_ID", repr(re.search("mapping id, to be pinned .*: (.*)", out)[1]))
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.')\n{script}"],
         cwd=tmp_path / "edge", capture_output=True, text=True,

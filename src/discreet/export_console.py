@@ -38,6 +38,7 @@ def describe(task: ExportTask, exported: Exported) -> list[str]:
     if any(table.ratio is None for table in exported.tables.values()):
         lines.append("without a bound no budget can be kept: learn with --ldp-epsilon to have one")
     if exported.key is not None:
+        lines.append(f"mapping id, to be pinned at the devices: {mapping_id}")
         if exported.key.made:
             lines.append(f"made the signing key {exported.key_path}: keep it secret, and keep it")
         lines.append(f"public key, to be pinned at the devices: {exported.key.public_hex}")

@@ -8,6 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from device_figures import agreement, mild_tables
 from devices import (
+    REBOOT,
     make_sensor,
     python_releases,
     random_sensor,
@@ -61,7 +62,7 @@ def test_the_same_words_pick_the_same_symbols(driver, folder):
 
 
 def histories(rng, count):
-    """Sensors of every policy with readings, periods that mostly rise, entropy and records."""
+    """Sensors of every policy with readings, reboots, periods that mostly rise, and records."""
     jobs = []
     for i in range(count):
         repeat = ("code", "period", "never")[i % 3]
@@ -71,9 +72,10 @@ def histories(rng, count):
             table = next(mild_tables(rng, 1))
             budget = float(rng.uniform(0.1, 20))
             table = make_sensor(CodesEncoder(size=len(table)), table, repeat=repeat, budget=budget)
-        rows = rng.integers(len(table.tops), size=40)
+        reboots = rng.random(40) < 0.15
+        rows = rng.integers(len(table.tops), size=40) + REBOOT * reboots
         periods = np.maximum(0, np.cumsum(rng.integers(-1, 3, size=40)))
-        entropy = rng.bytes(32 * (64 + 2 * 40))
+        entropy = rng.bytes(32 * (64 * (1 + reboots.sum()) + 2 * 40))
         record = stored_record(rng, i // 6 % 4, bundle_body(table))
         jobs.append((table, rows, periods, entropy, record))
     return jobs
@@ -86,14 +88,15 @@ def stored_record(rng, choice, body):
     if choice == 1:
         return (bytes(64), rng.bytes(12))[rng.integers(2)]
     tag = bytes(8) if choice == 2 else device.Table(body).tag
-    spent, draws, held = rng.integers(10**7), rng.integers(4), (0, device.NONE)[rng.integers(2)]
+    spent, draws = rng.integers(10**7), rng.integers(4)
+    held = (0, 1, device.NONE, 250)[rng.integers(4)]  # 250 is no symbol of any of them
     return device.Record(tag, 3, int(spent), int(draws), held, rng.bytes(32)).pack()
 
 
 def test_the_same_history_gives_the_same_releases_and_ledgers(
     driver, folder, key, rng, monkeypatch, tmp_path
 ):
-    jobs = histories(rng, 48)
+    jobs = histories(rng, 96)
     data = b"".join(release_job(*job) for job in jobs)
     expected = b""
     for job in jobs:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from devices import make_sensor, needs
+from devices import NATIVE, make_sensor, needs
 
 from discreet.codes import CategoriesEncoder
 from discreet.export.targets import esphome
@@ -83,6 +83,44 @@ def test_a_name_that_yaml_reads_as_something_else_stays_a_name(name):
 def test_the_node_starts_after_the_radio(export):
     header = (export / "hall/components/discreet/discreet_node.h").read_text()
     assert "return setup_priority::AFTER_WIFI;" in header
+
+
+RADIO = """
+#include "discreet_radio.h"
+int main() { return discreet_radio_is_on(); }
+"""
+WIFI = """
+#include "nvs.h"
+extern "C" esp_err_t esp_wifi_get_max_tx_power(int8_t *) { return ANSWER; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "on"),
+    [
+        (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0"], 1),
+        (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0x3002"], 0),  # the driver is not started
+        (["-DUSE_ESP32", "-DANSWER=0"], 0),  # a cable instead
+        (["-DUSE_HOST", "-DANSWER=0"], 1),
+    ],
+)
+def test_an_esp32_whose_radio_is_off_has_no_randomness(export, tmp_path, chip, on):
+    source, program = tmp_path / "radio.cpp", tmp_path / "radio"
+    source.write_text(RADIO + WIFI)
+    include = [f"-I{export / 'hall/components/discreet'}", f"-I{NATIVE / 'stubs'}"]
+    build = [needs("g++"), "-Wall", "-Wextra", "-Werror", *chip, *include, str(source), "-o"]
+    subprocess.run([*build, str(program)], check=True)
+    assert subprocess.run([str(program)], check=False).returncode == on
+
+
+def test_chips_without_a_cryptographic_source_are_refused(export):
+    file = export / "haust_r_1" / "haust_r_1.yaml"  # its reading needs no pin
+    esp32 = "esp32:\n  board: esp32dev\n  framework:\n    type: esp-idf\n"
+    assert esp32 in file.read_text()
+    file.write_text(file.read_text().replace(esp32, "esp8266:\n  board: d1_mini\n"))
+    asked = [needs("esphome"), "config", file.name]
+    done = subprocess.run(asked, cwd=file.parent, capture_output=True, text=True)
+    assert "This feature is only available on" in done.stdout + done.stderr
 
 
 def test_each_folder_holds_its_own_sensor_only(export):

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from devices import Words, make_sensor, random_sensor, write_signed
 
 from discreet.codes import BinsEncoder, CodesEncoder
@@ -18,7 +19,7 @@ class PreparedWords:
     """Stands in for the keystream with known words."""
 
     def __init__(self, words):
-        self.data, self.at, self.alone = words, 0, threading.Lock()
+        self.data, self.at = words, 0
 
     def words(self, count):
         self.at += count
@@ -29,50 +30,55 @@ def test_the_same_words_give_the_same_symbols(rng):
     for _ in range(40):
         table = device.Table(bundle_body(random_sensor(rng)))
         rows = rng.integers(table.rows, size=3000)
-        words = rng.integers(2**32, size=3000, dtype=np.uint32)
-        found = gateway.VectorTable(table).draw(rows, PreparedWords(words))
-        assert found.tolist() == list(map(table.pick, rows.tolist(), words.tolist()))
+        prepared = PreparedWords(rng.integers(2**32, size=3000, dtype=np.uint32))
+        found = gateway.VectorTable(table).draw(rows, lambda most, words=prepared: words)
+        assert found.tolist() == list(map(table.pick, rows.tolist(), prepared.data.tolist()))
 
 
-def test_the_keystream_is_new_every_time_and_gets_new_keys(monkeypatch):
-    a, b = gateway.Keystream(), gateway.Keystream()
+def test_a_keystream_never_repeats_and_every_call_has_its_own(monkeypatch):
+    a, b = gateway.Keystream(1000), gateway.Keystream(1000)
     first, second = a.words(1000).copy(), a.words(1000).copy()
     assert len({*first.tolist(), *second.tolist(), *b.words(1000).tolist()}) > 2990
     asked = []
     true = device.random_bytes
     monkeypatch.setattr(device, "random_bytes", lambda size: asked.append(size) or true(size))
-    monkeypatch.setattr(gateway, "_REKEY_BYTES", 2**14)
+    vectors = gateway.VectorTable(device.Table(bundle_body(make_sensor())))
     for _ in range(5):
-        gateway.Keystream().words(100)
-    assert asked.count(48) == 5
+        vectors.draw(np.zeros(100_000, dtype=np.intp))
+    assert asked == [48] * 5
 
 
-def test_a_forked_process_draws_other_words():
-    stream = gateway.Keystream()
-    stream.words(10)
+def test_the_keystream_is_aes_in_counter_mode(monkeypatch):
+    key = os.urandom(48)
+    monkeypatch.setattr(os, "urandom", lambda size: key[:size])
+    cipher = Cipher(algorithms.AES(key[:32]), modes.CTR(key[32:])).encryptor()
+    assert gateway.Keystream(64).words(64).tobytes() == cipher.update(bytes(256))
+
+
+def test_a_forked_process_draws_other_symbols():
+    vectors = gateway.VectorTable(device.Table(bundle_body(make_sensor())))
+    rows = np.ones(256, dtype=np.intp)
+    vectors.draw(rows)
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        os.write(writer, stream.words(8).tobytes())
+        os.write(writer, vectors.draw(rows).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(reader, 32) != stream.words(8).tobytes()
+    assert os.read(reader, 256) != vectors.draw(rows).tobytes()
     os.close(reader)
     os.close(writer)
 
 
-def test_threads_that_share_a_keystream_share_no_words(rng):
+def test_threads_share_no_words():
     table = device.Table(bundle_body(make_sensor(CodesEncoder(size=2), [[0.5, 0.5]] * 2)))
-    stream, found = gateway.Keystream(), []
+    vectors, found = gateway.VectorTable(table), []
     rows = np.zeros(2**17, dtype=np.intp)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         workers = [
-            threading.Thread(
-                target=lambda: found.append(gateway.VectorTable(table).draw(rows, stream))
-            )
-            for _ in range(4)
+            threading.Thread(target=lambda: found.append(vectors.draw(rows))) for _ in range(4)
         ]
         for each in workers:
             each.start()
@@ -84,13 +90,11 @@ def test_threads_that_share_a_keystream_share_no_words(rng):
     assert len(blocks) == 4 * 2**17 // 64
 
 
-def test_a_broken_source_stops_the_keystream(monkeypatch):
-    stream = gateway.Keystream()
+def test_a_broken_source_stops_the_draw(monkeypatch):
+    vectors = gateway.VectorTable(device.Table(bundle_body(make_sensor())))
     monkeypatch.setattr(os, "urandom", lambda size: bytes(size))
     with pytest.raises(device.RandomnessError):
-        gateway.Keystream()
-    with pytest.raises(device.RandomnessError):
-        stream.words(10)
+        vectors.draw(np.zeros(10, dtype=np.intp))
 
 
 def test_readings_get_the_rows_of_a_single_sensor(rng):
@@ -109,12 +113,11 @@ def test_many_releases_are_counted_and_answered_like_single_ones(
 ):
     sensor = make_sensor(CodesEncoder(size=3), repeat=repeat, budget=budget)
     path = write_signed(tmp_path, sensor, key)
-    stream = gateway.Keystream()
     entropy = rng.bytes(32 * 500)
     options = {"public_key": key.public_hex, "make_new": True}
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", Words(entropy))
-        many = gateway.GatewaySensor(stream, path, ledger=tmp_path / "many", **options)
+        many = gateway.GatewaySensor(path, ledger=tmp_path / "many", **options)
         in_one = [many.release_many(np.array([0, 1, 2, 1, 0]), period) for period in (1, 2)]
         patch.setattr(os, "urandom", Words(entropy))
         one = device.Sensor(path, ledger=tmp_path / "one", **options)

@@ -1,16 +1,19 @@
 """The MicroPython runtime: it compiles, it refuses, and mip can install it."""
 
-import importlib.util
+import contextlib
+import io
 import json
 import os
+import sys
 import time
+import types
 
 import pytest
-from device_figures import BAD_SOURCES
+from device_figures import BAD_SOURCES, fuzz_bodies
 from devices import (
-    RUNTIMES,
     compiled_runtime,
     make_sensor,
+    micropython_runtime,
     run_micropython,
 )
 
@@ -47,16 +50,39 @@ def test_mip_finds_a_table_and_the_runtime_and_nothing_else():
         assert files[f"{name}/{name}.table"].find(name.encode()) > 0
 
 
+class Board:
+    """A board at the other end of mpremote's cable."""
+
+    def __init__(self):
+        self.files = {}
+
+    def fs_exists(self, path):
+        return path == "/lib"
+
+    def fs_writefile(self, path, data, progress_callback=None):
+        self.files[path] = bytes(data)
+
+
+def test_mip_installs_an_export(tmp_path, capsys):
+    mip = pytest.importorskip("mpremote.mip", reason="mpremote is not installed")
+    files, board = micropython.files({"hall": make_sensor()}, None), Board()
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    package = str(tmp_path / "hall" / "package.json")
+    mip._install_package(board, package, "", "/lib", None, False)
+    assert board.files == {
+        "/lib/discreet_sensor.py": files["hall/discreet_sensor.py"],
+        "/lib/hall.table": files["hall/hall.table"],
+    }
+
+
 # --- The same file under CPython, for what the WebAssembly build cannot be brought to ------
 
 
 @pytest.fixture
 def device():
-    path = RUNTIMES / "micropython" / "discreet_sensor.py"
-    spec = importlib.util.spec_from_file_location("discreet_sensor_for_micropython", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return micropython_runtime()
 
 
 @pytest.fixture
@@ -85,6 +111,11 @@ def test_a_damaged_table_is_refused(device, damage):
     device.Table(body)
     with pytest.raises(device.BundleError, match="export it again"):
         device.Table(DAMAGES[damage](body))
+
+
+def test_mutated_tables_are_refused_or_sound(device):
+    bodies = fuzz_bodies(device, 3000)
+    assert 0 < sum(bodies) < 3000
 
 
 def test_a_lost_ledger_does_not_refill_the_budget(device, start):
@@ -126,6 +157,96 @@ def test_a_file_system_that_cannot_rename_over_a_file_will_do(device, start, tmp
     assert start(budget=20.0).spent == sensor.spent
 
 
+class PowerCut(BaseException):
+    """Nothing that the runtime catches."""
+
+
+@pytest.mark.parametrize("fat", [False, True])
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+@pytest.mark.parametrize("step", range(10))
+def test_power_that_fails_during_a_write_refills_no_budget(
+    device, start, monkeypatch, repeat, step, fat
+):
+    """Before each step that changes the disk, and with half a draft written."""
+    policy = {"repeat": repeat, "budget": 200.0}
+    sensor = start(make_new=True, **policy)
+    sensor._keep(0, 0, 0, device.NONE, bytes(32))
+    cost, handed_out = sensor.table.epsilon, 0
+    for period in range(1, 5):
+        symbol = -1
+        with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
+            cut_power(device, patch, step, fat)
+            symbol = sensor.release(0.0, period)
+            handed_out += 1
+            sensor.delivered()
+        sensor = start(**policy)
+        assert handed_out * cost <= sensor.spent <= (handed_out + 1) * cost
+        if symbol >= 0 and (sensor.pending >= 0 or repeat != "never"):
+            assert sensor.release(0.0, period) == symbol
+        sensor.release(0.0, period)
+        handed_out = sensor.spent // cost
+        sensor.delivered()
+
+
+def cut_power(device, monkeypatch, step, fat):
+    left = iter([True] * step)
+
+    def reached():
+        if not next(left, False):
+            raise PowerCut
+
+    class Draft(io.FileIO):
+        def write(self, data):
+            super().write(data[:20])
+            reached()
+            return super().write(data[20:])
+
+    def rename(source, target, true=os.rename):
+        reached()
+        if fat and os.path.exists(target):
+            raise OSError(17, "EEXIST")
+        true(source, target)
+
+    def remove(path, true=os.remove):
+        reached()
+        true(path)
+
+    monkeypatch.setattr(device, "open", lambda path, mode: Draft(path, mode), raising=False)
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(os, "remove", remove)
+    monkeypatch.setattr(device, "_sync", reached)
+
+
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_a_retry_after_a_reboot_sends_the_same_symbol(start, repeat):
+    for period in range(1, 20):
+        first = start(make_new=True, repeat=repeat, budget=200.0).release(0.0, period)
+        sensor = start(repeat=repeat, budget=200.0)
+        assert sensor.release(0.0, period) == first
+        if repeat == "never":
+            assert sensor.spent == period * sensor.table.epsilon
+        sensor.delivered()
+    if repeat == "never":
+        assert start(repeat=repeat, budget=200.0).pending == -1
+
+
+def test_a_record_that_a_lost_rename_left_is_safe_before_the_next(device, start, tmp_path):
+    sensor = start(make_new=True, budget=20.0)
+    sensor.release(0.0, 1)
+    (tmp_path / "hall.ledger").rename(tmp_path / "hall.ledger.part")
+    assert start(budget=20.0).spent == sensor.spent
+    assert sorted(each.name for each in tmp_path.glob("*.ledger*")) == ["hall.ledger"]
+
+
+@pytest.mark.parametrize("period", [2**32, 2**40])
+def test_a_period_that_no_record_can_hold_is_refused(device, start, period):
+    sensor = start()
+    with pytest.raises(device.LedgerError, match="from 0 to 4294967295"):
+        sensor.release(0.0, period)
+    sensor.release(0.0, 2**32 - 1)
+    assert sensor.period == 2**32 - 1
+
+
 def test_a_new_table_with_longer_periods_gets_new_keys(start):
     start(period=60).release(0.0, 30_000_000)
     keys = []
@@ -146,6 +267,46 @@ def test_a_bad_source_is_refused_every_time(device, start, monkeypatch, tmp_path
             continue
         pytest.fail(f"{name} was accepted")
     assert not (tmp_path / "hall.ledger").exists()
+
+
+class Radio:
+    """Stands in for the modules ``network`` and ``bluetooth`` of an ESP32."""
+
+    STA_IF, AP_IF = 0, 1
+
+    def __init__(self, *on):
+        self.on = on
+
+    def WLAN(self, which):  # noqa: N802
+        return types.SimpleNamespace(active=lambda: which in self.on)
+
+    def BLE(self):  # noqa: N802
+        return types.SimpleNamespace(active=lambda: "ble" in self.on)
+
+
+@pytest.mark.parametrize(
+    ("wifi", "bluetooth", "on"),
+    [
+        (Radio(0), Radio(), True),
+        (Radio(1), None, True),
+        (Radio(), Radio("ble"), True),
+        (None, Radio("ble"), True),
+        (Radio(), Radio(), False),
+        (Radio(), None, False),
+        (None, None, False),
+    ],
+)
+def test_an_esp32_whose_radio_is_off_releases_nothing(
+    device, start, monkeypatch, wifi, bluetooth, on
+):
+    monkeypatch.setattr(device, "PLATFORM", "esp32")
+    monkeypatch.setitem(sys.modules, "network", wifi)
+    monkeypatch.setitem(sys.modules, "bluetooth", bluetooth)
+    if on:
+        assert start().release(0.0, 1) in (0, 1)
+        return
+    with pytest.raises(device.RandomnessError, match="without radio"):
+        start()
 
 
 def test_a_key_that_comes_twice_is_refused(device, start, monkeypatch):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_TAKEN = {"discreet", "discreet_node", "discreet_sensor", "discreet_gateway", "examples"}
+_TAKEN = {"discreet", "discreet_node", "discreet_radio", "discreet_sensor", "discreet_gateway"}
+_TAKEN |= {"examples"}
 _TAKEN |= {"con", "prn", "aux", "nul"}  # names that Windows keeps for devices
 _TAKEN |= {f"{port}{number}" for port in ("com", "lpt") for number in range(10)}
 # A header of this name would stand before the system's: signal.h, time.h, string.h.

@@ -81,13 +81,17 @@ static int releases(void)
         if (error)
             return 10 - error;
         for (i = 0; i < head[3]; i++) {
-            int symbol = discreet_release(&sensor, history[i], history[head[3] + i]);
+            int symbol = discreet_release(&sensor, history[i] & 0x7FFFFFFFu, history[head[3] + i]);
             if (symbol < 0)
                 return 20 - symbol;
             if (symbol != discreet_release(&sensor, 0, 0xFFFFFFF0u))
                 return 30; /* a retry must answer the same */
-            discreet_delivered(&sensor);
             putchar(symbol);
+            error = history[i] >> 31 /* not delivered, and the device starts anew */
+                        ? discreet_start(&sensor, body, head[0], prepared, load, store, NULL, 1)
+                        : discreet_delivered(&sensor);
+            if (error)
+                return 40 - error;
         }
         fwrite(stored, 1, 4 * DISCREET_RECORD, stdout);
         free(body);

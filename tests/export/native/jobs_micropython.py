@@ -53,7 +53,13 @@ def releases():
         rows, periods = jobs.head(head[3]), jobs.head(head[3])
         sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
         for i in range(head[3]):
-            out.write(bytes([sensor._release(rows[i], periods[i])]))
+            if sensor.pending < 0:
+                sensor.pending = sensor._release(rows[i] & 0x7FFFFFFF, periods[i])
+            out.write(bytes([sensor.pending]))
+            if rows[i] >> 31:  # not delivered, and the device starts anew
+                sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
+            else:
+                sensor.delivered()
         with open("job.ledger", "rb") as stream:
             out.write(stream.read())
         os.remove("job.ledger")

@@ -45,7 +45,8 @@ enum {
     DISCREET_H_EPSILON, DISCREET_H_BUDGET, DISCREET_H_PERIOD, DISCREET_H_TEXT, DISCREET_H_NAME,
     DISCREET_HEAD
 };
-/* Words of the record that survives a reboot. */
+/* Words of the record that survives a reboot. `HELD` is the symbol of the whole period or, if
+ * symbols are not held that long, one that was drawn afresh and waits to be delivered. */
 enum {
     DISCREET_R_MAGIC, DISCREET_R_BUNDLE, DISCREET_R_PERIOD = 3, DISCREET_R_SPENT, DISCREET_R_DRAWS,
     DISCREET_R_HELD, DISCREET_R_KEY, DISCREET_R_CRC = 15, DISCREET_RECORD
@@ -97,6 +98,11 @@ static inline uint32_t discreet_byte(const uint32_t *words, uint32_t i)
 static inline uint32_t discreet_kind(const discreet_table *t)
 {
     return t->words == NULL ? DISCREET_NONE : t->words[DISCREET_H_KIND] & 255u;
+}
+
+static inline uint32_t discreet_repeat(const discreet_table *t)
+{
+    return t->words[DISCREET_H_KIND] >> 9 & 3u;
 }
 
 /* Check a bundle; the table can be drawn from only if this returns 0. Nothing that follows
@@ -306,8 +312,13 @@ static inline uint32_t discreet_keyed_word(const uint32_t *key, uint32_t row)
  * nothing branches on the outcome: an early exit would let the time tell the symbol. */
 static inline int discreet_pick(const discreet_table *t, uint32_t row, uint32_t word)
 {
-    const uint32_t *threshold = t->thresholds + (size_t)row * t->columns;
-    uint32_t j, top = discreet_byte(t->tops, row), count = 0, excess;
+    const uint32_t *threshold;
+    uint32_t j, top, count = 0, excess;
+    if (t->words == NULL)
+        return DISCREET_BAD_BUNDLE;
+    row = row < t->rows ? row : t->rows - 1;
+    threshold = t->thresholds + (size_t)row * t->columns;
+    top = discreet_byte(t->tops, row);
     for (j = 0; j < t->columns; j++)
         count += 1u - (uint32_t)(((uint64_t)word - threshold[j]) >> 63);
     excess = count - top; /* wraps if count < top */
@@ -328,10 +339,8 @@ static inline int discreet_draw(const discreet_table *t, discreet_rng rng, const
         uint32_t ask = now < DISCREET_BLOCK ? DISCREET_BLOCK : (uint32_t)now;
         if (discreet_random(rng, words, ask))
             return DISCREET_NO_RANDOMNESS;
-        for (i = 0; i < now; i++) {
-            uint32_t row = rows[i] < own.rows ? rows[i] : own.rows - 1;
-            symbols[i] = (unsigned char)discreet_pick(&own, row, words[i]);
-        }
+        for (i = 0; i < now; i++)
+            symbols[i] = (unsigned char)discreet_pick(&own, rows[i], words[i]);
         rows += now;
         symbols += now;
         count -= now;
@@ -340,6 +349,25 @@ static inline int discreet_draw(const discreet_table *t, discreet_rng rng, const
 }
 
 /* --- A sensor: ledger, memory, release --------------------------------------------------- */
+
+/* Whether a record was written for this bundle; its checksum stands for policy and all. */
+static inline int discreet_is_own(const discreet_table *t, const uint32_t *record)
+{
+    return record[DISCREET_R_MAGIC] == DISCREET_LEDGER_MAGIC &&
+           record[DISCREET_R_BUNDLE] == t->words[DISCREET_H_MAPPING] &&
+           record[DISCREET_R_BUNDLE + 1] == t->words[t->words[DISCREET_H_LENGTH] - 1] &&
+           record[DISCREET_R_HELD] + 1u <= t->columns + 1u; /* none, or one of its symbols */
+}
+
+/* Make a record the present one, once it is stored. */
+static inline int discreet_save(discreet_sensor *s, uint32_t *next)
+{
+    next[DISCREET_R_CRC] = discreet_crc(next, DISCREET_R_CRC);
+    if (s->store(s->context, next, sizeof s->record) != (int)sizeof s->record)
+        return DISCREET_NOT_STORED;
+    memcpy(s->record, next, sizeof s->record);
+    return 0;
+}
 
 /* Take up work: check the bundle and the source, read the ledger.
  *
@@ -369,6 +397,9 @@ static inline int discreet_start(discreet_sensor *s, const uint32_t *bundle, siz
         memset(s->record, 0, sizeof s->record);
         s->record[DISCREET_R_SPENT] = DISCREET_NONE;
     }
+    if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD &&
+        discreet_is_own(&s->table, s->record) && s->record[DISCREET_R_HELD] != DISCREET_NONE)
+        s->pending = (int)s->record[DISCREET_R_HELD]; /* not delivered before the reboot */
     s->store = store;
     s->context = context;
     s->rng = rng;
@@ -386,17 +417,14 @@ static inline uint32_t discreet_spent(const discreet_sensor *s)
 static inline int discreet_turn(const discreet_sensor *s, uint32_t *next, uint32_t period)
 {
     const uint32_t *words = s->table.words;
-    uint32_t bundle[2];
-    bundle[0] = words[DISCREET_H_MAPPING];
-    bundle[1] = words[words[DISCREET_H_LENGTH] - 1]; /* its checksum: policy and all */
-    if (next[DISCREET_R_MAGIC] == DISCREET_LEDGER_MAGIC && period <= next[DISCREET_R_PERIOD] &&
-        memcmp(next + DISCREET_R_BUNDLE, bundle, sizeof bundle) == 0)
+    if (period <= next[DISCREET_R_PERIOD] && discreet_is_own(&s->table, next))
         return 0;
     if (discreet_random(s->rng, next + DISCREET_R_KEY, 8) ||
         memcmp(next + DISCREET_R_KEY, s->record + DISCREET_R_KEY, 32) == 0)
         return DISCREET_NO_RANDOMNESS;
     next[DISCREET_R_MAGIC] = DISCREET_LEDGER_MAGIC;
-    memcpy(next + DISCREET_R_BUNDLE, bundle, sizeof bundle);
+    next[DISCREET_R_BUNDLE] = words[DISCREET_H_MAPPING];
+    next[DISCREET_R_BUNDLE + 1] = words[words[DISCREET_H_LENGTH] - 1];
     /* Another bundle may count its periods in another length: its first one is the present. */
     next[DISCREET_R_PERIOD] = period;
     next[DISCREET_R_DRAWS] = 0;
@@ -416,12 +444,12 @@ static inline int discreet_charge(const discreet_table *t, uint32_t *next, uint3
     if (budget != DISCREET_NONE && (epsilon > budget || spent > budget - epsilon))
         return -1;
     next[DISCREET_R_SPENT] = spent > DISCREET_NONE - epsilon ? DISCREET_NONE : spent + epsilon;
-    next[DISCREET_R_DRAWS]++;
+    next[DISCREET_R_DRAWS] += next[DISCREET_R_DRAWS] != DISCREET_NONE;
     return 1;
 }
 
 /* Return the symbol to send for a reading. Until discreet_delivered is called the answer stays
- * the same, so that a retry cannot draw again. */
+ * the same, so that a retry cannot draw again, not even after a reboot. */
 static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t period)
 {
     const discreet_table *t = &s->table;
@@ -431,7 +459,7 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
         return DISCREET_NOT_STARTED;
     if (s->pending >= 0)
         return s->pending;
-    repeat = t->words[DISCREET_H_KIND] >> 9 & 3u;
+    repeat = discreet_repeat(t);
     row = row < t->rows ? row : t->rows - 1;
     memcpy(next, s->record, sizeof next);
     turned = discreet_turn(s, next, period);
@@ -439,30 +467,37 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
         return turned;
     counted = discreet_charge(t, next, repeat);
     if (counted == 0 && repeat == DISCREET_REPEAT_PERIOD) {
-        symbol = (int)(next[DISCREET_R_HELD] & 255u);
+        symbol = (int)next[DISCREET_R_HELD];
     } else if (counted < 0 || repeat == DISCREET_REPEAT_NEVER) {
         if (discreet_random(s->rng, block, DISCREET_BLOCK))
             return DISCREET_NO_RANDOMNESS;
         symbol = discreet_pick(t, counted < 0 ? t->rows - 1 : row, block[0]);
     } else {
         symbol = discreet_pick(t, row, discreet_keyed_word(next + DISCREET_R_KEY, row));
-        if (repeat == DISCREET_REPEAT_PERIOD)
-            next[DISCREET_R_HELD] = (uint32_t)symbol;
     }
-    if (turned || counted > 0) {
-        next[DISCREET_R_CRC] = discreet_crc(next, DISCREET_R_CRC);
-        if (s->store(s->context, next, sizeof next) != (int)sizeof next)
-            return DISCREET_NOT_STORED;
-        memcpy(s->record, next, sizeof next);
-    }
+    if (counted < 0 || repeat != DISCREET_REPEAT_CODE)
+        next[DISCREET_R_HELD] = (uint32_t)symbol; /* otherwise the key tells it again */
+    if ((turned || counted > 0 || next[DISCREET_R_HELD] != s->record[DISCREET_R_HELD]) &&
+        discreet_save(s, next))
+        return DISCREET_NOT_STORED;
     s->pending = symbol;
     return symbol;
 }
 
-/* The symbol has arrived; the next release answers for a new reading. */
-static inline void discreet_delivered(discreet_sensor *s)
+/* The symbol has arrived; the next release answers for a new reading. If the ledger has to note
+ * that and cannot, this fails, and the next release repeats the symbol. */
+static inline int discreet_delivered(discreet_sensor *s)
 {
+    uint32_t next[DISCREET_RECORD];
+    if (s->rng == NULL)
+        return DISCREET_NOT_STARTED;
+    memcpy(next, s->record, sizeof next);
+    next[DISCREET_R_HELD] = DISCREET_NONE;
+    if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD && s->pending >= 0 &&
+        s->record[DISCREET_R_HELD] != DISCREET_NONE && discreet_save(s, next))
+        return DISCREET_NOT_STORED;
     s->pending = -1;
+    return 0;
 }
 
 #endif

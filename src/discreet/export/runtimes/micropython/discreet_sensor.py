@@ -15,6 +15,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import struct
+import sys
 import time
 from binascii import crc32
 
@@ -24,6 +25,7 @@ REPEAT_CODE, REPEAT_PERIOD, REPEAT_NEVER = 0, 1, 2
 _HEAD, _RECORD = "<II32sIIIIIII", "<I8sIIII32s"
 _HEAD_SIZE, _RECORD_SIZE = 68, 60
 _BLOCK = 32  # bytes asked of the system at least
+PLATFORM = str(sys.platform)
 
 
 class SensorError(Exception):
@@ -45,8 +47,29 @@ class LedgerError(SensorError):
 # --- Randomness ----------------------------------------------------------------------------
 
 
+def radio_is_off() -> bool:
+    """Whether this is an ESP32 without radio, whose bytes only look random."""
+    if PLATFORM != "esp32":
+        return False
+    try:
+        import network
+
+        if network.WLAN(network.STA_IF).active() or network.WLAN(network.AP_IF).active():
+            return False
+    except (ImportError, AttributeError):  # a chip without Wi-Fi
+        pass
+    try:
+        import bluetooth
+
+        return not bluetooth.BLE().active()
+    except (ImportError, AttributeError):
+        return True
+
+
 def random_bytes(size: int) -> bytes:
     """Return bytes from ``os.urandom``, or refuse."""
+    if radio_is_off():
+        raise RandomnessError("without radio there is no randomness; nothing is released")
     size = max(size, _BLOCK)
     try:
         found = os.urandom(size)
@@ -233,6 +256,8 @@ class Sensor:
             self._unpack(record)
         elif not make_new and self.table.budget != NONE:
             raise LedgerError("there is no ledger; make_new=True makes one on a new device")
+        if self.table.repeat != REPEAT_PERIOD and self._is_own() and self.held != NONE:
+            self.pending = self.held  # not delivered before the reboot
         self._memory = self._symbols_of(self._key)
 
     def _unpack(self, data: bytes) -> None:
@@ -243,7 +268,7 @@ class Sensor:
         self.bundle, self.period, self.spent, self.draws, self.held, self._key = fields[1:]
 
     def release(self, reading: object, period: int = -1) -> int:
-        """Return the symbol to send; the same one until ``delivered`` is called.
+        """Return the symbol to send; the same one until ``delivered``, also after a reboot.
 
         The number of the period is taken from the clock unless it is given.
         """
@@ -254,37 +279,54 @@ class Sensor:
         return self.pending
 
     def delivered(self) -> None:
-        """Note that the symbol has arrived; the next release is for a new reading."""
+        """Note that the symbol has arrived; the next release is for a new reading.
+
+        If the ledger has to note it and cannot, the next release repeats the symbol.
+        """
+        waits = self.pending >= 0 and self.held != NONE
+        if waits and self.table.repeat != REPEAT_PERIOD:
+            self._keep(self.period, self.spent, self.draws, NONE, self._key)
         self.pending = -1
+
+    def _is_own(self) -> bool:
+        """Whether the record was written for this table."""
+        sound = self.held == NONE or self.held < self.table.symbols
+        return sound and self.bundle == self.table.tag
 
     def _release(self, row: int, period: int) -> int:
         table = self.table
         draws, held = self.draws, self.held
         key, memory, latest = self._key, self._memory, self.period
-        turned = period > self.period or self.bundle != table.tag
+        turned = period > self.period or not self._is_own()
         if turned:
+            if not 0 <= period <= NONE:
+                raise LedgerError("the period must be from 0 to 4294967295")
             # Another bundle may count its periods in another length, so take what is given.
             key, draws, held, latest = random_bytes(32), 0, NONE, period
             if key == self._key:
                 raise RandomnessError("the random source repeats itself; nothing is released")
             memory = self._symbols_of(key)
         spent, counted = self._charged(draws, held)
-        draws += counted > 0
-        if counted >= 0 and table.repeat == REPEAT_CODE:
-            symbol = memory[row]
-        elif counted >= 0 and table.repeat == REPEAT_PERIOD:
-            held = memory[row] if held == NONE else held
+        draws = min(NONE, draws + (counted > 0))
+        if table.repeat == REPEAT_PERIOD and counted == 0:
             symbol = held
-        else:
+        elif table.repeat == REPEAT_NEVER or counted < 0:
             symbol = table.draw([row if counted >= 0 else table.rows - 1])[0]
-        if turned or counted > 0:
-            _store(
-                self._path,
-                struct.pack(_RECORD, 0x314C5344, table.tag, latest, spent, draws, held, key),
-            )
-            self.bundle, self.period, self.spent, self.draws = table.tag, latest, spent, draws
-            self.held, self._key, self._memory = held, key, memory
+        else:
+            symbol = memory[row]
+        if counted < 0 or table.repeat != REPEAT_CODE:
+            held = symbol  # otherwise the key tells it again
+        if turned or counted > 0 or held != self.held:
+            self._keep(latest, spent, draws, held, key)
+            self._memory = memory
         return symbol
+
+    def _keep(self, period: int, spent: int, draws: int, held: int, key: bytes) -> None:
+        """Make a record the present one, once it is stored."""
+        tag = self.table.tag
+        _store(self._path, struct.pack(_RECORD, 0x314C5344, tag, period, spent, draws, held, key))
+        self.bundle, self.period, self.spent, self.draws = tag, period, spent, draws
+        self.held, self._key = held, key
 
     def _charged(self, draws: int, held: int) -> tuple[int, int]:
         """Return what is spent after one more release, and 1, 0 if free, -1 if not affordable."""
@@ -321,30 +363,39 @@ def _is_sound(data: bytes) -> bool:
 
 def _stored(path: str) -> "bytes | None":
     """Return the stored record, or the one that a lost rename left behind, or None."""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError:
-        pass
-    try:
-        with open(path + ".part", "rb") as stream:
-            data = stream.read()
-    except OSError:
-        return None
-    return data if _is_sound(data) else None
+    for name in (path, path + ".part"):
+        try:
+            with open(name, "rb") as stream:
+                data = stream.read()
+        except OSError:
+            continue
+        if name == path:
+            return data
+        if _is_sound(data):
+            _rename(name, path)  # before the next record is written over it
+            return data
+    return None
 
 
 def _store(path: str, record: bytes) -> None:
+    draft = path + ".part"
     try:
-        with open(path + ".part", "wb") as stream:
+        with open(draft, "wb") as stream:
             stream.write(record + struct.pack("<I", crc32(record)))
             stream.flush()
         _sync()
+    except OSError:
+        raise LedgerError("the ledger cannot be written; nothing is released") from None
+    _rename(draft, path)
+
+
+def _rename(draft: str, path: str) -> None:
+    try:
         try:
-            os.rename(path + ".part", path)
+            os.rename(draft, path)
         except OSError:  # FAT does not rename over a file; _stored looks for what is left
             os.remove(path)
-            os.rename(path + ".part", path)
+            os.rename(draft, path)
         _sync()
     except OSError:
         raise LedgerError("the ledger cannot be written; nothing is released") from None

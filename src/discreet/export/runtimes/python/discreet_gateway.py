@@ -1,13 +1,12 @@
 """Release many readings at once, on a gateway with NumPy and ``cryptography``.
 
 Bundles, ledgers and symbols are those of ``discreet_sensor``, which must lie beside this file.
-The random words are an AES-256-CTR keystream whose keys the operating system draws, and whole
-arrays are compared at a time.
+The random words are an AES-256-CTR keystream with a key from the operating system for every
+call, and whole arrays are compared at a time.
 
-    from discreet_gateway import GatewaySensor, Keystream
+    from discreet_gateway import GatewaySensor
 
-    stream = Keystream()  # one for all sensors of the gateway
-    hall = GatewaySensor(stream, "hall.bundle", public_key="...", ledger="hall.ledger")
+    hall = GatewaySensor("hall.bundle", public_key="...", ledger="hall.ledger", name="hall")
     symbols = hall.release_many(readings, period)
 
 SPDX-License-Identifier: Apache-2.0
@@ -15,9 +14,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,36 +28,34 @@ else:  # beside it in an export
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REKEY_BYTES = 2**26  # a key that leaked would tell no more than this many bytes
 _BLOCK_WORDS = 2**15  # compared at once, so that all of it stays in the cache
 
 
 class Keystream:
     """Random words by the block: AES-256 in counter mode, keyed by the operating system.
 
-    Threads may share it; a forked process gets a key of its own.
+    One for each call, so that there is nothing to share: not by threads, not by a forked
+    process, not by the copy of a running machine.
+
+    Parameters
+    ----------
+    most : int
+        How many words are asked for at once.
 
     Raises
     ------
     RandomnessError
-        If the system's source is broken; also later, when a new key is due.
+        If the system's source is broken.
     """
 
-    def __init__(self) -> None:
-        device.check_randomness()
-        self._zeros = bytes(4 * _BLOCK_WORDS)
-        self._buffer = bytearray(4 * _BLOCK_WORDS + 15)  # the cipher wants room for a block
-        self._left, self._owner = 0, 0
-        self.alone = threading.Lock()  # held from asking for words until they are used
+    def __init__(self, most: int) -> None:
+        key = device.random_bytes(48)
+        self._cipher = Cipher(algorithms.AES(key[:32]), modes.CTR(key[32:48])).encryptor()
+        self._zeros = bytes(4 * most)
+        self._buffer = bytearray(4 * most + 15)  # the cipher wants room for a block
 
     def words(self, count: int) -> NDArray[np.uint32]:
-        """Return up to 2^15 fresh words, to be used before the next call."""
-        if self._left < 4 * count or self._owner != os.getpid():
-            self._owner = os.getpid()
-            key = device.random_bytes(48)
-            self._cipher = Cipher(algorithms.AES(key[:32]), modes.CTR(key[32:48])).encryptor()
-            self._left = _REKEY_BYTES
-        self._left -= 4 * count
+        """Return fresh words, to be used before the next call."""
         self._cipher.update_into(memoryview(self._zeros)[: 4 * count], self._buffer)
         return np.frombuffer(self._buffer, dtype="<u4", count=count)
 
@@ -90,7 +85,9 @@ class VectorTable:
         found = np.searchsorted(self._edges, readings, side="left")
         return np.where(np.isnan(readings), self.table.row(None), found)
 
-    def draw(self, rows: NDArray[np.intp], stream: Keystream) -> NDArray[np.uint8]:
+    def draw(
+        self, rows: NDArray[np.intp], stream: Callable[[int], Keystream] = Keystream
+    ) -> NDArray[np.uint8]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.
 
         Raises
@@ -98,37 +95,32 @@ class VectorTable:
         RandomnessError
         """
         symbols = np.empty(len(rows), dtype=np.uint8)
+        if not len(rows):
+            return symbols
+        source = stream(min(len(rows), _BLOCK_WORDS))
         for start in range(0, len(rows), _BLOCK_WORDS):
             block, out = rows[start : start + _BLOCK_WORDS], symbols[start : start + _BLOCK_WORDS]
-            with stream.alone:
-                words = stream.words(len(block))
-                # Every threshold is compared, whatever the word.
-                np.greater_equal(words, self._columns[0].take(block), out=out.view(np.bool_))
-                for column in self._columns[1:]:
-                    out += words >= column.take(block)
+            words = source.words(len(block))
+            # Every threshold is compared, whatever the word.
+            np.greater_equal(words, self._columns[0].take(block), out=out.view(np.bool_))
+            for column in self._columns[1:]:
+                out += words >= column.take(block)
             if self._clamped:
                 np.minimum(out, self._tops.take(block), out=out)
         return symbols
 
 
 class GatewaySensor(device.Sensor):
-    """A sensor that releases many readings at a time.
+    """A sensor that releases many readings at a time; the parameters are those of ``Sensor``."""
 
-    Parameters
-    ----------
-    stream : Keystream
-    bundle, public_key, ledger, make_new
-        See ``discreet_sensor.Sensor``.
-    """
-
-    def __init__(self, stream: Keystream, bundle: str, **options: Any) -> None:
+    def __init__(self, bundle: device.PathName, **options: Any) -> None:
         super().__init__(bundle, **options)
-        self.stream, self.vectors = stream, VectorTable(self.table)
+        self.vectors = VectorTable(self.table)
 
     def release_many(
         self, readings: Sequence[device.Reading] | NDArray[Any], period: int
     ) -> NDArray[np.uint8]:
-        """Return one counted symbol for each reading, in order, as ``release`` would.
+        """Return one counted symbol for each reading, in order, as ``release_rows`` would.
 
         Raises
         ------
@@ -137,26 +129,11 @@ class GatewaySensor(device.Sensor):
         self.ledger.check_owner()
         rows = self.vectors.rows(readings)
         with self._alone:
-            return self._release_many(rows, period)
+            return np.asarray(self._released(rows, period), dtype=np.uint8)
 
-    def _release_many(self, rows: NDArray[np.intp], period: int) -> NDArray[np.uint8]:
-        record = self._turned(period)
-        memory = self._memory
-        if record.key != self.ledger.record.key:
-            memory = self._symbols_of(record.key)
-        record, answered = self._charged(record, len(rows))
-        if self.table.repeat == device.REPEAT_PERIOD and answered and record.held == device.NONE:
-            record = record._replace(held=memory[rows[0]])
-        drawn = rows.copy()
-        drawn[answered:] = self.table.rows - 1
-        fresh = 0 if self.table.repeat == device.REPEAT_NEVER else answered
-        symbols = np.empty(len(rows), dtype=np.uint8)
-        symbols[fresh:] = self.vectors.draw(drawn[fresh:], self.stream)
-        if self.table.repeat == device.REPEAT_CODE:
-            symbols[:answered] = np.array(memory, dtype=np.uint8).take(rows[:answered])
-        elif self.table.repeat == device.REPEAT_PERIOD and answered:
-            symbols[:answered] = record.held
-        if record != self.ledger.record:
-            self.ledger.store(record)  # before any symbol is handed out
-        self._memory = memory
-        return symbols
+    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
+        unread = np.full(idle, self.table.rows - 1)
+        if self.table.repeat == device.REPEAT_NEVER:
+            return self.vectors.draw(np.concatenate([told, unread]).astype(np.intp))
+        known = np.array(memory, dtype=np.uint8).take(told)
+        return np.concatenate([known, self.vectors.draw(unread)])

@@ -4,7 +4,9 @@ One file, standard library only, Python 3.9 or newer:
 
     import discreet_sensor
 
-    hall = discreet_sensor.Sensor("hall.bundle", public_key="...", ledger="hall.ledger")
+    hall = discreet_sensor.Sensor(
+        "hall.bundle", public_key="...", ledger="hall.ledger", name="hall", mapping_id="sha256:..."
+    )
     symbol = hall.release(reading)
     if send(symbol):
         hall.delivered()
@@ -29,7 +31,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import ge
-from typing import NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 __all__ = ["BundleError", "LedgerError", "RandomnessError", "Sensor", "SensorError", "Table"]
 
@@ -59,7 +61,7 @@ class SensorError(Exception):
 
 
 class BundleError(SensorError):
-    """A bundle that is damaged, unsigned or signed with another key."""
+    """A bundle that is damaged, not signed with the right key, or not the one expected."""
 
 
 class RandomnessError(SensorError):
@@ -174,9 +176,10 @@ def random_bytes(size: int) -> bytes:
         found = b""
     if len(found) != size:
         raise RandomnessError("the system's random source does not answer. Nothing is released.")
-    start = struct.unpack_from("<8I", found)
-    if sum(a == b for a, b in zip(start, start[1:])) > 1:
-        raise RandomnessError("the system's random source repeats itself. Nothing is released.")
+    for at in (0, size - _BLOCK):  # the start and, should it not be filled, the end
+        words = struct.unpack_from("<8I", found, at)
+        if sum(a == b for a, b in zip(words, words[1:])) > 1:
+            raise RandomnessError("the system's random source repeats itself. Nothing is released.")
     return found
 
 
@@ -440,7 +443,12 @@ def _damaged(problem: str) -> BundleError:
     return BundleError(f"the bundle cannot be used: {problem}. Export it again.")
 
 
-def read_bundle(path: PathName, public_key: str | bytes) -> Table:
+def read_bundle(
+    path: PathName,
+    public_key: str | bytes,
+    name: str | None = None,
+    mapping_id: str | None = None,
+) -> Table:
     """Return the table in a signed bundle; nothing is parsed before the signature is checked.
 
     Parameters
@@ -449,6 +457,9 @@ def read_bundle(path: PathName, public_key: str | bytes) -> Table:
     public_key : str or bytes
         The exporter's key, as hexadecimal digits or 32 bytes. It must reach the device by
         another way than the bundle.
+    name, mapping_id : str, optional
+        The sensor and the mapping that the bundle must be of. A signature alone also vouches
+        for the bundles of other sensors and of former mappings.
 
     Raises
     ------
@@ -467,7 +478,17 @@ def read_bundle(path: PathName, public_key: str | bytes) -> Table:
             f"{os.fspath(path)}: is not signed with the key of this device. Export it again with "
             "that key, or give the device the new public key."
         )
-    return Table(body)
+    table = Table(body)
+    for what, wanted, seen in (
+        ("sensor", name, table.name),
+        ("mapping", mapping_id, table.mapping_id),
+    ):
+        if wanted is not None and wanted != seen:
+            raise BundleError(
+                f"{os.fspath(path)}: is of {what} {seen!r}, not of {wanted!r}. Put the right "
+                "bundle in its place, or tell the device what to expect."
+            )
+    return table
 
 
 def _read_limited(path: PathName) -> bytes:
@@ -505,7 +526,8 @@ class Record(NamedTuple):
     draws : int
         Releases counted in this period.
     held : int
-        The symbol held for this period, or ``NONE``.
+        The symbol of the whole period or, if symbols are not held that long, one that was drawn
+        afresh and waits to be delivered; ``NONE`` if there is none.
     key : bytes
         Picks the symbols of this period; never leaves the device.
     """
@@ -659,6 +681,8 @@ class Sensor:
     make_new : bool, default=False
         Whether to make a ledger if there is none: when a device is set up, never after.
         Where the bundle has no budget there is nothing to lose, and one is always made.
+    name, mapping_id : str, optional
+        What the bundle must be of; see ``read_bundle``.
 
     Attributes
     ----------
@@ -672,14 +696,24 @@ class Sensor:
     """
 
     def __init__(
-        self, bundle: PathName, *, public_key: str | bytes, ledger: PathName, make_new: bool = False
+        self,
+        bundle: PathName,
+        *,
+        public_key: str | bytes,
+        ledger: PathName,
+        make_new: bool = False,
+        name: str | None = None,
+        mapping_id: str | None = None,
     ) -> None:
-        self.table = read_bundle(bundle, public_key)
+        self.table = read_bundle(bundle, public_key, name, mapping_id)
         check_randomness()
         self.ledger = Ledger(ledger, make_new or self.table.budget == NONE)
         self.pending: int | None = None
+        record = self.ledger.record
+        if self.table.repeat != REPEAT_PERIOD and self._is_own(record) and record.held != NONE:
+            self.pending = record.held  # not delivered before the reboot
         self._alone = threading.RLock()  # two threads must not be counted as one
-        self._memory = self._symbols_of(self.ledger.record.key)
+        self._memory = self._symbols_of(record.key)
 
     @property
     def spent(self) -> int:
@@ -694,7 +728,7 @@ class Sensor:
         """Return the symbol to send for a reading.
 
         Until ``delivered`` is called the answer stays the same, so that a retry cannot
-        draw again.
+        draw again, not even after a reboot.
 
         Parameters
         ----------
@@ -708,20 +742,35 @@ class Sensor:
         SensorError
             If nothing can be released now.
         """
+        self.ledger.check_owner()
         with self._alone:
             if self.pending is None:
                 period = int(time.time()) // self.table.period if period is None else period
-                self.pending = self.release_rows([self.table.row(reading)], period)[0]
+                row = self.table.row(reading)
+                self.pending = int(self._released([row], period, keep=True)[0])
             return self.pending
 
     def delivered(self) -> None:
-        """Note that the symbol has arrived; the next release is for a new reading."""
-        self.pending = None
+        """Note that the symbol has arrived; the next release is for a new reading.
+
+        Raises
+        ------
+        LedgerError
+            If that cannot be noted; the next release then repeats the symbol.
+        """
+        self.ledger.check_owner()
+        with self._alone:
+            record = self.ledger.record
+            waits = self.pending is not None and record.held != NONE
+            if waits and self.table.repeat != REPEAT_PERIOD:
+                self.ledger.store(record._replace(held=NONE))
+            self.pending = None
 
     def release_rows(self, rows: Sequence[int], period: int) -> list[int]:
         """Return one counted symbol for each row of the table, in order.
 
-        For gateways that release many readings of one sensor at once.
+        For gateways that release many readings of one sensor at once. Nothing is kept until it
+        is delivered: the caller has the symbols, and a retry sends them again.
 
         Raises
         ------
@@ -729,41 +778,54 @@ class Sensor:
         """
         self.ledger.check_owner()
         with self._alone:
-            return self._release_rows(rows, period)
+            return list(map(int, self._released(rows, period)))
 
-    def _release_rows(self, rows: Sequence[int], period: int) -> list[int]:
-        record = self._turned(period)
-        memory = self._memory
+    def _released(self, rows: Any, period: int, keep: bool = False) -> Any:
+        record, memory = self._turned(period), self._memory
         if record.key != self.ledger.record.key:
             memory = self._symbols_of(record.key)
         record, answered = self._charged(record, len(rows))
-        told, idle = rows[:answered], [self.table.rows - 1] * (len(rows) - answered)
-        if self.table.repeat == REPEAT_PERIOD and told and record.held == NONE:
-            record = record._replace(held=memory[told[0]])
-        if self.table.repeat == REPEAT_CODE:
-            symbols = [memory[row] for row in told]
-        elif self.table.repeat == REPEAT_PERIOD:
-            symbols = [record.held] * len(told)
+        told, idle = rows[:answered], len(rows) - answered
+        if self.table.repeat == REPEAT_PERIOD:
+            if record.held == NONE and len(rows):
+                first = memory[told[0]] if answered else self.table.draw([self.table.rows - 1])[0]
+                record = record._replace(held=first)
+            symbols = [record.held] * len(rows)
         else:
-            symbols = self.table.draw(told)
-        symbols += self.table.draw(idle)
+            symbols = self._answers(told, idle, memory)
+            if keep and (idle or self.table.repeat == REPEAT_NEVER):
+                record = record._replace(held=int(symbols[0]))  # otherwise the key tells it again
         if record != self.ledger.record:
             self.ledger.store(record)  # before any symbol is handed out
         self._memory = memory
         return symbols
 
+    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
+        """Return the symbols of the rows that may be told, and others that no reading changes."""
+        known = self.table.repeat == REPEAT_CODE
+        symbols = [memory[row] for row in told] if known else self.table.draw(told)
+        return symbols + self.table.draw([self.table.rows - 1] * idle)
+
+    def _is_own(self, record: Record) -> bool:
+        """Whether a record was written for this bundle."""
+        sound = record.held == NONE or record.held < self.table.symbols
+        return sound and record.bundle == self.table.tag
+
     def _turned(self, period: int) -> Record:
         """Return the record, with a new key if the period or the bundle is new."""
-        record, bundle = self.ledger.record, self.table.tag
-        if period <= record.period and bundle == record.bundle:
+        record = self.ledger.record
+        if period <= record.period and self._is_own(record):
             return record
-        if not 0 <= period < NONE:
-            raise LedgerError(f"the period must be from 0 to {NONE - 1}; it is {period}.")
+        if not 0 <= period <= NONE:
+            raise LedgerError(f"the period must be from 0 to {NONE}; it is {period}.")
         key = random_bytes(32)
         if key == record.key:
             raise RandomnessError("the system's random source repeats itself. Nothing is released.")
+        waits = self.pending is not None and self.table.repeat != REPEAT_PERIOD
         # Another bundle may count its periods in another length: its first one is the present.
-        return Record(bundle, period, record.spent, key=key)
+        return Record(
+            self.table.tag, period, record.spent, held=record.held if waits else NONE, key=key
+        )
 
     def _charged(self, record: Record, count: int) -> tuple[Record, int]:
         """Return the record after some releases, and how many may depend on the reading.
@@ -814,7 +876,8 @@ def main(arguments: Sequence[str]) -> int:
             table = read_bundle(arguments[1], arguments[2])
             check_randomness()
             print(
-                f"{table.name}: {table.rows - 1} codes, {table.symbols} symbols: signed and sound"
+                f"{table.name}: {table.rows - 1} codes, {table.symbols} symbols of mapping "
+                f"{table.mapping_id}: signed and sound"
             )
             return 0
     except SensorError as error:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "discreet_node.h"
+#include "discreet_radio.h"
 
 #include <cmath>
 
@@ -12,6 +13,8 @@ namespace discreet {
 static const char *const TAG = "discreet";
 
 static int random_source(void *out, size_t size) {
+  if (!discreet_radio_is_on())
+    return -1;
   return random_bytes(static_cast<uint8_t *>(out), size) ? static_cast<int>(size) : -1;
 }
 
@@ -71,7 +74,8 @@ void DiscreetNode::update() {
   }
   this->status_clear_warning();
   this->publish_state(symbol);
-  discreet_delivered(&this->sensor_);
+  if (discreet_delivered(&this->sensor_))
+    ESP_LOGW(TAG, "the ledger cannot be written; the symbol will be sent again");
 }
 
 void DiscreetNode::dump_config() {

@@ -6,14 +6,16 @@ from typing import Any
 import esphome.codegen as cg
 import esphome.config_validation as cv
 from esphome.components import sensor, text_sensor, time
-from esphome.const import CONF_SOURCE_ID, CONF_TIME_ID
+from esphome.const import CONF_SOURCE_ID, CONF_TIME_ID, PLATFORM_ESP32, PLATFORM_HOST
 
 DEPENDENCIES = ["time"]
 AUTO_LOAD = ["text_sensor"]
 CONF_BUNDLE = "bundle"
 CONF_NEW_LEDGER = "new_ledger"
 CONF_TEXT_SOURCE_ID = "text_source_id"
-_RUNTIME = {"discreet", "discreet_node"}
+_RUNTIME = {"discreet", "discreet_node", "discreet_radio"}
+# ESPHome has other chips, but there its random bytes are not from a cryptographic source.
+_CHIPS = [PLATFORM_ESP32, PLATFORM_HOST]
 
 discreet_ns = cg.esphome_ns.namespace("discreet")
 DiscreetNode = discreet_ns.class_("DiscreetNode", sensor.Sensor, cg.PollingComponent)
@@ -30,6 +32,7 @@ def _bundle(value: Any) -> str:
 
 
 CONFIG_SCHEMA = cv.All(
+    cv.only_on(_CHIPS),
     sensor.sensor_schema(DiscreetNode, accuracy_decimals=0)
     .extend(
         {

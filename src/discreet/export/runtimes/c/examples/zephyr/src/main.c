@@ -7,6 +7,10 @@
 
 #include "SENSOR.h"
 
+#if !defined(CONFIG_CSPRNG_ENABLED) || defined(CONFIG_TEST_CSPRNG_GENERATOR)
+#error "this board has no cryptographic source of randomness"
+#endif
+
 static discreet_sensor sensor;
 static int stored_size; /* 0 until the settings have brought a record */
 

@@ -1,0 +1,82 @@
+/* What discreet.h does with a fresh symbol that is not delivered; the bundle repeats never. */
+#include <stdio.h>
+
+#include "bundle.h"
+
+static uint32_t stored[DISCREET_RECORD];
+static int stored_size, writable = 1, writes;
+
+static int source(void *out, size_t size)
+{
+    static uint64_t state = 88172645463325252u;
+    unsigned char *bytes = out;
+    size_t i;
+    for (i = 0; i < size; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes[i] = (unsigned char)(state >> 40);
+    }
+    return (int)size;
+}
+
+static int load(void *context, void *record, size_t size)
+{
+    (void)context;
+    memcpy(record, stored, size);
+    return stored_size;
+}
+
+static int store(void *context, const void *record, size_t size)
+{
+    (void)context;
+    if (!writable)
+        return -1;
+    writes++;
+    memcpy(stored, record, size);
+    return stored_size = (int)size;
+}
+
+static discreet_sensor sensor;
+
+static int start(void)
+{
+    return discreet_start(&sensor, bundle_bundle, sizeof bundle_bundle, source, load, store, NULL,
+                          1);
+}
+
+int main(void)
+{
+    const uint32_t cost = bundle_bundle[DISCREET_H_EPSILON];
+    const uint32_t most = bundle_bundle[DISCREET_H_BUDGET] / cost; /* below 40: it runs out */
+    uint32_t period, seen[2] = {0, 0};
+    int same = 1, once = 1, forgotten = 1, symbol;
+    printf("not-started %d\n", discreet_delivered(&sensor));
+    for (period = 1; period <= 40; period++) {
+        same &= start() == 0;
+        symbol = discreet_release(&sensor, 0, period);
+        seen[symbol & 1]++;
+        same &= start() == 0 && discreet_release(&sensor, 1, period + 1) == symbol;
+        once &= discreet_spent(&sensor) == (period < most ? period : most) * cost;
+        writable = 0;
+        same &= discreet_delivered(&sensor) == DISCREET_NOT_STORED;
+        same &= discreet_release(&sensor, 1, period) == symbol;
+        writable = 1;
+        same &= discreet_delivered(&sensor) == 0;
+        forgotten &= start() == 0 && sensor.pending == -1;
+    }
+    printf("same %d\n", same);
+    printf("counted-once %d\n", once);
+    printf("forgotten %d\n", forgotten);
+    printf("both-symbols %d\n", seen[0] && seen[1]);
+    printf("writes %d\n", writes);
+    discreet_delivered(&sensor); /* nothing waits, so that nothing is written */
+    printf("no-more-writes %d\n", writes);
+    discreet_release(&sensor, 0, period);
+    stored[DISCREET_R_HELD] = 2; /* the table has two symbols, 0 and 1 */
+    stored[DISCREET_R_CRC] = discreet_crc(stored, DISCREET_R_CRC);
+    start();
+    symbol = discreet_release(&sensor, 0, period);
+    printf("no-such-symbol %d\n", symbol == 0 || symbol == 1);
+    return 0;
+}
