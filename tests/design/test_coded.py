@@ -11,7 +11,7 @@ from discreet import ModelMapper, NPOMapper
 from discreet.codes import encode_table
 from discreet.design import coded
 from discreet.design.packed_file import Header, PackedFile, PackedSensor, packing_to
-from discreet.errors import BlindKernelWarning
+from discreet.errors import DiscreetWarning
 from discreet.fit_codes import fit_encoders
 from discreet.mapping_parts import Fact
 
@@ -46,7 +46,7 @@ def pack_world(path, table, h, g):
 
 def quiet(call, *args, **kwargs):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BlindKernelWarning)
+        warnings.simplefilter("ignore", DiscreetWarning)  # what is learned is no matter here
         return call(*args, **kwargs)
 
 

@@ -203,8 +203,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
     ) -> Self:
         """Do what ``fit_packed`` does, with the groups of the sampled rows, and tell ``report``."""
         self._check_parameters()
-        self._check_beyond_memory()
         header = file.header
+        self._check_method_beyond_memory()
         with threadpool_limits(limits=1):
             self._learn_coded(coded_file(file, groups), report)
         self.feature_names_in_ = np.asarray(header.names, dtype=object)
@@ -212,8 +212,21 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.classes_ = np.asarray(header.facts[0].classes)
         return self
 
-    def _check_beyond_memory(self) -> None:
-        """Refuse methods that cannot go over rows in a file."""
+    def check_beyond_memory(self, names: list[str]) -> None:
+        """Refuse parameters that need all rows in memory, before any row is read.
+
+        Raises
+        ------
+        InputError
+        """
+        self._check_parameters()
+        self._check_method_beyond_memory()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlindKernelWarning)  # it is said when it counts
+            settings = self._settings(names, (), 1)
+        check_packable(settings, Target(None, self.epsilon))
+
+    def _check_method_beyond_memory(self) -> None:
         if self._designer is not design_sample:
             raise InputError(
                 f"the method {self._method!r} needs all rows in memory. Beyond memory 'npo', "

@@ -224,7 +224,7 @@ def _design_packed(
     guarded = _guarded_heads(settings, rows.by_kind, sample.private, target)
     ballots = rows.ballots(asked + guarded)
     work: dict[str, Any] = {"rng": rng, "starts": starts, "report": report}
-    return _design_ballots(settings, ballots, len(asked), guarded, target, work)
+    return design_ballots(settings, ballots, len(asked), guarded, target, work)
 
 
 def design_file(
@@ -248,7 +248,7 @@ def design_file(
     guarded = _guarded_heads(settings, file.by_kind, private, target)
     ballots = file.ballots(asked + guarded)
     work: dict[str, Any] = {"rng": rng, "starts": (), "report": report}
-    return _design_ballots(settings, ballots, len(asked), guarded, target, work)
+    return design_ballots(settings, ballots, len(asked), guarded, target, work)
 
 
 def check_packable(settings: Settings, target: Target | None = None) -> None:
@@ -279,7 +279,7 @@ def check_packable(settings: Settings, target: Target | None = None) -> None:
         )
 
 
-def _design_ballots(
+def design_ballots(
     settings: Settings,
     ballots: Ballots | FileBallots,
     n_public: int,

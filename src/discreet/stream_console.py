@@ -1,0 +1,62 @@
+"""The job behind ``discreet learn``, whatever the size of the table: in memory, or streamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from discreet.console import (
+    ProgressReport,
+    announce,
+    check_out,
+    plain_console,
+    run_learn,
+    save,
+    stop_on_interrupt,
+    told_warnings,
+)
+from discreet.errors import InputError
+from discreet.learning import Task
+from discreet.streaming import is_streamed, learn_streamed, scan
+
+
+def run_learn_files(
+    task: Task, out: Path, *, memory: int | None, work_dir: Path | None, quiet: bool = False
+) -> None:
+    """Learn as told, write the mapping, and say what was done.
+
+    Parameters
+    ----------
+    task : Task
+    out : Path
+        Where the mapping goes. Nothing is written unless all goes well.
+    memory : int or None
+        Bytes that learning may take; a table that takes more is streamed.
+    work_dir : Path or None
+        Where a streamed table is packed; beside the mapping by default.
+    quiet : bool, default=False
+        Print warnings only.
+
+    Raises
+    ------
+    InputError
+        Before the work where possible, with what to do.
+    KeyboardInterrupt
+        If the user wanted an end and no mapping.
+    """
+    if work_dir is not None and not work_dir.is_dir():
+        raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
+    if not is_streamed(task, memory):
+        run_learn(task, out, quiet=quiet)
+        return
+    for file in task.files():
+        check_out(out, file)
+    console = plain_console()
+    report = ProgressReport(console, quiet=quiet)
+    with told_warnings(console), stop_on_interrupt(report):
+        scanned = scan(task, report=report)
+        if not quiet:
+            counts = scanned.training, scanned.held_out
+            line = announce(scanned.sensors, *counts, task.split)
+            console.print(f"{line}; streamed, since there are too many for memory")
+        mapper = learn_streamed(scanned, work_dir or out.resolve().parent, report=report)
+    save(mapper, out, quiet)
