@@ -127,5 +127,8 @@ def test_many_releases_are_counted_and_answered_like_single_ones(
     if budget is None:
         assert [each[:told].tolist() for each in in_one] == [each[:told] for each in alone]
     assert all(set(each.tolist()) <= {0, 1} for each in in_one)
+    assert many.release_many([], 2).tolist() == many.release_rows([], 2) == []
+    first = many.release(1, 3)
+    assert type(first) is int and many.release(2, 4) == first
     many.close()
     one.close()

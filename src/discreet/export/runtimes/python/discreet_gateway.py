@@ -132,8 +132,8 @@ class GatewaySensor(device.Sensor):
             return np.asarray(self._released(rows, period), dtype=np.uint8)
 
     def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
-        unread = np.full(idle, self.table.rows - 1)
+        told, unread = np.asarray(told, dtype=np.intp), np.full(idle, self.table.rows - 1)
         if self.table.repeat == device.REPEAT_NEVER:
-            return self.vectors.draw(np.concatenate([told, unread]).astype(np.intp))
+            return self.vectors.draw(np.concatenate([told, unread]))
         known = np.array(memory, dtype=np.uint8).take(told)
         return np.concatenate([known, self.vectors.draw(unread)])
