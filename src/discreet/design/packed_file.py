@@ -44,7 +44,7 @@ from discreet.codes import Encoder
 from discreet.design.ballots import KindRows
 from discreet.design.heads import Head, Labels
 from discreet.design.losses import Loss
-from discreet.design.packing import Layout, Packed, pack
+from discreet.design.packing import Layout, Packed, concatenate, pack
 from discreet.design.sweep import Ballots, Swept, sample_index, sweep
 from discreet.errors import InputError
 from discreet.mapping_parts import MAX_SENSORS, Fact, Name, Source
@@ -142,7 +142,7 @@ class _Places:
         wide_kind = np.dtype("<u2" if layout.wide_size <= 1 << 16 else "<u4")
         kind_kind = np.min_scalar_type(max(len(header.kinds) - 1, 0)).newbyteorder("<")
         rows, places = header.rows, [begin]
-        lengths = [rows * layout.tile_width] * layout.tiles
+        lengths = [rows * width for width in layout.tile_widths]
         lengths += [rows * len(layout.wide) * wide_kind.itemsize, rows * kind_kind.itemsize]
         for length in (*lengths, 8 * layout.n_codes):
             places.append(places[-1] + _aligned(length))
@@ -236,7 +236,7 @@ class PackedWriter:
         wide = packed.wide.astype(places.wide_kind)
         with self._explained():
             for place, tile in zip(places.tiles, packed.narrow, strict=True):
-                self._put(place + first * self.layout.tile_width, tile)
+                self._put(place + first * tile.shape[1], tile)
             self._put(places.wide + first * wide.shape[1] * wide.itemsize, wide)
             kind_size = places.kind_kind.itemsize
             self._put(places.kinds + first * kind_size, kinds.astype(places.kind_kind))
@@ -435,10 +435,8 @@ class PackedFile:
         if isinstance(index, slice):
             return self._read_block(*index.indices(len(self))[:2])
         parts = [self._read_few(index, begin) for begin in self._blocks_with(index)]
-        narrow = [packed.narrow for packed, _ in parts]
-        wide = [packed.wide for packed, _ in parts]
-        kinds = np.concatenate([kinds for _, kinds in parts])
-        return Packed(self.layout, np.concatenate(narrow, axis=1), np.concatenate(wide)), kinds
+        packed = concatenate([packed for packed, _ in parts])
+        return packed, np.concatenate([kinds for _, kinds in parts])
 
     def ballots(self, heads: Sequence[Head]) -> FileBallots:
         """Return the ballots of heads on ``by_kind``."""
@@ -494,11 +492,11 @@ class PackedFile:
 
     def _read_block(self, begin: int, end: int) -> tuple[Packed, NDArray[Any]]:
         rows, layout, places = max(end - begin, 0), self.layout, self._places
-        narrow = np.empty((layout.tiles, rows, layout.tile_width), dtype=np.uint8)
+        narrow = tuple(np.empty((rows, width), dtype=np.uint8) for width in layout.tile_widths)
         wide = np.empty((rows, len(layout.wide)), dtype=places.wide_kind)
         kinds = np.empty(rows, dtype=places.kind_kind)
         for tile, place in zip(narrow, places.tiles, strict=True):
-            self._fill(tile, place + begin * layout.tile_width)
+            self._fill(tile, place + begin * tile.shape[1])
         self._fill(wide, places.wide + begin * wide.shape[1] * wide.itemsize)
         self._fill(kinds, places.kinds + begin * kinds.itemsize)
         return Packed(layout, narrow, wide), kinds

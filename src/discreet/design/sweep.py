@@ -256,7 +256,7 @@ def _sweep_block(
 
     scores, votes, residuals = room[:, : len(ballots)]
     kinds, counts = ballots.kinds, ballots.counts
-    tiles, wide = list(ballots.packed.narrow), ballots.packed.wide
+    tiles, wide = ballots.packed.narrow, ballots.packed.wide
     for h, weights in enumerate(ballots.votes):
         scores[:] = 0.0
         for tile, table in zip(tiles, tables[0][h], strict=True):
