@@ -26,6 +26,10 @@ class MappingFileError(DiscreetError, ValueError):
     """A mapping file that is damaged, hostile or of another version."""
 
 
+class ClusterError(DiscreetError):
+    """A cluster that does not answer, or has lost its workers."""
+
+
 class StoppedError(DiscreetError):
     """The work was stopped before there was anything worth keeping."""
 
@@ -40,3 +44,7 @@ class UninformativeMappingWarning(DiscreetWarning):
 
 class BlindKernelWarning(DiscreetWarning):
     """The kernel looks at few sensors together and is blind to what shows in more of them."""
+
+
+class LostWorkerWarning(DiscreetWarning):
+    """A worker of the cluster was lost, and what it held is held by another one."""

@@ -136,7 +136,7 @@ def test_without_numba_the_plain_sweep_is_taken(rng, monkeypatch):
 
 def test_few_rows_do_not_load_numba(rng, monkeypatch):
     ballots, _ = random_ballots(rng, (4, 4), n=60)
-    monkeypatch.setattr(module, "compiled_sweep", None)  # would fail if it were called
+    monkeypatch.setattr(module, "_compiled_parts", None)  # would fail if it were called
     sweep(ballots, rng.normal(size=(2, 8)), LOSSES["logistic"])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -44,6 +45,7 @@ from discreet.design.losses import LOSSES
 from discreet.design.packed_file import PackedFile
 from discreet.design.problem import (
     Designer,
+    Place,
     Settings,
     Target,
     check_packable,
@@ -157,14 +159,20 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         groups: ArrayLike | None = None,
         source: Source | None = None,
         report: Report | None = None,
+        place: Place | None = None,
     ) -> Self:
-        """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop."""
+        """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop.
+
+        Packed rows of a large table go where ``place`` puts them.
+        """
         self._check_parameters()
         table, public = check_readings(self, X, y)
         facts = private_facts(private, len(table))
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
-            self._learn(table, public, facts, group_index(groups, len(table)), source, report)
+            self._learn(
+                table, public, facts, group_index(groups, len(table)), source, report, place
+            )
         self.classes_ = public.classes
         return self
 
@@ -233,6 +241,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         groups: Ints | None,
         source: Source | None,
         report: Report | None,
+        place: Place | None,
     ) -> None:
         described = [fact.describe() for fact in (public, *facts)]  # refuses before the work
         names = [str(name) for name in table.columns]
@@ -242,13 +251,14 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         codes = encode_table(table, list(zip(names, encoders, strict=True)))
         labels = [fact.labels() for fact in (public, *facts)]
         coded = coded_rows(names, encoders, described, codes, labels, groups, source)
-        self._learn_coded(coded, report)
+        self._learn_coded(coded, report, place)
 
-    def _learn_coded(self, coded: Coded, report: Report | None) -> None:
+    def _learn_coded(self, coded: Coded, report: Report | None, place: Place | None = None) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         sample, groups = coded.sample, coded.groups
         settings = self._settings(coded.names, coded.sizes, coded.n_rows)
+        settings = replace(settings, place=place)
         if coded.file is not None:
             check_packable(settings, Target(None, self.epsilon))
         for_sample = coded.for_sample(settings)

@@ -6,7 +6,7 @@ chosen. Everything above (the search for a ratio, the estimators) calls this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from discreet.design.packed_file import FileBallots, PackedFile
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
-from discreet.design.sweep import Ballots
+from discreet.design.sweep import BallotBox, Ballots
 from discreet.design.tensor_features import form_of, lifts_of
 from discreet.errors import InputError
 
@@ -43,6 +43,8 @@ Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000
+Place = Callable[[Ballots], BallotBox]
+"""Puts packed rows where they are swept over: on a cluster, say."""
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
 
@@ -63,6 +65,8 @@ class Settings:
         False leaves the private facts unprotected (NDD).
     many_rows : int
         Beyond so many, rows are packed and swept over.
+    place : Place or None
+        Where packed rows are swept over; None for here.
     """
 
     n_symbols: tuple[int, ...]
@@ -78,6 +82,7 @@ class Settings:
     n_restarts: int = 4
     ldp_epsilon: float | None = None
     many_rows: int = MANY_ROWS
+    place: Place | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -292,7 +297,10 @@ def design_ballots(
 
     work = {"n_restarts": settings.n_restarts, **work}
     if isinstance(settings.kernel, CountKernel):
-        solver = CodeSolver(ballots, settings.loss, regs)
+        box: BallotBox = ballots
+        if settings.place is not None and isinstance(ballots, Ballots):
+            box = settings.place(ballots)
+        solver = CodeSolver(box, settings.loss, regs)
         return design_large(solver, limits(settings.kernel), settings.n_symbols, **work)
     lifts = lifts_of(settings.kernel, settings.n_symbols)
     assert lifts is not None  # asked before

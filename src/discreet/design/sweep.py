@@ -12,7 +12,7 @@ without numba, for few rows, and for the tests to compare with.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -139,6 +139,18 @@ class Stored(Protocol):
     def take(self, index: slice) -> Ballots: ...
 
 
+@dataclass(frozen=True)
+class SweptParts:
+    """What a sweep finds in each part of the rows: as in ``Swept``, with an axis for the parts."""
+
+    values: Floats
+    sums: Floats
+
+    def total(self) -> Swept:
+        """Add the parts up, in their order: who swept which of them makes no difference."""
+        return Swept(self.values.sum(axis=0), self.sums.sum(axis=0))
+
+
 def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
     """Return losses and sums of residuals for scores that ``tables`` give the codes.
 
@@ -150,9 +162,9 @@ def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = Non
         Threads that share the work, by default ``default_threads()``. The result is the
         same, bit for bit, whatever their number.
     """
-    if loss.name in COMPILED_LOSSES and pays(ballots):
-        return compiled_sweep(ballots, tables, loss, threads or default_threads())
-    return plain_sweep(ballots, tables, loss)
+    compiled = pays(len(ballots), len(ballots.layout.sizes), loss)
+    cuts = segments(len(ballots))
+    return sweep_parts(ballots, tables, loss, cuts, compiled=compiled, threads=threads).total()
 
 
 def sample_index(n_rows: int, most: int) -> Ints:
@@ -160,10 +172,25 @@ def sample_index(n_rows: int, most: int) -> Ints:
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
-def pays(ballots: Stored) -> bool:
+def sweep_parts(
+    ballots: Stored,
+    tables: Floats,
+    loss: Loss,
+    cuts: Sequence[slice],
+    *,
+    compiled: bool,
+    threads: int | None = None,
+) -> SweptParts:
+    """Do the same for each of the ``cuts``, compiled or not."""
+    if compiled:
+        return _compiled_parts(ballots, tables, loss, cuts, threads or default_threads())
+    return _plain_parts(ballots, tables, loss, cuts)
+
+
+def pays(n_rows: int, n_sensors: int, loss: Loss) -> bool:
     """Whether the compiled sweep is worth loading, and there."""
-    codes = len(ballots) * len(ballots.layout.sizes)
-    return codes >= _WORTH_COMPILING and has_numba()
+    known = loss.name in COMPILED_LOSSES
+    return known and n_rows * n_sensors >= _WORTH_COMPILING and has_numba()
 
 
 @cache
@@ -187,24 +214,29 @@ def default_threads() -> int:
 
 def plain_sweep(ballots: Stored, tables: Floats, loss: Loss) -> Swept:
     """Do the same as ``sweep``, with NumPy alone."""
-    layout = ballots.layout
-    values, sums = np.zeros(len(tables)), np.zeros((len(tables), layout.n_codes))
-    for block in blocks(ballots):
-        index = code_index(block.packed)
-        for h, table in enumerate(tables):
-            scores = table[index].sum(axis=1)
-            weights, signs = row_votes(block, h)
-            values[h] += float(weights @ loss.value(signs * scores))
-            residual = -weights * signs * loss.gradient(signs * scores)
-            repeated = np.repeat(residual, index.shape[1])
-            sums[h] += np.bincount(index.ravel(), repeated, minlength=layout.n_codes)
-    return Swept(values, sums)
+    return _plain_parts(ballots, tables, loss, segments(len(ballots))).total()
 
 
-def blocks(ballots: Stored) -> Iterator[Ballots]:
-    """Cut the rows into blocks that fit in memory unpacked."""
-    for begin in range(0, len(ballots), _BLOCK):
-        yield ballots.take(slice(begin, begin + _BLOCK))
+def _plain_parts(ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice]) -> SweptParts:
+    n_codes = ballots.layout.n_codes
+    values, sums = np.zeros((len(cuts), len(tables))), np.zeros((len(cuts), len(tables), n_codes))
+    for k, cut in enumerate(cuts):
+        for block in blocks(ballots, cut):
+            index = code_index(block.packed)
+            for h, table in enumerate(tables):
+                scores = table[index].sum(axis=1)
+                weights, signs = row_votes(block, h)
+                values[k, h] += float(weights @ loss.value(signs * scores))
+                residual = -weights * signs * loss.gradient(signs * scores)
+                repeated = np.repeat(residual, index.shape[1])
+                sums[k, h] += np.bincount(index.ravel(), repeated, minlength=n_codes)
+    return SweptParts(values, sums)
+
+
+def blocks(ballots: Stored, part: slice) -> Iterator[Ballots]:
+    """Cut a part of the rows into blocks that fit in memory unpacked."""
+    for begin in range(part.start, part.stop, _BLOCK):
+        yield ballots.take(slice(begin, min(begin + _BLOCK, part.stop)))
 
 
 def code_index(packed: Packed) -> Ints:
@@ -224,23 +256,27 @@ def row_votes(ballots: Ballots, h: int) -> tuple[Floats, Floats]:
 
 def compiled_sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int) -> Swept:
     """Do the same as ``sweep``, compiled whatever the number of rows."""
+    return _compiled_parts(ballots, tables, loss, segments(len(ballots)), threads).total()
+
+
+def _compiled_parts(
+    ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice], threads: int
+) -> SweptParts:
     layout = ballots.layout
     narrow_tables, wide_tables = layout.spread(tables)
-    cuts = segments(len(ballots))
     values = np.zeros((len(cuts), len(tables)))
     narrow_sums = np.zeros((len(cuts), *narrow_tables.shape))
     wide_sums = np.zeros((len(cuts), *wide_tables.shape))
 
     def work(k: int) -> None:
         sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
-        for begin in range(cuts[k].start, cuts[k].stop, _BLOCK):
-            block = slice(begin, min(begin + _BLOCK, cuts[k].stop))
-            part = ballots.take(block)
-            _sweep_block(part, (narrow_tables, wide_tables), loss, values[k], sums, room)
+        for block in blocks(ballots, cuts[k]):
+            _sweep_block(block, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
     share_out(work, len(cuts), threads)
-    sums = layout.fold(narrow_sums.sum(axis=0), wide_sums.sum(axis=0))
-    return Swept(values.sum(axis=0), sums)
+    each = len(cuts) * len(tables)
+    sums = layout.fold(narrow_sums.reshape(each, -1), wide_sums.reshape(each, -1))
+    return SweptParts(values, sums.reshape(*values.shape, layout.n_codes))
 
 
 def _sweep_block(

@@ -1,0 +1,182 @@
+"""Finding a cluster, and who works there.
+
+A cluster is somebody else's program that runs what it is sent: Dask's parts exchange pickled
+objects. So an address is one that the user trusts, and TLS is set in Dask's own configuration.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import discreet
+from discreet.design.sweep import default_threads
+from discreet.errors import ClusterError, InputError
+
+MOST_LOCAL = 256
+_ADDRESS = re.compile(
+    r"(?:(?:tcp|tls|ws|wss)://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
+)
+_CONNECT_SECONDS = 10
+_RETURN_SECONDS = 60.0  # how long to wait for a worker when none is left
+_LOOK_SECONDS = 0.2
+
+
+def check_address(where: str) -> int | None:
+    """Return how many workers ``local:N`` asks for, or None for a scheduler's address.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or Dask is not installed.
+    """
+    if find_spec("distributed") is None:
+        raise InputError(
+            "Dask is not installed, which a cluster needs. Install it: pip install 'discreet[dask]'"
+        )
+    if where.startswith("local:"):
+        count = where.removeprefix("local:")
+        if not (count.isascii() and count.isdigit() and 1 <= int(count) <= MOST_LOCAL):
+            raise InputError(f"--dask local:N takes 1 to {MOST_LOCAL} workers, got {where!r}.")
+        return int(count)
+    if not _ADDRESS.fullmatch(where):
+        raise InputError(
+            "--dask must be the address of a Dask scheduler, such as tcp://10.0.0.5:8786, or "
+            f"local:N for N workers on this machine, got {where!r}."
+        )
+    return None
+
+
+@contextmanager
+def connected(where: str) -> Iterator[Any]:
+    """Connect to a scheduler, or start workers on this machine until the end.
+
+    Parameters
+    ----------
+    where : str
+        The scheduler's address, or "local:N".
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    InputError, ClusterError
+        If nobody answers there, or the workers cannot do the work.
+    """
+    count = check_address(where)
+    from distributed import Client
+
+    # What Dask logs of a lost worker is said once, in our words.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with _local(count) if count else _remote(where) as scheduler:
+        try:
+            client = Client(
+                scheduler, direct_to_workers=True, timeout=_CONNECT_SECONDS, set_as_default=True
+            )
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"no Dask scheduler answers at {where} ({_short(error)}). Check the address, and "
+                "that the scheduler runs."
+            ) from None
+        with client:
+            check_workers(client)
+            yield client
+
+
+@contextmanager
+def _remote(where: str) -> Iterator[str]:
+    yield where
+
+
+@contextmanager
+def _local(count: int) -> Iterator[Any]:
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=count,
+        threads_per_worker=max(1, default_threads() // count),
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+def check_workers(client: Any) -> None:
+    """Refuse a cluster without workers, or whose workers have another version of discreet.
+
+    Raises
+    ------
+    ClusterError
+    """
+    try:
+        client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        found = client.run(_version)
+    except TimeoutError:
+        raise ClusterError(
+            "the cluster has no workers. Start some: dask worker ADDRESS --nworkers N"
+        ) from None
+    except ImportError:
+        found = {"the workers": None}
+    for worker, version in found.items():
+        if version != discreet.__version__:
+            has = "no discreet" if version is None else f"discreet {version}"
+            raise ClusterError(
+                f"{worker} has {has}; here it is {discreet.__version__}. Install the same version "
+                "there."
+            )
+
+
+def _version() -> str:
+    return discreet.__version__
+
+
+def living_workers(client: Any) -> list[str]:
+    """Return the addresses of the workers that the scheduler knows, in a fixed order.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler does not answer.
+    """
+    try:
+        return sorted(client.scheduler_info()["workers"])
+    except (OSError, RuntimeError) as error:
+        raise ClusterError(
+            f"the cluster's scheduler no longer answers ({_short(error)}). Start it again, and the "
+            "command with it."
+        ) from None
+
+
+def other_workers(client: Any, gone: Set[str]) -> list[str]:
+    """Return workers other than those that did not answer, waiting for one if need be.
+
+    Raises
+    ------
+    ClusterError
+        If none turns up.
+    """
+    end, shunned = time.monotonic() + _RETURN_SECONDS, set(gone)
+    while time.monotonic() < end:
+        living = living_workers(client)
+        shunned &= set(living)  # once the scheduler has seen it go, who comes back is another
+        if rest := [worker for worker in living if worker not in shunned]:
+            return rest
+        time.sleep(_LOOK_SECONDS)
+    raise ClusterError(
+        f"all workers of the cluster are gone, and none came within {_RETURN_SECONDS:.0f} s. Start "
+        "workers, and the command again."
+    )
+
+
+def _short(error: BaseException) -> str:
+    """Return the first line of what a library says."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

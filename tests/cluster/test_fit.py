@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from clusters import home, kill, process_ids, started
+
+from discreet import ModelMapper, NPOMapper, RandomizedResponseMapper
+from discreet.cluster import box as module
+from discreet.cluster.box import ClusterBox
+from discreet.cluster.fit import fit
+from discreet.errors import InputError, LostWorkerWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
+
+
+def mapper(**more):
+    return NPOMapper(kernel="count", privacy_ratio=0.99, random_state=0, n_bins=16, **more)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    X, fall, who = home()
+    return mapper().fit(X, fall, private=who)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Count the passes on the cluster, and let one of them be disturbed."""
+    counted, sweep = {"done": 0, "disturb": {}}, ClusterBox.sweep
+
+    def counting(box, *arguments):
+        disturb = counted["disturb"].pop(counted["done"], None)
+        counted["done"] += 1
+        if disturb is not None:
+            disturb(box)
+        return sweep(box, *arguments)
+
+    monkeypatch.setattr(ClusterBox, "sweep", counting)
+    return counted
+
+
+def assert_same(found, expected):
+    assert found.public_risk_ == pytest.approx(expected.public_risk_, abs=1e-8)
+    assert found.private_risk_ == pytest.approx(expected.private_risk_, abs=1e-8)
+    assert found.passes_ == expected.passes_
+    for ours, theirs in zip(found.mapping_.tables, expected.mapping_.tables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_mapping_is_that_of_one_machine_whoever_is_killed_when(alone, passes, monkeypatch):
+    X, fall, who = home()
+    with started(4) as client:
+        assert_same(fit(mapper(), client, X, fall, private=who), alone)
+        count = passes["done"]
+        assert count > 3
+
+        ask, pids = module._call, process_ids(client)
+
+        def kill_while_asked(box):
+            """Kill the worker that is asked next, with its pass begun."""
+
+            def ask_and_kill(piece, question):
+                monkeypatch.setattr(module, "_call", ask)
+                call = ask(piece, question)
+                kill(pids, piece.worker)
+                return call
+
+            monkeypatch.setattr(module, "_call", ask_and_kill)
+
+        for moment in (count // 2, count - 1):  # in the middle, and at the last pass
+            passes.update(done=0, disturb={moment: kill_while_asked})
+            with pytest.warns(LostWorkerWarning):
+                found = fit(mapper(), client, X, fall, private=who)
+            assert passes == {"done": count, "disturb": {}}
+            assert_same(found, alone)
+        assert len(client.scheduler_info()["workers"]) == 2
+
+
+def test_a_small_table_stays_here(passes):
+    X, fall, who = home(400)
+    found = fit(mapper(), None, X, fall, private=who)  # no client is ever asked
+    assert passes["done"] == 0
+    assert found.mapping_.names == list(X.columns)
+
+
+@pytest.mark.parametrize(
+    "wrong,words",
+    [
+        (NPOMapper(), "runs the 'count' kernel, got 'product'"),
+        (ModelMapper(), "'model' does not go over the rows"),
+        (RandomizedResponseMapper(), "'randomized-response' does not go over the rows"),
+    ],
+)
+def test_what_no_cluster_runs_is_refused(wrong, words):
+    X, fall, who = home(400)
+    with pytest.raises(InputError, match=words):
+        fit(wrong, None, X, fall, private=who)
