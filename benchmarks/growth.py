@@ -11,7 +11,8 @@ rows and 8 to 100 sensors of 16 codes. A pass costs so much for a row, whatever 
 a and b are fitted to all cells (least squares of the relative error); "off" is how far a cell is
 from that. Beside it the time for a code alone, and its distance from the median. A design adds
 the search between the passes, which looks at no rows; its time is fitted in the same way, with a
-share for each number of sensors that rows do not change.
+share for each number of sensors that rows do not change. Times are the processor's seconds: they
+do not count while another process has the machine.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from discreet.design.ballots import KindRows
 from discreet.design.heads import Labels, private_heads, public_heads
 from discreet.design.kernels import CountKernel
 from discreet.design.losses import LOSSES
-from discreet.design.packing import Layout, Packed, pack
+from discreet.design.packing import concatenate, pack
 from discreet.design.problem import Settings, Target, design_ballots
 from discreet.design.sweep import Ballots, default_threads, sweep
 
@@ -64,9 +65,7 @@ class Problem:
         for codes, public, private in draw_blocks(n_rows, n_sensors):
             parts.append(pack(codes, (16,) * n_sensors))
             kinds.append((2 * public + private).astype(np.uint8))
-        narrow = np.concatenate([part.narrow for part in parts], axis=1)
-        wide = np.concatenate([part.wide for part in parts])
-        self.packed = Packed(Layout.of((16,) * n_sensors), narrow, wide)
+        self.packed = concatenate(parts)
         self.kinds = np.concatenate(kinds)
         self.tables = 0.1 * np.random.default_rng(0).normal(size=(2, 16 * n_sensors))
         self.bytes_per_code = self.packed.nbytes / (n_rows * n_sensors)
@@ -81,18 +80,18 @@ class Problem:
 
     def one_pass(self, n_rows: int) -> float:
         ballots, _ = self.ballots(n_rows)
-        began = time.perf_counter()
+        began = time.process_time()
         sweep(ballots, self.tables, LOGISTIC)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     def design(self, n_rows: int) -> tuple[float, float]:
         ballots, guarded = self.ballots(n_rows)
         symbols = (2,) * len(self.packed.layout.sizes)
         settings = Settings(symbols, CountKernel(), LOGISTIC, 0.3 / n_rows, 0.1 / n_rows)
         work = {"rng": np.random.default_rng(0), "starts": (), "report": None}
-        began = time.perf_counter()
+        began = time.process_time()
         found = design_ballots(settings, ballots, 1, guarded, Target(0.998), work)
-        return time.perf_counter() - began, found.passes
+        return time.process_time() - began, found.passes
 
 
 def measure(problems: dict, what: str, rounds: int) -> dict:
