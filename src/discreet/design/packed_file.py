@@ -44,7 +44,7 @@ from discreet.codes import Encoder
 from discreet.design.ballots import KindRows
 from discreet.design.heads import Head, Labels
 from discreet.design.losses import Loss
-from discreet.design.packing import Layout, Packed, pack
+from discreet.design.packing import Layout, Packed, concatenate, pack
 from discreet.design.sweep import Ballots, Swept, sample_index, sweep
 from discreet.errors import InputError
 from discreet.mapping_parts import MAX_SENSORS, Fact, Name, Source
@@ -435,11 +435,8 @@ class PackedFile:
         if isinstance(index, slice):
             return self._read_block(*index.indices(len(self))[:2])
         parts = [self._read_few(index, begin) for begin in self._blocks_with(index)]
-        words = zip(*(packed.narrow for packed, _ in parts), strict=True)
-        narrow = tuple(np.concatenate(word) for word in words)
-        wide = np.concatenate([packed.wide for packed, _ in parts])
-        kinds = np.concatenate([kinds for _, kinds in parts])
-        return Packed(self.layout, narrow, wide), kinds
+        packed = concatenate([packed for packed, _ in parts])
+        return packed, np.concatenate([kinds for _, kinds in parts])
 
     def ballots(self, heads: Sequence[Head]) -> FileBallots:
         """Return the ballots of heads on ``by_kind``."""

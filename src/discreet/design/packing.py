@@ -233,6 +233,13 @@ def _pack_block(codes: NDArray[Any], packed: Packed) -> None:
             byte += small[:, t] * np.uint8(stride % _NARROW)
 
 
+def concatenate(parts: Sequence[Packed]) -> Packed:
+    """Return the rows of all parts, one below the other; the parts have one layout."""
+    words = zip(*(part.narrow for part in parts), strict=True)
+    narrow = tuple(np.concatenate(word) for word in words)
+    return Packed(parts[0].layout, narrow, np.concatenate([part.wide for part in parts]))
+
+
 def _check_range(codes: NDArray[Any], sizes: tuple[int, ...]) -> None:
     if not len(codes):
         return
