@@ -34,6 +34,7 @@ from discreet.options import (
     Bins,
     Budget,
     Confidence,
+    Dask,
     DataPath,
     DemoSeed,
     Draws,
@@ -81,6 +82,7 @@ from discreet.options import (
     Symbols,
     Table,
     Target,
+    check_either,
     check_wishes,
     choices_by_column,
     list_of,
@@ -223,6 +225,7 @@ def learn(
     holdout: Holdout = 0.3,
     group: Group = None,
     seed: Seed = 0,
+    dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn a private mapping from a table and write it to a file.
@@ -267,7 +270,7 @@ def learn(
             split=make_split(holdout, seed, group),
             options={"kernel": kernel, "loss": loss, "random_state": seed, **wishes, **options},
         )
-        run_learn(task, out, quiet=quiet)
+        run_learn(task, out, dask=dask, quiet=quiet)
 
 
 @app.command()
@@ -343,6 +346,7 @@ def frontier(
     group: Group = None,
     confidence: PointConfidence = 0.95,
     jobs: Jobs = None,
+    dask: Dask = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -363,6 +367,7 @@ def frontier(
 
         discreet frontier t.csv --public use --private me --symbols 2,3 --out f
     """
+    check_either(jobs, dask)
     wanted = (
         list_of("--methods", methods, name_among(METHODS)),
         list_of("--ratios", ratios, share_of_risk),
@@ -389,7 +394,7 @@ def frontier(
             split=make_split(holdout, seed, group),
             options={"kernel": kernel, "loss": loss, "random_state": seed, **options},
         )
-        run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, quiet))
+        run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, dask, quiet))
 
 
 @app.command()
@@ -400,6 +405,7 @@ def reproduce(
     out: ResultsFolder = Path("discreet-reproduction"),
     data: DataPath = None,
     jobs: Jobs = None,
+    dask: Dask = None,
     seed: DrawSeed = 0,
     fresh: Fresh = False,
     json: Json = False,
@@ -422,6 +428,7 @@ def reproduce(
         raise InputError(f"name an experiment ({', '.join(EXPERIMENTS)}), or give --all.")
     if names and every:
         raise InputError(f"--all was given together with {names[0]!r}. Give one or the other.")
+    check_either(jobs, dask)
     with _interruptible("stopped. No experiment was finished."):
         from discreet.reproduce_console import ReproduceJob, run_reproduce
 
@@ -433,6 +440,7 @@ def reproduce(
                 seed=seed,
                 data=data,
                 jobs=jobs or -1,
+                dask=dask,
                 fresh=fresh,
                 as_json=json,
                 quiet=quiet,

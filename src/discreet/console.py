@@ -22,9 +22,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from discreet.cluster.connect import connected
 from discreet.design.results import Progress
 from discreet.errors import DiscreetWarning, InputError
-from discreet.learning import Learned, Prepared, Task, learn, prepare
+from discreet.learning import Learned, Prepared, Task, check_task, learn, prepare
 from discreet.splitting import Split
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
@@ -170,7 +171,7 @@ def _undisturbed() -> Iterator[None]:
 # --- The command ---------------------------------------------------------------------------
 
 
-def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
+def run_learn(task: Task, out: Path, *, dask: str | None = None, quiet: bool = False) -> Learned:
     """Learn as told, write the mapping, and say what was done.
 
     Parameters
@@ -178,6 +179,8 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     task : Task
     out : Path
         Where the mapping goes. Nothing is written unless all goes well.
+    dask : str, optional
+        The cluster that goes over the rows: a scheduler's address, or "local:N".
     quiet : bool, default=False
         Print warnings only.
 
@@ -185,6 +188,8 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     ------
     InputError
         Before the work where possible, with what to do.
+    ClusterError
+        If the cluster does not answer, or has lost all its workers.
     KeyboardInterrupt
         If the user wanted an end and no mapping.
     """
@@ -193,7 +198,7 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     check_out(out, task.table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learned = _learn_reporting(task, console, quiet)
+        learned = _learn_reporting(task, dask, console, quiet)
     for message in dict.fromkeys(
         str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
     ):
@@ -205,13 +210,16 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     return learned
 
 
-def _learn_reporting(task: Task, console: Console, quiet: bool) -> Learned:
-    prepared = prepare(task)
-    if not quiet:
-        console.print(announce(prepared, task.split))
-    report = ProgressReport(console, quiet=quiet)
-    with stop_on_interrupt(report):
-        return learn(task, prepared, report=report)
+def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool) -> Learned:
+    if dask is not None:
+        check_task(task)
+    with connected(dask) as client:
+        prepared = prepare(task)
+        if not quiet:
+            console.print(announce(prepared, task.split))
+        report = ProgressReport(console, quiet=quiet)
+        with stop_on_interrupt(report):
+            return learn(task, prepared, report=report, client=client)
 
 
 def check_out(out: Path, table: Path, option: str = "--out") -> None:

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from discreet.cluster.fit import check_mapper, place_on
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
@@ -129,8 +130,7 @@ def prepare(task: Task) -> Prepared:
     InputError
         Naming the column, what was found in it and what to do.
     """
-    if task.method not in METHODS:
-        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {task.method!r}.")
+    _check_method(task)
     table = read_table(task.table)
     facts = [task.public, *task.private]
     _check_roles(table, task)
@@ -222,7 +222,25 @@ def _choice_by_sensor(option: str, choice: ByColumn, readings: pd.DataFrame) -> 
     return dict.fromkeys(rest, choice.common) | own
 
 
-def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Learned:
+def check_task(task: Task) -> None:
+    """Refuse a method or a kernel that no cluster runs, before the table is read.
+
+    Raises
+    ------
+    InputError
+    """
+    _check_method(task)
+    check_mapper(METHODS[task.method](kernel=task.options.get("kernel", "product")))
+
+
+def _check_method(task: Task) -> None:
+    if task.method not in METHODS:
+        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {task.method!r}.")
+
+
+def learn(
+    task: Task, prepared: Prepared, *, report: Report | None = None, client: Any = None
+) -> Learned:
     """Learn the mapping from the training part.
 
     Parameters
@@ -232,6 +250,8 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
         What ``prepare`` made of the task.
     report : Report, optional
         Told how the learning goes; may ask to stop.
+    client : distributed.Client, optional
+        A Dask cluster, for the passes over the rows of a large table.
 
     Raises
     ------
@@ -250,6 +270,7 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
         groups=None if group is None else training[group].astype(str),
         source=source,
         report=report,
+        place=None if client is None else place_on(client),
     )
     return Learned(mapper, prepared.sensors, training, held_out)
 

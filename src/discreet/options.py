@@ -91,6 +91,15 @@ def check_wishes(method: str, wishes: dict[str, float | None]) -> None:
         )
 
 
+def check_either(jobs: int | None, dask: str | None) -> None:
+    """Refuse processes of this machine together with a cluster."""
+    if jobs is not None and dask is not None:
+        raise InputError(
+            f"--jobs {jobs} was given together with --dask {dask}, which has workers of its own. "
+            "Give one or the other."
+        )
+
+
 def name_list(option: str, text: str | None) -> list[str]:
     """Return what a list names; a name with a comma in it goes in double quotes."""
     try:
@@ -308,6 +317,14 @@ Group = Annotated[
 ]
 Seed = Annotated[
     int, typer.Option(metavar="N", callback=_seed, help="Seed of the split and the learning.")
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster: its scheduler's address, or local:N for N workers here.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
 
