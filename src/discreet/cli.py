@@ -30,9 +30,14 @@ from discreet.options import (
     AuditGroup,
     AuditSeed,
     AuditTable,
+    Benchmarks,
+    BenchOut,
+    BenchRows,
+    BenchSensors,
     Binning,
     Bins,
     Budget,
+    Compared,
     Confidence,
     Dask,
     DataPath,
@@ -70,12 +75,14 @@ from discreet.options import (
     PrivateColumns,
     Public,
     PublicColumn,
+    Quick,
     Quiet,
     Ratio,
     Ratios,
     Releases,
     Repeat,
     ResultsFolder,
+    Rounds,
     Seed,
     Sensors,
     SymbolCounts,
@@ -479,6 +486,47 @@ def export(
 
         policy = Policy(budget=budget, period=period, repeat=repeat)
         run_export(ExportTask(mapping, to, out, key, policy), quiet=quiet)
+
+
+@app.command()
+def bench(
+    names: Benchmarks = None,
+    quick: Quick = False,
+    rounds: Rounds = None,
+    rows: BenchRows = None,
+    sensors: BenchSensors = None,
+    out: BenchOut = None,
+    plot: Plot = None,
+    compare: Compared = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how fast it is, beside other libraries in the same run.
+
+    Everybody takes turns, round by round. With numba, and LightGBM to compare with, from
+    the extra `bench`; what is not installed is said.
+
+    Example:
+
+        discreet bench --out today.json --plot today.svg
+
+    What changed since another version:
+
+        discreet bench --compare before.json today.json
+    """
+    if compare is not None:
+        asked: dict[str, object] = {"a name": names, "--quick": quick, "--rounds": rounds}
+        asked |= {"--rows": rows, "--sensors": sensors, "--out": out, "--plot": plot}
+        for option, value in asked.items():
+            if value:
+                raise InputError(f"--compare measures nothing; leave {option} out.")
+    with _interruptible("stopped. Nothing was written."):
+        from discreet.bench.size import Size
+        from discreet.bench_console import BenchJob, run_bench, run_comparison
+
+        if compare is not None:
+            run_comparison(*compare)
+            return
+        run_bench(BenchJob(names or (), Size.of(quick, rows, sensors, rounds), out, plot, quiet))
 
 
 @app.command()

@@ -222,7 +222,7 @@ def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool
             return learn(task, prepared, report=report, client=client)
 
 
-def check_out(out: Path, table: Path, option: str = "--out") -> None:
+def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
     """Find out before the work, not after it, that the result has nowhere to go."""
     try:
         target = out.resolve()
@@ -231,7 +231,7 @@ def check_out(out: Path, table: Path, option: str = "--out") -> None:
         if target.exists():
             if not stat.S_ISREG(target.stat().st_mode):
                 raise InputError(f"{option} {out} is not a regular file. Name another.")
-            if table.exists() and target.samefile(table):
+            if table is not None and table.exists() and target.samefile(table):
                 raise InputError(f"{option} {out} is what is read. Name another file.")
         if not target.parent.is_dir():
             raise InputError(
