@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from discreet.cluster.connect import connected
 from discreet.console import (
     ProgressReport,
     announce,
@@ -15,12 +16,18 @@ from discreet.console import (
     told_warnings,
 )
 from discreet.errors import InputError
-from discreet.learning import Task
+from discreet.learning import Task, check_task
 from discreet.streaming import is_streamed, learn_streamed, scan
 
 
 def run_learn_files(
-    task: Task, out: Path, *, memory: int | None, work_dir: Path | None, quiet: bool = False
+    task: Task,
+    out: Path,
+    *,
+    memory: int | None,
+    work_dir: Path | None,
+    dask: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Learn as told, write the mapping, and say what was done.
 
@@ -33,6 +40,8 @@ def run_learn_files(
         Bytes that learning may take; a table that takes more is streamed.
     work_dir : Path or None
         Where a streamed table is packed; beside the mapping by default.
+    dask : str, optional
+        The cluster that goes over the rows: a scheduler's address, or "local:N".
     quiet : bool, default=False
         Print warnings only.
 
@@ -40,23 +49,28 @@ def run_learn_files(
     ------
     InputError
         Before the work where possible, with what to do.
+    ClusterError
+        If the cluster does not answer, or has lost all its workers.
     KeyboardInterrupt
         If the user wanted an end and no mapping.
     """
     if work_dir is not None and not work_dir.is_dir():
         raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
     if not is_streamed(task, memory):
-        run_learn(task, out, quiet=quiet)
+        run_learn(task, out, dask=dask, quiet=quiet)
         return
     for file in task.files():
         check_out(out, file)
+    if dask is not None:
+        check_task(task)
     console = plain_console()
     report = ProgressReport(console, quiet=quiet)
-    with told_warnings(console), stop_on_interrupt(report):
+    with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
         scanned = scan(task, report=report)
         if not quiet:
             counts = scanned.training, scanned.held_out
             line = announce(scanned.sensors, *counts, task.split)
             console.print(f"{line}; streamed, since there are too many for memory")
-        mapper = learn_streamed(scanned, work_dir or out.resolve().parent, report=report)
+        folder = work_dir or out.resolve().parent
+        mapper = learn_streamed(scanned, folder, report=report, client=client)
     save(mapper, out, quiet)

@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.batches import Stream, can_stream, memory_needed, open_stream
+from discreet.cluster.fit import place_on
 from discreet.codes import CategoriesEncoder, encode_table
 from discreet.design.base import PrivacyMapper
 from discreet.design.coded import sampled
@@ -469,11 +470,12 @@ class _SampledGroups:
 
 
 def learn_streamed(
-    scanned: Scanned, work_dir: Path, *, report: Report | None = None
+    scanned: Scanned, work_dir: Path, *, report: Report | None = None, client: Any = None
 ) -> PrivacyMapper:
     """Pack the rows into a file without a name in ``work_dir``, and learn from it.
 
-    The file is gone when the work ends, however it ends.
+    The file is gone when the work ends, however it ends. With a ``client`` of a Dask cluster
+    the workers hold the rows too, and go over them.
 
     Raises
     ------
@@ -490,7 +492,8 @@ def learn_streamed(
         ) from None
     with stream:
         file, groups = pack(scanned, stream, str(work_dir), report=report)
-        return mapper.fit_packed_reporting(file, groups=groups, report=report)
+        place = None if client is None else place_on(client)
+        return mapper.fit_packed_reporting(file, groups=groups, report=report, place=place)
 
 
 def held_out_rows(

@@ -199,14 +199,22 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             return self.fit_packed_reporting(opened)
 
     def fit_packed_reporting(
-        self, file: PackedFile, *, groups: Ints | None = None, report: Report | None = None
+        self,
+        file: PackedFile,
+        *,
+        groups: Ints | None = None,
+        report: Report | None = None,
+        place: Place | None = None,
     ) -> Self:
-        """Do what ``fit_packed`` does, with the groups of the sampled rows, and tell ``report``."""
+        """Do what ``fit_packed`` does, with the groups of the sampled rows, and tell ``report``.
+
+        The rows go where ``place`` puts them.
+        """
         self._check_parameters()
         header = file.header
         self._check_method_beyond_memory()
         with threadpool_limits(limits=1):
-            self._learn_coded(coded_file(file, groups), report)
+            self._learn_coded(coded_file(file, groups), report, place)
         self.feature_names_in_ = np.asarray(header.names, dtype=object)
         self.n_features_in_ = len(header.names)
         self.classes_ = np.asarray(header.facts[0].classes)
