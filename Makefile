@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv, and only once: the files in .venv/ready/ say what is
 # installed, and a newer pyproject.toml outdates them. Choose the Python with `make test PYTHON=...`,
-# and hand options to pytest or to the demo with ARGS, as in `make test ARGS="-k losses"`.
+# and hand options to pytest, the demo or `discreet bench` with ARGS, as in `make test ARGS="-k losses"`.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +41,8 @@ check: $(READY)/dev
 	@$(MAKE) --no-print-directory test
 
 bench: $(READY)/bench
+	@mkdir -p build
+	@$(BIN)/discreet bench --out build/bench.json --plot build/bench.svg $(ARGS)
 	@for script in $(filter-out benchmarks/large_tables.py,$(wildcard benchmarks/*.py)); do \
 	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
 	done

@@ -1,24 +1,10 @@
-"""Made-up sensors that share a few hidden causes, for the benchmarks on large tables."""
+"""The made-up table of the package's own benchmarks, for the scripts here."""
 
 import numpy as np
 
+from discreet.bench.tables import draw_large
 
-def draw_large(n_rows: int, n_sensors: int, n_codes: int = 16, seed: int = 0):
-    """Return codes, a public fact and a private one.
-
-    Each sensor measures a mixture of both facts and of four further causes, with noise of its
-    own, and cuts it into codes of equal width.
-    """
-    rng = np.random.default_rng(seed)
-    public, private = rng.integers(2, size=n_rows), rng.integers(2, size=n_rows)
-    causes = np.column_stack([2.0 * public - 1, 2.0 * private - 1, rng.normal(size=(n_rows, 4))])
-    spread = np.array([0.35, 0.35, 0.6, 0.6, 0.6, 0.6])
-    shares = rng.normal(size=(causes.shape[1], n_sensors)) * spread[:, None]
-    codes = np.empty((n_rows, n_sensors), dtype=np.int64)
-    for t in range(n_sensors):
-        readings = causes @ shares[:, t] + rng.normal(size=n_rows)
-        codes[:, t] = np.clip(np.floor(n_codes / 2 + readings * n_codes / 5), 0, n_codes - 1)
-    return codes, public, private
+__all__ = ["draw_blocks", "draw_large"]
 
 
 def draw_blocks(n_rows: int, n_sensors: int, n_codes: int = 16, block: int = 1 << 18):

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -41,6 +42,12 @@ def kill(pids, worker=None):
 
 def process_ids(client):
     return client.run(os.getpid)
+
+
+def product(a, b, wait=0.0):
+    """A task that tells where it ran; workers cannot import it from a file of tests."""
+    time.sleep(wait)
+    return a * b, os.getpid()
 
 
 def home(n=140_000, n_sensors=8, seed=0):

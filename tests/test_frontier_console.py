@@ -167,8 +167,8 @@ def test_what_is_missing_is_named(command):
 
 SLOW_THIRD = """
 import discreet.tradeoff.frontier
-def slow(work, jobs, run=discreet.tradeoff.frontier._run):
-    for k, found in enumerate(run(work, jobs)):
+def slow(*arguments, run=discreet.tradeoff.frontier._run):
+    for k, found in enumerate(run(*arguments)):
         if k == 2:
             print("working on the third")
             time.sleep(600)

@@ -30,10 +30,16 @@ from discreet.options import (
     AuditGroup,
     AuditSeed,
     AuditTables,
+    Benchmarks,
+    BenchOut,
+    BenchRows,
+    BenchSensors,
     Binning,
     Bins,
     Budget,
+    Compared,
     Confidence,
+    Dask,
     DataPath,
     DemoSeed,
     Draws,
@@ -70,12 +76,14 @@ from discreet.options import (
     PrivateColumns,
     Public,
     PublicColumn,
+    Quick,
     Quiet,
     Ratio,
     Ratios,
     Releases,
     Repeat,
     ResultsFolder,
+    Rounds,
     Seed,
     Sensors,
     SymbolCounts,
@@ -85,6 +93,7 @@ from discreet.options import (
     Target,
     WorkDir,
     byte_count,
+    check_either,
     check_wishes,
     choices_by_column,
     list_of,
@@ -229,6 +238,7 @@ def learn(
     seed: Seed = 0,
     memory: Memory = None,
     work_dir: WorkDir = None,
+    dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn a private mapping from a table and write it to a file.
@@ -279,7 +289,7 @@ def learn(
             split=make_split(holdout, seed, group),
             options={"kernel": kernel, "loss": loss, "random_state": seed, **wishes, **options},
         )
-        run_learn_files(task, out, memory=most, work_dir=work_dir, quiet=quiet)
+        run_learn_files(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
 
 
 @app.command()
@@ -356,6 +366,7 @@ def frontier(
     group: Group = None,
     confidence: PointConfidence = 0.95,
     jobs: Jobs = None,
+    dask: Dask = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -376,6 +387,7 @@ def frontier(
 
         discreet frontier t.csv --public use --private me --symbols 2,3 --out f
     """
+    check_either(jobs, dask)
     wanted = (
         list_of("--methods", methods, name_among(METHODS)),
         list_of("--ratios", ratios, share_of_risk),
@@ -402,7 +414,7 @@ def frontier(
             split=make_split(holdout, seed, group),
             options={"kernel": kernel, "loss": loss, "random_state": seed, **options},
         )
-        run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, quiet))
+        run_frontier(Job(task, specs, out, plot, confidence, jobs or -1, dask, quiet))
 
 
 @app.command()
@@ -413,6 +425,7 @@ def reproduce(
     out: ResultsFolder = Path("discreet-reproduction"),
     data: DataPath = None,
     jobs: Jobs = None,
+    dask: Dask = None,
     seed: DrawSeed = 0,
     fresh: Fresh = False,
     json: Json = False,
@@ -435,6 +448,7 @@ def reproduce(
         raise InputError(f"name an experiment ({', '.join(EXPERIMENTS)}), or give --all.")
     if names and every:
         raise InputError(f"--all was given together with {names[0]!r}. Give one or the other.")
+    check_either(jobs, dask)
     with _interruptible("stopped. No experiment was finished."):
         from discreet.reproduce_console import ReproduceJob, run_reproduce
 
@@ -446,6 +460,7 @@ def reproduce(
                 seed=seed,
                 data=data,
                 jobs=jobs or -1,
+                dask=dask,
                 fresh=fresh,
                 as_json=json,
                 quiet=quiet,
@@ -484,6 +499,47 @@ def export(
 
         policy = Policy(budget=budget, period=period, repeat=repeat)
         run_export(ExportTask(mapping, to, out, key, policy), quiet=quiet)
+
+
+@app.command()
+def bench(
+    names: Benchmarks = None,
+    quick: Quick = False,
+    rounds: Rounds = None,
+    rows: BenchRows = None,
+    sensors: BenchSensors = None,
+    out: BenchOut = None,
+    plot: Plot = None,
+    compare: Compared = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how fast it is, beside other libraries in the same run.
+
+    Everybody takes turns, round by round. With numba, and LightGBM to compare with, from
+    the extra `bench`; what is not installed is said.
+
+    Example:
+
+        discreet bench --out today.json --plot today.svg
+
+    What changed since another version:
+
+        discreet bench --compare before.json today.json
+    """
+    if compare is not None:
+        asked: dict[str, object] = {"a name": names, "--quick": quick, "--rounds": rounds}
+        asked |= {"--rows": rows, "--sensors": sensors, "--out": out, "--plot": plot}
+        for option, value in asked.items():
+            if value:
+                raise InputError(f"--compare measures nothing; leave {option} out.")
+    with _interruptible("stopped. Nothing was written."):
+        from discreet.bench.size import Size
+        from discreet.bench_console import BenchJob, run_bench, run_comparison
+
+        if compare is not None:
+            run_comparison(*compare)
+            return
+        run_bench(BenchJob(names or (), Size.of(quick, rows, sensors, rounds), out, plot, quiet))
 
 
 @app.command()

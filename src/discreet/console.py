@@ -23,10 +23,11 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from discreet.cluster.connect import connected
 from discreet.design.base import PrivacyMapper
 from discreet.design.results import Progress
 from discreet.errors import DiscreetWarning, InputError
-from discreet.learning import Learned, Task, learn, prepare
+from discreet.learning import Learned, Task, check_task, learn, prepare
 from discreet.splitting import Split
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
@@ -174,7 +175,7 @@ def _undisturbed() -> Iterator[None]:
 # --- The command ---------------------------------------------------------------------------
 
 
-def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
+def run_learn(task: Task, out: Path, *, dask: str | None = None, quiet: bool = False) -> Learned:
     """Learn as told, write the mapping, and say what was done.
 
     Parameters
@@ -182,6 +183,8 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     task : Task
     out : Path
         Where the mapping goes. Nothing is written unless all goes well.
+    dask : str, optional
+        The cluster that goes over the rows: a scheduler's address, or "local:N".
     quiet : bool, default=False
         Print warnings only.
 
@@ -189,6 +192,8 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     ------
     InputError
         Before the work where possible, with what to do.
+    ClusterError
+        If the cluster does not answer, or has lost all its workers.
     KeyboardInterrupt
         If the user wanted an end and no mapping.
     """
@@ -196,7 +201,7 @@ def run_learn(task: Task, out: Path, *, quiet: bool = False) -> Learned:
     for file in task.files():
         check_out(out, file)
     with told_warnings(console):
-        learned = _learn_reporting(task, console, quiet)
+        learned = _learn_reporting(task, dask, console, quiet)
     save(learned.mapper, out, quiet)
     return learned
 
@@ -226,17 +231,20 @@ def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
             plain_print(line)
 
 
-def _learn_reporting(task: Task, console: Console, quiet: bool) -> Learned:
-    prepared = prepare(task)
-    if not quiet:
-        counts = len(prepared.train), len(prepared.audit)
-        console.print(announce(prepared.sensors, *counts, task.split))
-    report = ProgressReport(console, quiet=quiet)
-    with stop_on_interrupt(report):
-        return learn(task, prepared, report=report)
+def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool) -> Learned:
+    if dask is not None:
+        check_task(task)
+    with connected(dask) as client:
+        prepared = prepare(task)
+        if not quiet:
+            counts = len(prepared.train), len(prepared.audit)
+            console.print(announce(prepared.sensors, *counts, task.split))
+        report = ProgressReport(console, quiet=quiet)
+        with stop_on_interrupt(report):
+            return learn(task, prepared, report=report, client=client)
 
 
-def check_out(out: Path, table: Path, option: str = "--out") -> None:
+def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
     """Find out before the work, not after it, that the result has nowhere to go."""
     try:
         target = out.resolve()
@@ -245,7 +253,7 @@ def check_out(out: Path, table: Path, option: str = "--out") -> None:
         if target.exists():
             if not stat.S_ISREG(target.stat().st_mode):
                 raise InputError(f"{option} {out} is not a regular file. Name another.")
-            if table.exists() and target.samefile(table):
+            if table is not None and table.exists() and target.samefile(table):
                 raise InputError(f"{option} {out} is what is read. Name another file.")
         if not target.parent.is_dir():
             raise InputError(

@@ -101,7 +101,7 @@ def _show_frontier(task: Task, folder: Path) -> None:
     command = ["discreet", "frontier", str(task.table), "--public", "fall", "--private", "who"]
     command += ["--seed", str(task.split.seed)] * (task.split.seed != 0) + ["--out", str(out)]
     plain_print(f"$ {shlex.join(command)}")
-    run_frontier(Job(task, plan(["npo", "ndd"], _RATIOS, [2]), out, None, 0.95, -1, True))
+    run_frontier(Job(task, plan(["npo", "ndd"], _RATIOS, [2]), out, quiet=True))
     shown = Frontier.load(out)
     plain_print(f"{len(shown.points)} points from nothing protected to nearly nothing said")
 

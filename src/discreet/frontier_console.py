@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from discreet.cluster.connect import connected
 from discreet.console import announce, check_out, plain_print
 from discreet.errors import DiscreetWarning, InputError
 from discreet.learning import Task, prepare
@@ -33,6 +34,8 @@ class Job:
         The JSON file, which is also what an interrupted run goes on from.
     plot : Path or None
         The picture.
+    dask : str or None
+        The cluster that computes; None for processes of this machine.
     """
 
     task: Task
@@ -41,6 +44,7 @@ class Job:
     plot: Path | None = None
     confidence: float = 0.95
     jobs: int = -1
+    dask: str | None = None
     quiet: bool = False
 
 
@@ -100,13 +104,14 @@ def _compute(job: Job, console: Console) -> Frontier:
         console.print(
             announce(prepared.sensors, len(prepared.train), len(prepared.audit), task.split)
         )
-    with _progress(console, job) as report:
+    with connected(job.dask) as client, _progress(console, job) as report:
         return compute(
             study,
             job.specs,
             parameters,
             confidence=job.confidence,
             n_jobs=job.jobs,
+            client=client,
             seed=task.split.seed,
             resume=job.out,
             report=report,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from discreet.batches import find_files, read_tables
+from discreet.cluster.fit import check_mapper, place_on
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
@@ -250,7 +251,20 @@ def _choice_by_sensor(option: str, choice: ByColumn, readings: pd.DataFrame) -> 
     return dict.fromkeys(rest, choice.common) | own
 
 
-def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Learned:
+def check_task(task: Task) -> None:
+    """Refuse a method or a kernel that no cluster runs, before the table is read.
+
+    Raises
+    ------
+    InputError
+    """
+    check_method(task.method)
+    check_mapper(METHODS[task.method](kernel=task.options.get("kernel", "product")))
+
+
+def learn(
+    task: Task, prepared: Prepared, *, report: Report | None = None, client: Any = None
+) -> Learned:
     """Learn the mapping from the training part.
 
     Parameters
@@ -260,6 +274,8 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
         What ``prepare`` made of the task.
     report : Report, optional
         Told how the learning goes; may ask to stop.
+    client : distributed.Client, optional
+        A Dask cluster, for the passes over the rows of a large table.
 
     Raises
     ------
@@ -278,6 +294,7 @@ def learn(task: Task, prepared: Prepared, *, report: Report | None = None) -> Le
         groups=None if group is None else training[group].astype(str),
         source=source,
         report=report,
+        place=None if client is None else place_on(client),
     )
     return Learned(mapper, prepared.sensors, training, held_out)
 

@@ -27,6 +27,7 @@ METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
 KERNELS = ("product", "anova", "inverse-multiquadric", "count")
 LOSSES = ("logistic", "exponential", "hinge", "square")
 EXPERIMENTS = ("correlation", "threshold-ratio", "skewed-prior", "m-ary", "adult", "opportunity")
+BENCHMARKS = ("one-pass", "logistic", "design", "small")
 TARGETS = ("python", "micropython", "c", "esphome")
 REPEATS = ("code", "period", "never")
 BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
@@ -67,6 +68,9 @@ _confidence = _within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1
 _releases = _within("at least 1", lambda value: value >= 1)
 _period = _within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1)
 _jobs = _within("from 1 to 1024", lambda value: 1 <= value <= 1024)
+_rounds = _within("from 1 to 1000", lambda value: 1 <= value <= 1_000)
+_rows = _within("from 1000 to 100000000", lambda value: 1_000 <= value <= 100_000_000)
+_sensors = _within("from 1 to 1000", lambda value: 1 <= value <= 1_000)
 _draws = _within("from 1 to 10000", lambda value: 1 <= value <= 10_000)
 _seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
 
@@ -89,6 +93,15 @@ def check_wishes(method: str, wishes: dict[str, float | None]) -> None:
     if "--ratio" in given and searched:
         raise InputError(
             f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
+            "Give one or the other."
+        )
+
+
+def check_either(jobs: int | None, dask: str | None) -> None:
+    """Refuse processes of this machine together with a cluster."""
+    if jobs is not None and dask is not None:
+        raise InputError(
+            f"--jobs {jobs} was given together with --dask {dask}, which has workers of its own. "
             "Give one or the other."
         )
 
@@ -349,6 +362,14 @@ WorkDir = Annotated[
         metavar="DIR", help="Where a streamed table is packed. [default: beside the mapping]"
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster: its scheduler's address, or local:N for N workers here.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
 
 
@@ -527,6 +548,41 @@ Repeat = Annotated[
         callback=_one_of(REPEATS),
         help="Which readings of a period share a symbol: those with the same code, all (period), "
         "or none (never).",
+    ),
+]
+
+
+# --- The options of `bench` ----------------------------------------------------------------
+
+Benchmarks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help=f"Of {', '.join(BENCHMARKS)}. [default: all]"),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small tables and few rounds, to see that it works.")
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=_rounds, help="Rounds. [default: 3 to 11]"),
+]
+BenchRows = Annotated[
+    int | None,
+    typer.Option(
+        "--rows", metavar="N", callback=_rows, help="Of the large table. [default: 1000000]"
+    ),
+]
+BenchSensors = Annotated[
+    int | None,
+    typer.Option("--sensors", metavar="N", callback=_sensors, help="Likewise. [default: 32]"),
+]
+BenchOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="JSON file for the times, to compare later."),
+]
+Compared = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of earlier runs."
     ),
 ]
 

@@ -14,11 +14,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from discreet.cluster.connect import connected
 from discreet.console import plain_print
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import ClusterError, DiscreetError, InputError
 from discreet.mapping_file import write_file
 from discreet.paper.experiment import Experiment
 from discreet.paper.files import find_file
@@ -59,6 +61,8 @@ class ReproduceJob:
         None for each experiment's own number.
     data : Path or None
         The data set's file, or a folder that has it.
+    dask : str or None
+        The cluster that computes; None for processes of this machine.
     fresh : bool
         Compute again what the folder has.
     """
@@ -69,6 +73,7 @@ class ReproduceJob:
     seed: int = 0
     data: Path | None = None
     jobs: int = -1
+    dask: str | None = None
     fresh: bool = False
     as_json: bool = False
     quiet: bool = False
@@ -100,10 +105,11 @@ def run_reproduce(job: ReproduceJob) -> list[Result]:
     _make_folder(job.out)
     done: list[Result] = []
     try:
-        for step in steps:
-            done.append(_run(job, step, console))
-            if not job.as_json and not job.quiet:
-                _print_result(job, done[-1])
+        with connected(job.dask) as client:
+            for step in steps:
+                done.append(_run(job, step, client, console))
+                if not job.as_json and not job.quiet:
+                    _print_result(job, done[-1])
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(job, done, steps)) from None
     except BrokenProcessPool:
@@ -111,6 +117,8 @@ def run_reproduce(job: ReproduceJob) -> list[Result]:
             "a process was ended from outside, perhaps for want of memory. Use fewer jobs. "
             + _kept(job, done, steps)
         ) from None
+    except ClusterError as error:
+        raise ClusterError(f"{error} {_kept(job, done, steps)}") from None
     if not job.names:
         _write_page(job, done)
     if job.as_json:
@@ -186,7 +194,7 @@ def _make_folder(out: Path) -> None:
 # --- The work ------------------------------------------------------------------------------
 
 
-def _run(job: ReproduceJob, step: _Step, console: Console) -> Result:
+def _run(job: ReproduceJob, step: _Step, client: Any, console: Console) -> Result:
     name = step.experiment.name
     if step.missing is not None:
         return not_run(step.experiment, step.asked, step.missing)
@@ -201,6 +209,7 @@ def _run(job: ReproduceJob, step: _Step, console: Console) -> Result:
                 step.asked,
                 data=step.file,
                 jobs=count_jobs(job.jobs),
+                client=client,
                 report=report,
             )
     write_file(job.out / f"{name}.svg", svg_of(step.experiment.picture, found))

@@ -20,7 +20,13 @@ from discreet.streaming import is_streamed, learn_streamed, scan
 
 
 def run_learn_files(
-    task: Task, out: Path, *, memory: int | None, work_dir: Path | None, quiet: bool = False
+    task: Task,
+    out: Path,
+    *,
+    memory: int | None,
+    work_dir: Path | None,
+    dask: str | None = None,
+    quiet: bool = False,
 ) -> None:
     """Learn as told, write the mapping, and say what was done.
 
@@ -33,6 +39,8 @@ def run_learn_files(
         Bytes that learning may take; a table that takes more is streamed.
     work_dir : Path or None
         Where a streamed table is packed; beside the mapping by default.
+    dask : str or None
+        The cluster to learn on, which takes its rows from memory.
     quiet : bool, default=False
         Print warnings only.
 
@@ -45,8 +53,13 @@ def run_learn_files(
     """
     if work_dir is not None and not work_dir.is_dir():
         raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
-    if not is_streamed(task, memory):
-        run_learn(task, out, quiet=quiet)
+    if dask is not None and memory is not None:
+        raise InputError(
+            "--memory was given together with --dask, which takes its rows from memory. Give one "
+            "or the other."
+        )
+    if dask is not None or not is_streamed(task, memory):
+        run_learn(task, out, dask=dask, quiet=quiet)
         return
     for file in task.files():
         check_out(out, file)

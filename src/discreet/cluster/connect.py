@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
+import threading
 import time
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ MOST_LOCAL = 256
 _ADDRESS = re.compile(
     r"(?:(?:tcp|tls|ws|wss)://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
 )
+_LAST_PORT = 65535
 _CONNECT_SECONDS = 10
 _RETURN_SECONDS = 60.0  # how long to wait for a worker when none is left
 _LOOK_SECONDS = 0.2
@@ -44,7 +47,7 @@ def check_address(where: str) -> int | None:
         if not (count.isascii() and count.isdigit() and 1 <= int(count) <= MOST_LOCAL):
             raise InputError(f"--dask local:N takes 1 to {MOST_LOCAL} workers, got {where!r}.")
         return int(count)
-    if not _ADDRESS.fullmatch(where):
+    if not _ADDRESS.fullmatch(where) or int(where.rpartition(":")[2]) > _LAST_PORT:
         raise InputError(
             "--dask must be the address of a Dask scheduler, such as tcp://10.0.0.5:8786, or "
             f"local:N for N workers on this machine, got {where!r}."
@@ -53,23 +56,26 @@ def check_address(where: str) -> int | None:
 
 
 @contextmanager
-def connected(where: str) -> Iterator[Any]:
+def connected(where: str | None) -> Iterator[Any]:
     """Connect to a scheduler, or start workers on this machine until the end.
 
     Parameters
     ----------
-    where : str
-        The scheduler's address, or "local:N".
+    where : str or None
+        The scheduler's address, or "local:N"; None for no cluster.
 
     Yields
     ------
-    distributed.Client
+    distributed.Client or None
 
     Raises
     ------
     InputError, ClusterError
         If nobody answers there, or the workers cannot do the work.
     """
+    if where is None:
+        yield None
+        return
     count = check_address(where)
     from distributed import Client
 
@@ -99,14 +105,32 @@ def _remote(where: str) -> Iterator[str]:
 def _local(count: int) -> Iterator[Any]:
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=count,
-        threads_per_worker=max(1, default_threads() // count),
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    ) as cluster:
+    with _deaf_to_interrupts():
+        cluster = LocalCluster(
+            n_workers=count,
+            threads_per_worker=max(1, default_threads() // count),
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
+    with cluster:
         yield cluster
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that never hear Ctrl-C: only this one decides what it means.
+
+    What is ignored when a process is started, it goes on to ignore.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others may not say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def check_workers(client: Any) -> None:

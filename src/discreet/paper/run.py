@@ -12,6 +12,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import discreet
+from discreet.cluster.tasks import run_tasks
 from discreet.paper.experiment import Experiment, Measured
 from discreet.paper.results import Asked, Result
 from discreet.processes import run_each
@@ -42,6 +43,7 @@ def run_experiment(
     *,
     data: Path | None = None,
     jobs: int = 1,
+    client: Any = None,
     report: Report = lambda _: None,
 ) -> Result:
     """Measure every setting on every draw.
@@ -55,6 +57,8 @@ def run_experiment(
         The data set's file, if the experiment needs one.
     jobs : int, default=1
         Processes.
+    client : distributed.Client, optional
+        Measure on this Dask cluster instead, one task for each setting and draw.
     report : callable, optional
         Told how many pieces of work are done.
     """
@@ -68,7 +72,8 @@ def run_experiment(
     ]
     found: dict[tuple[str, int | None], Measured] = {}
     seconds = 0.0
-    for label, seed, measured, spent in run_each(_measure, work, jobs):
+    done = run_each(_measure, work, jobs) if client is None else run_tasks(client, _measure, work)
+    for label, seed, measured, spent in done:
         found[label, seed] = measured
         seconds += spent
         report(len(found))

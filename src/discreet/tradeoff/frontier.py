@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from discreet.cluster.tasks import run_tasks
 from discreet.design.inputs import (
     check_count,
     check_number,
@@ -29,7 +30,13 @@ from discreet.design.inputs import (
     private_facts,
 )
 from discreet.design.mappers import PrivacyMapper
-from discreet.errors import DiscreetError, DiscreetWarning, InputError, UninformativeMappingWarning
+from discreet.errors import (
+    ClusterError,
+    DiscreetError,
+    DiscreetWarning,
+    InputError,
+    UninformativeMappingWarning,
+)
 from discreet.processes import count_jobs, run_each
 from discreet.tradeoff.measure import Side, Trial, leak, public_error, upper_bounds
 from discreet.tradeoff.plot import frontier_svg, save_plot
@@ -65,6 +72,7 @@ def frontier(
     holdout: float = 0.3,
     confidence: float = 0.95,
     n_jobs: int | None = None,
+    client: Any = None,
     random_state: int = 0,
     resume: str | PathLike[str] | None = None,
     report: Report | None = None,
@@ -94,6 +102,8 @@ def frontier(
         points at once: quote it if the points were looked at before choosing one.
     n_jobs : int, optional
         Processes; -1 takes all cores. The answer does not depend on it.
+    client : distributed.Client, optional
+        Compute the points on this Dask cluster instead, one task each.
     random_state : int, default=0
         Seeds the split and the learning.
     resume : path, optional
@@ -127,6 +137,7 @@ def frontier(
         mapper_parameters,
         confidence=confidence,
         n_jobs=n_jobs,
+        client=client,
         seed=int(random_state),
         resume=resume,
         report=report,
@@ -245,6 +256,7 @@ def compute(
     confidence: float,
     n_jobs: int | None,
     seed: int,
+    client: Any = None,
     resume: str | PathLike[str] | None = None,
     report: Report | None = None,
 ) -> Frontier:
@@ -261,7 +273,7 @@ def compute(
     work = [(study, spec, parameters, 1.0 - confidence, seed) for spec in missing]
     shared: Warned = []
     try:
-        for point, warned in _run(work, min(jobs, max(len(missing), 1))):
+        for point, warned in _run(work, min(jobs, max(len(missing), 1)), client):
             points.append(point)
             shared += warned
             if resume is not None:
@@ -275,6 +287,8 @@ def compute(
             "a process was ended from outside, perhaps for want of memory. Use fewer jobs. "
             + _kept(kept, planned, resume)
         ) from None
+    except ClusterError as error:
+        raise ClusterError(f"{error} {_kept(kept, planned, resume)}") from None
     for message, category in dict.fromkeys(shared):
         warnings.warn(message, category, stacklevel=3)
     return Frontier.of(about, points, planned)
@@ -297,9 +311,12 @@ def _kept(kept: int, planned: int, resume: str | PathLike[str] | None) -> str:
     )
 
 
-def _run(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[tuple[Point, Warned]]:
+def _run(work: Sequence[tuple[Any, ...]], jobs: int, client: Any) -> Iterator[tuple[Point, Warned]]:
     """Give points as they are done, in any order."""
-    yield from run_each(compute_point, work, jobs)
+    if client is None:
+        yield from run_each(compute_point, work, jobs)
+    else:
+        yield from run_tasks(client, compute_point, work)
 
 
 def _points_of(resume: str | PathLike[str] | None, about: About) -> tuple[list[Point], bool]:

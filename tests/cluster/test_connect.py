@@ -1,0 +1,96 @@
+import logging
+import socket
+
+import pytest
+from clusters import started
+from distributed import LocalCluster
+
+import discreet
+from discreet.cluster import connect
+from discreet.cluster.connect import check_address, check_workers, connected, living_workers
+from discreet.errors import ClusterError, InputError
+
+
+@pytest.mark.parametrize(
+    "where,count",
+    [
+        ("local:2", 2),
+        ("tcp://10.0.0.5:8786", None),
+        ("tls://scheduler.example:8786", None),
+        ("tcp://[::1]:8786", None),
+        ("scheduler:8786", None),
+    ],
+)
+def test_addresses_and_numbers_of_workers_are_told_apart(where, count):
+    assert check_address(where) == count
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "",
+        "local:",
+        "local:0",
+        "local:257",
+        "local:-1",
+        "local:²",
+        "local:2.5",
+        "here",
+        "tcp://a",
+        "tcp://a:99999",
+        "tcp://a b:1",
+        "inproc://1/2/3",
+        "http://a:1",
+        "a:1/../x",
+        "a:1\n",
+        "$(x):1",
+    ],
+)
+def test_anything_else_is_refused(where):
+    with pytest.raises(InputError, match="--dask"):
+        check_address(where)
+
+
+def test_without_dask_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(connect, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'discreet\[dask\]'"):
+        check_address("local:2")
+
+
+def test_nobody_at_the_address_is_one_message(monkeypatch):
+    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # held, and nobody listens
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(ClusterError, match="no Dask scheduler answers"), connected(address):
+            pass
+
+
+def test_a_scheduler_without_workers_is_refused(monkeypatch):
+    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+    with (
+        LocalCluster(
+            n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        ) as cluster,
+        pytest.raises(ClusterError, match="has no workers"),
+        connected(cluster.scheduler_address),
+    ):
+        pass
+
+
+def test_workers_are_started_here_and_ended_again():
+    with connected("local:2") as client:
+        assert len(living_workers(client)) == 2
+        address = client.scheduler.address
+    assert client.status == "closed"
+    host, port = address.removeprefix("tcp://").split(":")
+    with socket.socket() as probe:
+        assert probe.connect_ex((host, int(port))) != 0
+
+
+def test_another_version_on_the_workers_is_refused(monkeypatch):
+    with started(1) as client:
+        check_workers(client)
+        monkeypatch.setattr(discreet, "__version__", "9.9.9")
+        with pytest.raises(ClusterError, match=r"here it is 9\.9\.9"):
+            check_workers(client)
