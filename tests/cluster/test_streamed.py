@@ -1,0 +1,40 @@
+"""A table larger than memory on a cluster: the workers get their rows from the packed file."""
+
+import pytest
+from clusters import home, kill, process_ids, started
+
+from discreet.cluster.box import ClusterBox
+from discreet.errors import LostWorkerWarning
+from discreet.learning import Task, make_split
+from discreet.streaming import learn_streamed, scan
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
+
+
+def streamed(tmp_path, client=None):
+    readings, fall, who = home(n=80_000, n_sensors=6)
+    table = tmp_path / "big.parquet"
+    readings.assign(fall=fall, who=who).to_parquet(table)
+    options = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0}
+    task = Task(table, "fall", ["who"], split=make_split(0.3, 0, None), options=options)
+    return learn_streamed(scan(task), tmp_path, client=client)
+
+
+def test_the_mapping_is_that_of_one_machine_though_a_worker_is_lost(tmp_path, monkeypatch):
+    alone = streamed(tmp_path)
+    sweep, swept = ClusterBox.sweep, []
+    with started() as client:
+        pids = process_ids(client)
+
+        def disturbed(box, *arguments):
+            swept.append(len(box))
+            if len(swept) == 3:
+                kill(pids)
+            return sweep(box, *arguments)
+
+        monkeypatch.setattr(ClusterBox, "sweep", disturbed)
+        with pytest.warns(LostWorkerWarning, match="changes nothing else"):
+            together = streamed(tmp_path, client)
+    assert len(swept) > 3
+    assert together.mapping_.id == alone.mapping_.id
+    assert together.passes_ == alone.passes_
