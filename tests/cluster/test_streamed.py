@@ -2,22 +2,28 @@
 
 import pytest
 from clusters import home, kill, process_ids, started
+from sklearn.base import clone
 
+from discreet import NPOMapper
 from discreet.cluster.box import ClusterBox
+from discreet.cluster.fit import fit_packed
 from discreet.errors import LostWorkerWarning
 from discreet.learning import Task, make_split
-from discreet.streaming import learn_streamed, scan
+from discreet.streaming import learn_streamed, pack_tables, scan
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
 
 
-def streamed(tmp_path, client=None):
+def task_in(tmp_path):
     readings, fall, who = home(n=80_000, n_sensors=6)
     table = tmp_path / "big.parquet"
     readings.assign(fall=fall, who=who).to_parquet(table)
     options = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0}
-    task = Task(table, "fall", ["who"], split=make_split(0.3, 0, None), options=options)
-    return learn_streamed(scan(task), tmp_path, client=client)
+    return Task(table, "fall", ["who"], split=make_split(0.3, 0, None), options=options)
+
+
+def streamed(tmp_path, client=None):
+    return learn_streamed(scan(task_in(tmp_path)), tmp_path, client=client)
 
 
 def test_the_mapping_is_that_of_one_machine_though_a_worker_is_lost(tmp_path, monkeypatch):
@@ -38,3 +44,12 @@ def test_the_mapping_is_that_of_one_machine_though_a_worker_is_lost(tmp_path, mo
     assert len(swept) > 3
     assert together.mapping_.id == alone.mapping_.id
     assert together.passes_ == alone.passes_
+
+
+def test_a_packed_file_teaches_the_same_on_a_cluster(tmp_path):
+    pack_tables(task_in(tmp_path), tmp_path / "rows.packed")
+    mapper = NPOMapper(kernel="count", privacy_ratio=0.99, random_state=0)
+    alone = clone(mapper).fit_packed(tmp_path / "rows.packed")
+    with started() as client:
+        together = fit_packed(mapper, client, tmp_path / "rows.packed")
+    assert together.mapping_.id == alone.mapping_.id

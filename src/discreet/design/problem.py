@@ -35,7 +35,7 @@ from discreet.design.packed_file import FileBallots, PackedFile
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
-from discreet.design.sweep import BallotBox, Ballots
+from discreet.design.sweep import BallotBox, Ballots, StoredBox
 from discreet.design.tensor_features import form_of, lifts_of
 from discreet.errors import InputError
 
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000
-Place = Callable[[Ballots | FileBallots], BallotBox]
+Place = Callable[[StoredBox], BallotBox]
 """Puts packed rows where they are swept over: on a cluster, say."""
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500

@@ -140,6 +140,10 @@ class Stored(Protocol):
     def take(self, index: slice) -> Ballots: ...
 
 
+class StoredBox(BallotBox, Stored, Protocol):
+    """Ballots of this machine, in memory or on its disk: what may be put elsewhere."""
+
+
 @dataclass(frozen=True)
 class SweptParts:
     """What a sweep finds in each part of the rows: as in ``Swept``, with an axis for the parts."""
