@@ -1,5 +1,5 @@
-"""The made-up table of the package's own benchmarks, for the scripts here."""
+"""The made-up tables of the package's own benchmarks, for the scripts here."""
 
-from discreet.bench.tables import draw_large
+from discreet.bench.tables import draw_blocks, draw_large
 
-__all__ = ["draw_large"]
+__all__ = ["draw_blocks", "draw_large"]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
+from dask import config
 from distributed import Client, LocalCluster
 
 
@@ -15,6 +16,7 @@ from distributed import Client, LocalCluster
 def started(n_workers=2, *, restart=False):
     """Start workers in processes; one that is killed stays away unless it is to restart."""
     with (
+        config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,

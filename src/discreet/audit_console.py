@@ -22,10 +22,11 @@ from discreet.auditing.audit import Report, audit_subject
 from discreet.auditing.certificates import Certificate, percent
 from discreet.auditing.results import Attacks, Audit, FactAudit
 from discreet.auditing.subjects import Subject, subject_from_table
+from discreet.batches import can_stream, find_files, open_stream, read_tables
 from discreet.console import check_out, plain_print, time_left
 from discreet.mapping import Mapping
 from discreet.mapping_file import write_file
-from discreet.readings import read_table
+from discreet.streaming import held_out_rows
 from discreet.values import shown
 
 LIMIT_NOT_MET = 3
@@ -52,6 +53,11 @@ class AuditTask:
     html: Path | None = None
     frontier: Path | None = None
     quiet: bool = False
+    further: Sequence[Path] = ()
+
+    def files(self) -> list[Path]:
+        """Return all files with rows, patterns resolved."""
+        return find_files([self.table, *self.further])
 
 
 def run_audit(task: AuditTask) -> int:
@@ -70,18 +76,11 @@ def run_audit(task: AuditTask) -> int:
 def audit_files(task: AuditTask) -> Audit:
     """Audit a mapping file with a table on disk, and write the report if one is asked for."""
     if task.html is not None:  # before the work, not after it
-        for kept in (task.table, task.mapping, task.frontier):
+        for kept in (*task.files(), task.mapping, task.frontier):
             if kept is not None:
                 check_out(task.html, kept, "--html")
     mapping = Mapping.load(task.mapping)
-    subject = subject_from_table(
-        mapping,
-        read_table(task.table),
-        public=task.public,
-        private=task.private,
-        group=task.group,
-        independent=task.independent,
-    )
+    subject = _subject(task, mapping)
     with _progress(task.quiet) as report:
         found = audit_subject(
             subject,
@@ -95,6 +94,29 @@ def audit_files(task: AuditTask) -> Audit:
     if task.html is not None:
         _write_report(task, found, subject)
     return found
+
+
+def _subject(task: AuditTask, mapping: Mapping) -> Subject:
+    """Return the rows that may vouch; of a streamed table only those are brought into memory."""
+    files, source = task.files(), mapping.design.source
+    table, of_rows = None, None
+    if source is not None and source.read == "stream" and can_stream(files):
+        stream = open_stream(files)
+        names = [fact.name for fact in (mapping.public, *mapping.private)]
+        columns = [task.public or names[0], *(task.private or names[1:])]
+        facts = dict(zip(names, columns, strict=False))
+        table, of_rows = held_out_rows(stream, source, mapping.names, facts), stream.rows
+    if table is None:
+        table, of_rows = read_tables(files), None
+    return subject_from_table(
+        mapping,
+        table,
+        public=task.public,
+        private=task.private,
+        group=task.group,
+        independent=task.independent,
+        of_rows=of_rows,
+    )
 
 
 def _write_report(task: AuditTask, found: Audit, subject: Subject) -> None:
@@ -120,7 +142,8 @@ def _frontier_svg(task: AuditTask, found: Audit) -> str | None:
 
 def _command(task: AuditTask) -> str:
     """Return the command that makes this audit again."""
-    parts = ["discreet", "audit", task.mapping.name, task.table.name]
+    tables = [path.name for path in (task.table, *task.further)]
+    parts = ["discreet", "audit", task.mapping.name, *tables]
     if task.public is not None:
         parts += ["--public", task.public]
     for name in task.private or ():

@@ -29,7 +29,7 @@ from discreet.options import (
     AllExperiments,
     AuditGroup,
     AuditSeed,
-    AuditTable,
+    AuditTables,
     Benchmarks,
     BenchOut,
     BenchRows,
@@ -65,6 +65,7 @@ from discreet.options import (
     LossName,
     MappingFile,
     MaxAdvantage,
+    Memory,
     Method,
     Methods,
     Out,
@@ -88,7 +89,10 @@ from discreet.options import (
     SymbolCounts,
     Symbols,
     Table,
+    Tables,
     Target,
+    WorkDir,
+    byte_count,
     check_either,
     check_wishes,
     choices_by_column,
@@ -213,7 +217,7 @@ def root(
 
 @app.command()
 def learn(
-    table: Table,
+    tables: Tables,
     public: Public,
     private: Private,
     out: Out,
@@ -232,6 +236,8 @@ def learn(
     holdout: Holdout = 0.3,
     group: Group = None,
     seed: Seed = 0,
+    memory: Memory = None,
+    work_dir: WorkDir = None,
     dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
@@ -251,6 +257,10 @@ def learn(
     Three symbols for the sensor in the hall, two for the others:
 
         discreet learn t.csv --public use --private me --symbols hall=3 --out m
+
+    A table larger than memory, in many files:
+
+        discreet learn 'day-*.parquet' --public use --private me --out m.json
     """
     wishes = {
         "privacy_ratio": ratio,
@@ -262,13 +272,15 @@ def learn(
     choices = choices_by_column(symbols, binning, bins)
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
+    most = byte_count(memory)
     with _interruptible():
-        from discreet.console import run_learn
         from discreet.learning import ByColumn, Task, make_split
+        from discreet.stream_console import run_learn_files
 
         options = {name: ByColumn(*choice) for name, choice in choices.items()}
         task = Task(
-            table=table,
+            table=tables[0],
+            further=tables[1:],
             public=public,
             private=private,
             sensors=sensor_names,
@@ -277,13 +289,13 @@ def learn(
             split=make_split(holdout, seed, group),
             options={"kernel": kernel, "loss": loss, "random_state": seed, **wishes, **options},
         )
-        run_learn(task, out, dask=dask, quiet=quiet)
+        run_learn_files(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
 
 
 @app.command()
 def audit(
     mapping: MappingFile,
-    table: AuditTable,
+    tables: AuditTables,
     public: PublicColumn = None,
     private: PrivateColumns = None,
     group: AuditGroup = None,
@@ -315,7 +327,8 @@ def audit(
         return run_audit(
             AuditTask(
                 mapping=mapping,
-                table=table,
+                table=tables[0],
+                further=tables[1:],
                 public=public,
                 private=private,
                 group=group,

@@ -5,6 +5,7 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import stat
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -23,9 +24,10 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
 from discreet.cluster.connect import connected
+from discreet.design.base import PrivacyMapper
 from discreet.design.results import Progress
 from discreet.errors import DiscreetWarning, InputError
-from discreet.learning import Learned, Prepared, Task, check_task, learn, prepare
+from discreet.learning import Learned, Task, check_task, learn, prepare
 from discreet.splitting import Split
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
@@ -108,6 +110,8 @@ class ProgressReport:
 
 def standing(progress: Progress) -> str:
     """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
+    if math.isnan(progress.public_risk):  # there is no mapping yet
+        return "reading rows"
     text = f"public risk {progress.public_risk:.4f}"
     if progress.private_risk is not None and progress.floor is not None:
         text += f", private {progress.private_risk:.4f} (floor {progress.floor:.4f})"
@@ -193,21 +197,38 @@ def run_learn(task: Task, out: Path, *, dask: str | None = None, quiet: bool = F
     KeyboardInterrupt
         If the user wanted an end and no mapping.
     """
-    # Names of columns and files may look like markup; they are none.
-    console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
-    check_out(out, task.table)
+    console = plain_console()
+    for file in task.files():
+        check_out(out, file)
+    with told_warnings(console):
+        learned = _learn_reporting(task, dask, console, quiet)
+    save(learned.mapper, out, quiet)
+    return learned
+
+
+def plain_console() -> Console:
+    """Return stderr, where names of columns and files may look like markup and are none."""
+    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+
+@contextmanager
+def told_warnings(console: Console) -> Iterator[None]:
+    """Gather warnings and tell each of ours once, when the work is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learned = _learn_reporting(task, dask, console, quiet)
+        yield
     for message in dict.fromkeys(
         str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
     ):
         console.print(f"warning: {message}", style="yellow")
+
+
+def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
+    """Write the mapping and say what was done."""
     with _undisturbed():
-        learned.mapping.save(out)
-        for line in () if quiet else summarise(learned, out):
+        mapper.mapping_.save(out)
+        for line in () if quiet else summarise(mapper, out):
             plain_print(line)
-    return learned
 
 
 def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool) -> Learned:
@@ -216,7 +237,8 @@ def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool
     with connected(dask) as client:
         prepared = prepare(task)
         if not quiet:
-            console.print(announce(prepared, task.split))
+            counts = len(prepared.train), len(prepared.audit)
+            console.print(announce(prepared.sensors, *counts, task.split))
         report = ProgressReport(console, quiet=quiet)
         with stop_on_interrupt(report):
             return learn(task, prepared, report=report, client=client)
@@ -247,23 +269,21 @@ def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
         ) from None
 
 
-def announce(prepared: Prepared, split: Split) -> str:
+def announce(sensors: Sequence[str], training: int, held_out: int, split: Split) -> str:
     """Return what will be learned from how many rows, in one line."""
-    names = ", ".join(prepared.sensors[:_LISTED_SENSORS])
-    more = ", ..." if len(prepared.sensors) > _LISTED_SENSORS else ""
-    count = len(prepared.sensors)
-    sensors = f"{count} sensor{'s'[: count > 1]} ({names}{more})"
-    rows = f"{len(prepared.train)} rows to learn from"
-    if not len(prepared.audit):
-        return f"{sensors}; {rows}, none held out: this table cannot audit the mapping"
+    names = ", ".join(sensors[:_LISTED_SENSORS])
+    more = ", ..." if len(sensors) > _LISTED_SENSORS else ""
+    listed = f"{len(sensors)} sensor{'s'[: len(sensors) > 1]} ({names}{more})"
+    rows = f"{training} rows to learn from"
+    if not held_out:
+        return f"{listed}; {rows}, none held out: this table cannot audit the mapping"
     by = f" by {split.group!r}" if split.group else ""
-    return f"{sensors}; {rows}, {len(prepared.audit)} held out{by} for the audit"
+    return f"{listed}; {rows}, {held_out} held out{by} for the audit"
 
 
-def summarise(learned: Learned, out: Path) -> list[str]:
+def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
     """Return the closing lines: what was written and what may be said of it."""
-    mapper, mapping = learned.mapper, learned.mapping
-    lines = [f"wrote {out}, id {mapping.id[:19]}"]
+    lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
     expected = mapper.expected_

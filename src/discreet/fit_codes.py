@@ -5,8 +5,8 @@ Applying an encoder needs nothing of this; see ``codes``.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Dict
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -182,13 +182,24 @@ def fit_encoder(
     if strategy == "supervised":
         edges = _supervised_edges(readings, _public_codes(public, len(readings), sensor), n_bins)
     else:
-        edges = _plain_edges(readings[np.isfinite(readings)], strategy, n_bins)
+        distinct, counts = np.unique(readings[np.isfinite(readings)], return_counts=True)
+        edges = plain_edges(distinct, counts, strategy, n_bins)
     return BinsEncoder(edges=tuple(edges), missing=True)
 
 
-def _plain_edges(readings: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[np.float64]:
-    distinct, counts = np.unique(readings, return_counts=True)
-    if len(distinct) <= n_bins:
+def plain_edges(
+    distinct: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    strategy: str,
+    n_bins: int,
+    *,
+    few: bool = True,
+) -> NDArray[np.float64]:
+    """Return edges between numbers, from their distinct values in order and the count of each.
+
+    Where they are fewer than the bins each value gets its own, unless ``few`` is false.
+    """
+    if few and len(distinct) <= n_bins:
         return _midpoints(distinct, np.arange(len(distinct) - 1))
     if strategy == "uniform":
         share = np.arange(1, n_bins) / n_bins
@@ -198,7 +209,7 @@ def _plain_edges(readings: NDArray[np.float64], strategy: str, n_bins: int) -> N
         return kept
     # The j-th edge follows the first value that brings the count to j/n_bins of the rows.
     below = np.searchsorted(
-        np.cumsum(counts) * n_bins, np.arange(1, n_bins) * len(readings), side="left"
+        np.cumsum(counts) * n_bins, np.arange(1, n_bins) * counts.sum(), side="left"
     )
     return _midpoints(distinct, np.unique(below[below < len(distinct) - 1]))
 
@@ -268,16 +279,21 @@ def _fit_codes(series: Column, sensor: str) -> CodesEncoder:
 def _fit_categories(series: Column, sensor: str) -> CategoriesEncoder:
     seen = _distinct(series[~is_missing(series)])
     # JSON has no infinity; such a reading shares the code of the unknown.
-    kept = {written(value): value for value in seen if not _is_infinite(value)}
+    kept = {written(value): value for value in seen if not is_infinite(value)}
     if len(kept) > MAX_CATEGORIES:
         raise InputError(
             f"sensor {sensor!r} has {len(kept)} different values; at most {MAX_CATEGORIES} can be "
             "categories. Group them, convert the column to numbers, or leave it out."
         )
     try:
-        return CategoriesEncoder(categories=tuple(sorted(kept.values(), key=_rank)), missing=True)
+        return CategoriesEncoder(categories=sort_categories(kept.values()), missing=True)
     except ValidationError as error:
         raise InputError(f"sensor {sensor!r} cannot be encoded: {explain(error)}.") from None
+
+
+def sort_categories(categories: Iterable[Plain]) -> tuple[Plain, ...]:
+    """Return categories in their order in an encoder: true and false, numbers, texts."""
+    return tuple(sorted(categories, key=_rank))
 
 
 def _distinct(series: Column) -> list[Plain]:
@@ -292,5 +308,6 @@ def _rank(value: Plain) -> tuple[int, float, str]:
     return (0 if isinstance(value, bool) else 1), value, written(value)
 
 
-def _is_infinite(value: Plain) -> bool:
+def is_infinite(value: Plain) -> bool:
+    """Whether a value is a number that JSON cannot hold."""
     return isinstance(value, float) and math.isinf(value)

@@ -101,7 +101,9 @@ def _compute(job: Job, console: Console) -> Frontier:
     check_parameters(job.specs, parameters)
     study = study_table(task, prepared)
     if not job.quiet:
-        console.print(announce(prepared, task.split))
+        console.print(
+            announce(prepared.sensors, len(prepared.train), len(prepared.audit), task.split)
+        )
     with connected(job.dask) as client, _progress(console, job) as report:
         return compute(
             study,

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from discreet.batches import find_files, read_tables
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
@@ -32,7 +33,6 @@ from discreet.readings import (
     check_labels,
     check_sensors,
     choose_sensors,
-    read_table,
 )
 from discreet.splitting import Split, split_rows, table_digest, unordered_digest
 from discreet.values import explain, is_missing, is_numeric, shown
@@ -62,6 +62,10 @@ class Task:
 
     Attributes
     ----------
+    table : Path
+        The file with the rows, or a pattern that several are called like.
+    further : sequence of Path
+        Files that go on where the first ends.
     sensors : sequence of str, optional
         Columns with readings; by default all that are not named otherwise.
     options : dict
@@ -76,6 +80,16 @@ class Task:
     method: str = "npo"
     split: Split = field(default_factory=Split)
     options: dict[str, Any] = field(default_factory=dict)
+    further: Sequence[Path] = ()
+
+    @property
+    def facts(self) -> list[str]:
+        """The public fact, then the private ones."""
+        return [self.public, *self.private]
+
+    def files(self) -> list[Path]:
+        """Return all files with rows, patterns resolved."""
+        return find_files([self.table, *self.further])
 
 
 @dataclass(frozen=True)
@@ -130,32 +144,47 @@ def prepare(task: Task) -> Prepared:
     InputError
         Naming the column, what was found in it and what to do.
     """
-    _check_method(task)
-    table = read_table(task.table)
-    facts = [task.public, *task.private]
-    _check_roles(table, task)
-    group = [] if task.split.group is None else [task.split.group]
-    sensors = choose_sensors(table, task.sensors, [*facts, *group, *task.exclude])
+    check_method(task.method)
+    table = read_tables(task.files())
+    facts = task.facts
+    sensors = check_roles(table, task)
     check_sensors(table, sensors)
     _check_no_identifiers(table, sensors)
     for name in facts:
-        check_labels(table[name], _role(task, name), name)
+        check_labels(table[name], role_of(task, name), name)
     _check_recordable(table, sensors, facts)
     train, audit = split_rows(table, task.split, facts)
     training = table.iloc[train]
     _check_training(training, sensors, task.split)
-    return Prepared(table, sensors, train, audit, _fill_in(task.options, training[sensors]))
+    return Prepared(table, sensors, train, audit, fill_in(task.options, training[sensors]))
 
 
-def _role(task: Task, name: str) -> str:
+def check_method(method: str) -> None:
+    """Refuse a method that there is not."""
+    if method not in METHODS:
+        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {method!r}.")
+
+
+def check_roles(table: pd.DataFrame, task: Task) -> list[str]:
+    """Return the sensors; refuse columns that are not there, or named in two roles.
+
+    Of the table only the columns' names are looked at, and gaps in the groups.
+    """
+    _check_roles(table, task)
+    group = [] if task.split.group is None else [task.split.group]
+    return choose_sensors(table, task.sensors, [*task.facts, *group, *task.exclude])
+
+
+def role_of(task: Task, name: str) -> str:
+    """Return what a fact is to the task, in words."""
     return "public fact" if name == task.public else "private fact"
 
 
 def _check_roles(table: pd.DataFrame, task: Task) -> None:
     """Refuse facts and groups that are not in the table, or one column in two roles."""
-    facts = [task.public, *task.private]
+    facts = task.facts
     for name in facts:
-        check_column(table, name, _role(task, name))
+        check_column(table, name, role_of(task, name))
         if facts.count(name) > 1:
             raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
     group = task.split.group
@@ -164,7 +193,7 @@ def _check_roles(table: pd.DataFrame, task: Task) -> None:
     check_column(table, group, "groups")
     if group in facts:
         raise InputError(
-            f"{group!r} is the {_role(task, group)} and cannot be --group as well, which would "
+            f"{group!r} is the {role_of(task, group)} and cannot be --group as well, which would "
             "put each of its classes on one side. Group by another column."
         )
     if is_missing(table[group]).any():
@@ -196,7 +225,7 @@ def _check_recordable(table: pd.DataFrame, sensors: Sequence[str], facts: Sequen
         describe_fact(name, pd.unique(table[name]))
 
 
-def _fill_in(options: dict[str, Any], readings: pd.DataFrame) -> dict[str, Any]:
+def fill_in(options: dict[str, Any], readings: pd.DataFrame) -> dict[str, Any]:
     """Return the mapper's parameters, with choices by column in the form that it takes.
 
     Raises
@@ -229,13 +258,8 @@ def check_task(task: Task) -> None:
     ------
     InputError
     """
-    _check_method(task)
+    check_method(task.method)
     check_mapper(METHODS[task.method](kernel=task.options.get("kernel", "product")))
-
-
-def _check_method(task: Task) -> None:
-    if task.method not in METHODS:
-        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {task.method!r}.")
 
 
 def learn(

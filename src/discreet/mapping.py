@@ -349,7 +349,7 @@ class Mapping(Model):
 def _content(mapping: Mapping) -> dict[str, Any]:
     content = mapping.model_dump()
     for part in (content["design"], content["design"]["source"] or {}):
-        for key in ("source", "expected", "split", "unordered", "training"):
+        for key in ("source", "expected", "split", "unordered", "training", "read"):
             if key in part and part[key] is None:
                 del part[key]
     return content

@@ -249,6 +249,9 @@ class Source(Model):
         ``splitting.unordered_digest`` of the same columns.
     training : str, optional
         ``splitting.coded_digest`` of the rows that were learned from.
+    read : {"stream"}, optional
+        The table was streamed: ``digest`` is that of a ``splitting.TableDigest``, the split
+        that of a ``splitting.RowSplit``, and ``training`` a digest of rows in their order.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
@@ -256,6 +259,7 @@ class Source(Model):
     split: Split | None = None
     unordered: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
     training: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
+    read: Literal["stream"] | None = None
 
 
 class Design(Model):

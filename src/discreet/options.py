@@ -7,6 +7,7 @@ mistake is one message. The types are used by the commands in ``cli``.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from discreet.errors import InputError
 
 MOST_SYMBOLS = 256
 MOST_BINS = 1_000
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn seeds
 
 # The names that the options take. They live with the code they name, too far for a quick
@@ -111,6 +113,22 @@ def name_list(option: str, text: str | None) -> list[str]:
     except csv.Error as error:
         raise InputError(f"{option} is not a list of names ({error}), got {text!r}.") from None
     return [name for name in found if name]
+
+
+def byte_count(text: str | None) -> int | None:
+    """Return a size such as 500M or 8G in bytes.
+
+    Raises
+    ------
+    InputError
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    count = 0 if found is None else int(found[1]) << _UNITS[found[2].upper()]
+    if count == 0:
+        raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
+    return count
 
 
 # --- Options by column ---------------------------------------------------------------------
@@ -228,6 +246,14 @@ def share_of_risk(text: str) -> float:
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
 ]
+Tables = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TABLE...",
+        help="CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
+        "table.",
+    ),
+]
 Public = Annotated[str, typer.Option(metavar="COLUMN", help="The public fact, to be inferred.")]
 Private = Annotated[
     list[str],
@@ -330,16 +356,30 @@ Dask = Annotated[
         help="Work on a Dask cluster: its scheduler's address, or local:N for N workers here.",
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Most memory to learn in, such as 500M or 8G; a Parquet table that takes more is "
+        "streamed. [default: 4G, more where streaming is not possible]",
+    ),
+]
+WorkDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where a streamed table is packed. [default: beside the mapping]"
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
 
 
 # --- The options of `audit` ----------------------------------------------------------------
 
 MappingFile = Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file to audit.")]
-AuditTable = Annotated[
-    Path,
+AuditTables = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="TABLE",
+        metavar="TABLE...",
         help="Rows to audit with. Of the table that was learned from, the held-out part is used.",
     ),
 ]

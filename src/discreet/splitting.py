@@ -5,6 +5,7 @@ table can check that it is the same one and draw the same split.
 """
 
 import hashlib
+from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -16,7 +17,15 @@ from pydantic import Field
 from discreet.distinct import distinct_rows
 from discreet.errors import InputError
 from discreet.readings import check_column
-from discreet.values import Column, Model, is_missing, is_numeric, shown, written_column
+from discreet.values import (
+    Column,
+    Model,
+    as_floats,
+    is_missing,
+    is_numeric,
+    shown,
+    written_column,
+)
 
 _SPLIT_ATTEMPTS = 200
 MAX_UNORDERED_ROWS = 1_000_000
@@ -173,6 +182,75 @@ def _check_sides(labels: dict[str, NDArray[Any]], chosen: NDArray[np.bool_], spl
     )
 
 
+# --- Tables that are streamed --------------------------------------------------------------
+
+
+class RowSplit:
+    """The split of a table that comes in batches, from the first row to the last.
+
+    Each row is held out by a draw of its own, or each group by the draws for the groups: no
+    row has to be known when another one is decided on.
+
+    Parameters
+    ----------
+    split : Split
+    groups : sequence of str
+        All groups as they are written, if rows stay together by group.
+    """
+
+    def __init__(self, split: Split, groups: Sequence[str] = ()) -> None:
+        self.split = split
+        self._rng = np.random.default_rng(split.seed)
+        self._held: set[str] = set()
+        if split.group is not None and split.holdout > 0:
+            names = sorted(set(groups))
+            if len(names) < 2:
+                raise InputError(
+                    f"group column {split.group!r} has one group only, {shown(names[0])}, which "
+                    "cannot be on both sides. Choose another column, or split without groups."
+                )
+            count = min(max(round(split.holdout * len(names)), 1), len(names) - 1)
+            order = self._rng.permutation(len(names))
+            self._held = {name for name, place in zip(names, order, strict=True) if place < count}
+
+    def held_out(self, batch: pd.DataFrame) -> NDArray[np.bool_]:
+        """Return which rows of the next batch are kept for the audit."""
+        if self.split.group is None:
+            return self._rng.random(len(batch)) < self.split.holdout
+        texts = written_column(batch[self.split.group])
+        return np.fromiter((text in self._held for text in texts), dtype=bool, count=len(texts))
+
+
+class TableDigest:
+    """One SHA-256 over the names, values and order of a table that comes in batches.
+
+    Parameters
+    ----------
+    columns : mapping of str to bool
+        The columns in their order, and whether each holds numbers.
+    """
+
+    def __init__(self, columns: Dict[str, bool]) -> None:
+        self._columns = dict(columns)
+        self._parts = [hashlib.sha256() for _ in columns]
+        self.rows = 0
+
+    def update(self, batch: pd.DataFrame) -> None:
+        """Add the next rows."""
+        self.rows += len(batch)
+        for part, (name, numeric) in zip(self._parts, self._columns.items(), strict=True):
+            column = batch[name]
+            part.update(_float_bytes(as_floats(column)) if numeric else _text_bytes(column))
+
+    def result(self) -> str:
+        """Return the digest of the rows so far."""
+        whole = hashlib.sha256(b"discreet-stream-1\n")
+        whole.update(f"{self.rows} {len(self._columns)}\n".encode())
+        for part, (name, numeric) in zip(self._parts, self._columns.items(), strict=True):
+            whole.update(_framed(name) + (b"n" if numeric else b"t") + part.digest())
+        return "sha256:" + whole.hexdigest()
+
+
 # --- Digest --------------------------------------------------------------------------------
 
 
@@ -230,15 +308,19 @@ def _number_bytes(column: Column) -> bytes:
     gone = is_missing(column)
     values = np.full(len(column), np.nan)  # one bit pattern for every gap
     values[~gone] = column[~gone].to_numpy(dtype=np.float64)
-    return (values + 0.0).astype("<f8").tobytes()  # -0.0 becomes 0.0
+    return _float_bytes(values)
+
+
+def _float_bytes(values: NDArray[np.float64]) -> bytes:
+    found = values + 0.0  # -0.0 becomes 0.0
+    found[np.isnan(found)] = np.nan  # of all bit patterns, one
+    return found.astype("<f8").tobytes()
 
 
 def _text_bytes(column: Column) -> bytes:
-    gone = is_missing(column)
-    parts = (
-        b"-" if absent else b"+" + _framed(text)
-        for text, absent in zip(written_column(column), gone, strict=True)
-    )
+    gone, texts = is_missing(column), written_column(column)
+    known = {text: b"+" + _framed(text) for text in set(texts)}  # most columns repeat theirs
+    parts = (b"-" if absent else known[text] for text, absent in zip(texts, gone, strict=True))
     return b"".join(parts)
 
 

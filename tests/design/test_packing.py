@@ -63,6 +63,13 @@ def test_sensors_share_a_byte_where_their_joint_alphabet_fits(sizes, n_bytes):
     assert len(Layout.of(sizes).narrow) == n_bytes
 
 
+@pytest.mark.parametrize("n_sensors", [2, 32, 34, 100, 106])
+def test_half_a_byte_is_held_for_each_of_sixteen_codes(n_sensors):
+    packed = pack(np.zeros((10, n_sensors), dtype=np.int64), (16,) * n_sensors)
+    assert packed.nbytes == 10 * n_sensors // 2
+    assert len(packed.narrow) == packed.layout.tiles
+
+
 def test_a_large_alphabet_takes_two_bytes_or_four():
     assert pack(np.array([[3, 299]]), (16, 300)).wide.dtype == np.uint16
     assert pack(np.array([[3, 69_999]]), (16, 70_000)).wide.dtype == np.uint32

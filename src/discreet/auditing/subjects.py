@@ -16,12 +16,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.design.packed_file import rows_digest
 from discreet.errors import InputError
 from discreet.mapping import Mapping
-from discreet.mapping_parts import Fact
+from discreet.mapping_parts import Fact, Source
 from discreet.readings import check_column
-from discreet.splitting import coded_digest, split_rows, table_digest, unordered_digest
-from discreet.values import as_series, is_missing, shown, written, written_column
+from discreet.splitting import (
+    RowSplit,
+    TableDigest,
+    coded_digest,
+    split_rows,
+    table_digest,
+    unordered_digest,
+)
+from discreet.values import as_series, is_missing, is_numeric, shown, written, written_column
 
 Ints = NDArray[np.int64]
 
@@ -114,6 +122,7 @@ def subject_from_table(
     private: Sequence[str] | None = None,
     group: str | None = None,
     independent: bool = False,
+    of_rows: int | None = None,
 ) -> Subject:
     """Choose the rows of a table that may vouch for the mapping, and check them.
 
@@ -126,6 +135,9 @@ def subject_from_table(
         split by.
     independent : bool, default=False
         The rows are independent, although those that were learned from came in groups.
+    of_rows : int, optional
+        The table is the part that was held out of a table with so many rows, and has been
+        told from the rest already.
     """
     names = [fact.name for fact in mapping.private]
     columns = dict(zip(names, names if private is None else private, strict=False))
@@ -137,7 +149,10 @@ def subject_from_table(
     labels = {mapping.public.name: public or mapping.public.name, **columns}
     for name in labels.values():
         check_column(table, name, "labels")
-    rows, origin = _rows_that_may_vouch(mapping, table, labels)
+    if of_rows is None:
+        rows, origin = _rows_that_may_vouch(mapping, table, labels)
+    else:
+        rows, origin = np.arange(len(table), dtype=np.int64), _held_out_words(len(table), of_rows)
     held_out = origin != _UNCHECKED
     group = _chosen_group(mapping, table, group, independent)
     chosen = table.iloc[rows].reset_index(drop=True)
@@ -245,7 +260,7 @@ def _rows_that_may_vouch(
         return everything, _UNCHECKED
     # The columns that were learned from, by the mapping's names and in its order.
     used = table[[*mapping.names, *labels.values()]].rename(columns=named)
-    if table_digest(used) != source.digest:
+    if _digest(used, source) != source.digest:
         if source.unordered is not None and unordered_digest(used) == source.unordered:
             raise InputError(
                 f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
@@ -262,10 +277,27 @@ def _rows_that_may_vouch(
     group = [] if split.group is None else [split.group]
     for name in group:
         check_column(table, name, "groups that the rows were split by")
-    held_out = split_rows(pd.concat([used, table[group]], axis=1), split, facts)[1]
-    return held_out, (
-        f"the {len(held_out)} of {len(table)} rows that were held out when the mapping was "
-        "learned from this table"
+    if source.read == "stream":
+        groups = written_column(table[group[0]]) if group else []
+        held_out = everything[RowSplit(split, groups).held_out(table)]
+    else:
+        held_out = split_rows(pd.concat([used, table[group]], axis=1), split, facts)[1]
+    return held_out, _held_out_words(len(held_out), len(table))
+
+
+def _digest(used: pd.DataFrame, source: Source) -> str:
+    """Return the digest of the kind that the mapping recorded."""
+    if source.read != "stream":
+        return table_digest(used)
+    digest = TableDigest({str(name): is_numeric(used[name]) for name in used.columns})
+    digest.update(used)
+    return digest.result()
+
+
+def _held_out_words(held_out: int, rows: int) -> str:
+    return (
+        f"the {held_out} of {rows} rows that were held out when the mapping was learned from this "
+        "table"
     )
 
 
@@ -282,7 +314,7 @@ def _finish(
     codes = mapping.encode(readings)
     source = mapping.design.source
     labels = [each.index for each in (public, *private)]
-    if source is not None and source.training == coded_digest(codes, labels):
+    if source is not None and source.training == _training_digest(mapping, codes, labels):
         raise InputError(
             f"these are the {len(readings)} rows that mapping {mapping.id[7:13]} was learned from, "
             "which cannot vouch for it. Give rows that were used for nothing else."
@@ -297,6 +329,13 @@ def _finish(
         origin,
         held_out,
     )
+
+
+def _training_digest(mapping: Mapping, codes: Ints, labels: Sequence[Ints]) -> str:
+    source = mapping.design.source
+    if source is None or source.read != "stream":
+        return coded_digest(codes, labels)
+    return rows_digest(codes, [sensor.encoder.n_codes for sensor in mapping.sensors], labels)
 
 
 def _group_index(groups: Any, n_rows: int) -> Ints | None:

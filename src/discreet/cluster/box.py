@@ -21,7 +21,7 @@ from discreet.cluster.connect import living_workers, other_workers
 from discreet.cluster.holders import Answer, Holder, join
 from discreet.design.losses import Loss
 from discreet.design.packing import Layout
-from discreet.design.sweep import Ballots, Swept, pays, segments
+from discreet.design.sweep import Ballots, StoredBox, Swept, pays, segments
 from discreet.errors import ClusterError, LostWorkerWarning
 
 Floats = NDArray[np.float64]
@@ -37,13 +37,14 @@ _TOO_MANY = (
 class ClusterBox:
     """Ballots whose rows are on the workers of a cluster.
 
-    A copy of the packed rows stays here, half a byte for a code: a sample of them leads the
-    search, and what a lost worker held is sent again from it.
+    The packed rows stay here too, in memory or in their file: a sample of them leads the
+    search, and what a lost worker held is sent again.
 
     Parameters
     ----------
     client : distributed.Client
-    ballots : Ballots
+    ballots : StoredBox
+        The rows, packed.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class ClusterBox:
         How long the slowest worker was busy in the last pass.
     """
 
-    def __init__(self, client: Client, ballots: Ballots) -> None:
+    def __init__(self, client: Client, ballots: StoredBox) -> None:
         self._client, self._ballots = client, ballots
         self.seconds = 0.0
         workers = living_workers(client)

@@ -26,7 +26,7 @@ _ADDRESS = re.compile(
 )
 _LAST_PORT = 65535
 _CONNECT_SECONDS = 10
-_RETURN_SECONDS = 60.0  # how long to wait for a worker when none is left
+_RETURN_SECONDS = 120.0  # how long to wait for a worker when none is left
 _LOOK_SECONDS = 0.2
 
 
@@ -103,6 +103,7 @@ def _remote(where: str) -> Iterator[str]:
 
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
+    from dask import config
     from distributed import LocalCluster
 
     with _deaf_to_interrupts():
@@ -113,7 +114,9 @@ def _local(count: int) -> Iterator[Any]:
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         )
-    with cluster:
+    # A lost process is started again, which may take a while on a busy machine; Dask would give
+    # it up after 15 s.
+    with config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}), cluster:
         yield cluster
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from os import PathLike
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from discreet.design.base import PrivacyMapper
 from discreet.design.inputs import check_kernel
 from discreet.design.kernels import CountKernel
-from discreet.design.problem import MANY_ROWS, design_sample
-from discreet.design.sweep import BallotBox, Ballots
+from discreet.design.packed_file import PackedFile
+from discreet.design.problem import MANY_ROWS, Place, design_sample
+from discreet.design.sweep import BallotBox, StoredBox
 from discreet.errors import InputError
 
 _Mapper = TypeVar("_Mapper", bound=PrivacyMapper)
@@ -62,6 +63,33 @@ def fit(
     return mapper.fit_reporting(X, y, private, groups=groups, place=place_on(client))
 
 
+def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapper:
+    """Do what ``mapper.fit_packed`` does, with the passes over the rows on a Dask cluster.
+
+    The workers hold all rows in their memory together; here they stay in their file.
+
+    Parameters
+    ----------
+    mapper, client
+        As in ``fit``.
+    path : path
+        What ``discreet.streaming.pack_tables`` wrote.
+
+    Returns
+    -------
+    mapper
+        Fitted.
+
+    Raises
+    ------
+    InputError, ClusterError
+        As in ``fit``, and if the file is damaged.
+    """
+    check_mapper(mapper)
+    with PackedFile.open(path) as file:
+        return mapper.fit_packed_reporting(file, place=place_on(client))
+
+
 def check_mapper(mapper: PrivacyMapper) -> None:
     """Refuse a mapper whose work is not passes over packed rows.
 
@@ -82,11 +110,11 @@ def check_mapper(mapper: PrivacyMapper) -> None:
         )
 
 
-def place_on(client: Any) -> Callable[[Ballots], BallotBox]:
+def place_on(client: Any) -> Place:
     """Return what puts many rows on the cluster and leaves few where they are."""
     from discreet.cluster.box import ClusterBox
 
-    def place(ballots: Ballots) -> BallotBox:
+    def place(ballots: StoredBox) -> BallotBox:
         return ballots if len(ballots) <= MANY_ROWS else ClusterBox(client, ballots)
 
     return place

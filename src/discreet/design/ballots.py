@@ -27,6 +27,23 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
 
 
 @dataclass(frozen=True)
+class KindRows:
+    """Kinds in the place of rows, where the rows themselves are too many to hold.
+
+    Attributes
+    ----------
+    counts : ndarray of float64
+        How many rows each kind stands for.
+    """
+
+    counts: Floats
+
+    def total(self, weights: Floats) -> Floats:
+        """Add up weights that every row of a kind has."""
+        return weights * self.counts
+
+
+@dataclass(frozen=True)
 class LabelledRows:
     """Packed rows and the kind of each, before any head is chosen.
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from threadpoolctl import threadpool_limits
 import discreet
 from discreet.codes import Encoder, encode_table
 from discreet.design.calibration import USEFUL_ADVANTAGE, Expected, Request, calibrate, estimate
+from discreet.design.coded import Coded, coded_file, coded_rows
 from discreet.design.feasible import mix_to_epsilon, structural_epsilon, uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.fusion import Fusion, learn_fusion
@@ -40,11 +42,14 @@ from discreet.design.inputs import (
 )
 from discreet.design.kernels import Kernel
 from discreet.design.losses import LOSSES
+from discreet.design.packed_file import PackedFile
 from discreet.design.problem import (
     Designer,
     Place,
     Settings,
     Target,
+    check_packable,
+    design_file,
     design_sample,
     structural_limit,
 )
@@ -61,7 +66,6 @@ from discreet.fit_codes import fit_encoders
 from discreet.mapping import Mapping, now
 from discreet.mapping_parts import Design, Source
 from discreet.outputs import weighted_outputs
-from discreet.splitting import coded_digest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -172,6 +176,71 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.classes_ = public.classes
         return self
 
+    def fit_packed(self, file: PackedFile | str | PathLike[str]) -> Self:
+        """Learn from packed rows that stay in their file (docs/large.md).
+
+        All rows are designed on. The search for a level, the fusion rule and the estimate of
+        what to expect look at a sample of 100000 of them.
+
+        Parameters
+        ----------
+        file : PackedFile or path
+            What ``discreet.streaming.pack_tables`` wrote; a path is checked to the last byte.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, or the method, the kernel, the loss or the solver needs
+            all rows in memory.
+        """
+        if isinstance(file, PackedFile):
+            return self.fit_packed_reporting(file)
+        with PackedFile.open(file) as opened:
+            return self.fit_packed_reporting(opened)
+
+    def fit_packed_reporting(
+        self,
+        file: PackedFile,
+        *,
+        groups: Ints | None = None,
+        report: Report | None = None,
+        place: Place | None = None,
+    ) -> Self:
+        """Do what ``fit_packed`` does, with the groups of the sampled rows, and tell ``report``.
+
+        The rows go where ``place`` puts them.
+        """
+        self._check_parameters()
+        header = file.header
+        self._check_method_beyond_memory()
+        with threadpool_limits(limits=1):
+            self._learn_coded(coded_file(file, groups), report, place)
+        self.feature_names_in_ = np.asarray(header.names, dtype=object)
+        self.n_features_in_ = len(header.names)
+        self.classes_ = np.asarray(header.facts[0].classes)
+        return self
+
+    def check_beyond_memory(self, names: list[str]) -> None:
+        """Refuse parameters that need all rows in memory, before any row is read.
+
+        Raises
+        ------
+        InputError
+        """
+        self._check_parameters()
+        self._check_method_beyond_memory()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlindKernelWarning)  # it is said when it counts
+            settings = self._settings(names, (), 1)
+        check_packable(settings, Target(None, self.epsilon))
+
+    def _check_method_beyond_memory(self) -> None:
+        if self._designer is not design_sample:
+            raise InputError(
+                f"the method {self._method!r} needs all rows in memory. Beyond memory 'npo', "
+                "'bayes-error' and 'ndd' work."
+            )
+
     def _learn(
         self,
         table: pd.DataFrame,
@@ -183,48 +252,45 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         place: Place | None,
     ) -> None:
         described = [fact.describe() for fact in (public, *facts)]  # refuses before the work
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        rng = np.random.default_rng(seed)
         names = [str(name) for name in table.columns]
         encoders = fit_encoders(
             table, strategy=self.binning, n_bins=self.n_bins, public=public.index
         )
         codes = encode_table(table, list(zip(names, encoders, strict=True)))
-        sizes = tuple(encoder.n_codes for encoder in encoders)
-        private = tuple(fact.labels() for fact in facts)
-        ordered = tuple(
-            encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
-        )
-        sample = Sample(codes, sizes, public.labels(), private, ordered)
-        settings = replace(self._settings(names, sizes, len(table)), place=place)
-        target, expected = self._find_target(settings, sample, groups, rng, report)
-        training = coded_digest(codes, [fact.index for fact in (public, *facts)])
-        if source is None:  # an audit on these very rows must be able to tell
-            source = Source(digest=training, rows=len(table))
-        source = source.model_copy(update={"training": training})
-        rows = sample.rows_as_they_are() if len(table) > settings.many_rows else sample.rows()
-        designed = self._design(settings, sample, target, expected, rng, report)
+        labels = [fact.labels() for fact in (public, *facts)]
+        coded = coded_rows(names, encoders, described, codes, labels, groups, source)
+        self._learn_coded(coded, report, place)
+
+    def _learn_coded(self, coded: Coded, report: Report | None, place: Place | None) -> None:
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        sample, groups = coded.sample, coded.groups
+        settings = self._settings(coded.names, coded.sizes, coded.n_rows)
+        settings = replace(settings, place=place)
+        if coded.file is not None:
+            check_packable(settings, Target(None, self.epsilon))
+        for_sample = coded.for_sample(settings)
+        target, expected = self._find_target(for_sample, sample, groups, rng, report)
+        rows = coded.rows(settings)
+        designed = self._design_coded(settings, coded, target, expected, rng, report)
         if designed.kernel_error > 0:
-            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=4)
-        counts = [
-            np.bincount(codes[:, t], minlength=size).astype(float) for t, size in enumerate(sizes)
-        ]
-        tables = self._fill_unseen(designed.tables, counts, encoders)
+            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=5)
+        tables = self._fill_unseen(designed.tables, coded.counts, coded.encoders)
         limit = structural_limit(settings, target)
         if limit is not None:
             tables = [mix_to_epsilon(table, limit) for table in tables]
-        fusion = self._learn_fusion(tables, rows, sample, settings, rng)
+        fusion = self._learn_fusion(tables, rows, sample, for_sample, rng)
         if expected is None and not designed.stopped:
-            expected = _try_estimate(settings, sample, target, groups, rng, self._designer)
+            expected = _try_estimate(for_sample, sample, target, groups, rng, self._designer)
         self._keep(designed, target, expected)
         self.mapping_ = Mapping.create(
-            names=names,
-            encoders=encoders,
+            names=coded.names,
+            encoders=coded.encoders,
             tables=tables,
-            public=described[0],
-            private=described[1:],
+            public=coded.facts[0],
+            private=coded.facts[1:],
             fusion=fusion,
-            design=self._describe(settings, target, seed, len(table), source),
+            design=self._describe(settings, target, seed, coded),
         )
         self.structural_epsilon_ = float(
             sum(structural_epsilon(table) for table in self.mapping_.tables)
@@ -255,6 +321,20 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             report=report,
             design=self._designer,
         )
+
+    def _design_coded(
+        self,
+        settings: Settings,
+        coded: Coded,
+        target: Target,
+        expected: Expected | None,
+        rng: np.random.Generator,
+        report: Report | None,
+    ) -> Designed:
+        silent = expected is not None and expected.met is False
+        if coded.file is None or silent:
+            return self._design(settings, coded.sample, target, expected, rng, report)
+        return design_file(settings, coded.file, target, rng=rng, report=report)
 
     def _design(
         self,
@@ -331,7 +411,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             f"best rule's balanced accuracy is {max(gain, 0.0):.3f} above guessing{luck}. "
             + self._advice,
             UninformativeMappingWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     # -- checks and descriptions --------------------------------------------------
@@ -381,7 +461,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _settings(self, names: list[str], sizes: tuple[int, ...], n_rows: int) -> Settings:
         kernel = check_kernel(self.kernel)
         if self._constrained and kernel.reach(len(names)) < len(names):
-            warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=5)
+            warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=6)
         return Settings(
             n_symbols=symbol_counts(self.n_symbols, names),
             kernel=kernel,
@@ -402,8 +482,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         settings: Settings,
         target: Target,
         seed: int,
-        n_rows: int,
-        source: Source | None,
+        coded: Coded,
     ) -> Design:
         parameters: dict[str, Any] = {
             "kernel": repr(settings.kernel),
@@ -416,6 +495,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             "seed": seed,
             "stopped": self.stopped_,
         }
+        if len(coded.sample.codes) < coded.n_rows:
+            parameters["sampled_rows"] = len(coded.sample.codes)
         if self._constrained:
             parameters |= {
                 "pairs": self.pairs,
@@ -429,10 +510,10 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         return Design(
             method=self._method,
             parameters=parameters,
-            rows=n_rows,
+            rows=coded.n_rows,
             created=now(),
             discreet=discreet.__version__,
-            source=source,
+            source=coded.source,
             expected=None if self.expected_ is None else self.expected_.as_dict(),
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,13 +77,19 @@ class Rows:
         ]
 
 
+class Countable(Protocol):
+    """Whatever heads can be made from: rows, or kinds of rows that stand for many."""
+
+    def total(self, weights: Floats) -> Floats: ...
+
+
 def collapse(codes: Ints, sizes: Sequence[int]) -> Rows:
     """Collapse equal rows of codes."""
     found = distinct_rows(codes)
     return Rows(found.rows, found.inverse, tuple(sizes))
 
 
-def public_heads(rows: Rows, public: Labels) -> list[Head]:
+def public_heads(rows: Countable, public: Labels) -> list[Head]:
     """Return the public heads: one for two classes, one against the rest beyond.
 
     Their weights add up to 1 over all heads, so that F is an average risk.
@@ -96,7 +103,7 @@ def public_heads(rows: Rows, public: Labels) -> list[Head]:
 
 
 def private_heads(
-    rows: Rows, private: Labels, *, pairs: str = "all", normalised: bool = True
+    rows: Countable, private: Labels, *, pairs: str = "all", normalised: bool = True
 ) -> list[Head]:
     """Return the private heads of one fact: pairs of classes.
 
@@ -119,17 +126,17 @@ def private_heads(
         minus, plus = private.index == a, private.index == b
         name = f"{private.name}:{a}|{b}"
         if normalised:
-            pos = rows.total(plus.astype(float)) / (2.0 * plus.sum())
-            neg = rows.total(minus.astype(float)) / (2.0 * minus.sum())
-            heads.append(Head(name, pos, neg))
+            pos, neg = rows.total(plus.astype(float)), rows.total(minus.astype(float))
+            heads.append(Head(name, pos / (2.0 * pos.sum()), neg / (2.0 * neg.sum())))
         else:
             heads.append(_head(rows, name, plus, minus))
     return heads
 
 
 def _head(
-    rows: Rows, name: str, plus: NDArray[np.bool_], minus: NDArray[np.bool_], parts: int = 1
+    rows: Countable, name: str, plus: NDArray[np.bool_], minus: NDArray[np.bool_], parts: int = 1
 ) -> Head:
     """Return the head in which every row counts the same."""
-    each = 1.0 / (float(plus.sum() + minus.sum()) * parts)
-    return Head(name, each * rows.total(plus.astype(float)), each * rows.total(minus.astype(float)))
+    pos, neg = rows.total(plus.astype(float)), rows.total(minus.astype(float))
+    each = 1.0 / (float(pos.sum() + neg.sum()) * parts)
+    return Head(name, each * pos, each * neg)

@@ -19,6 +19,7 @@ from discreet.design.fast import BARRIER_STEPS, Limits, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.large import design_large
 from discreet.design.losses import Loss
+from discreet.design.packed_file import FileBallots
 from discreet.design.packing import Packed
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
@@ -26,9 +27,10 @@ from discreet.design.sweep import Ballots
 from discreet.design.tensor_features import Form, Lifts, missing_share
 from discreet.design.tensor_risks import TensorRisks
 from discreet.design.tensor_solver import TensorSolver
-from discreet.design.tensor_sweep import TensorRows
+from discreet.design.tensor_sweep import AnyTensorRows, TensorRows
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _SAMPLED_ROWS = 1 << 16
 _SAMPLE_STEPS, _LAST_STEPS = 20, 6
@@ -43,7 +45,7 @@ class TensorProblem:
     ``count_limits`` are the limits as the count kernel sees them, for the first stage.
     """
 
-    ballots: Ballots
+    ballots: Ballots | FileBallots
     loss: Loss
     regs: Floats
     lifts: Lifts
@@ -137,7 +139,7 @@ class _Stages:
             moved = tried.private_risks - found.private_risks + margin * (k + 1)
             moved = np.minimum(moved, 0.9 * (limits.reachable - limits.floors))
             starts = [tried.tables]
-        sizes = self.problem.ballots.packed.layout.sizes
+        sizes = self.problem.ballots.layout.sizes
         return replace(self._score(uniform_tables(sizes, self.problem.n_symbols)), stopped=stopped)
 
     def _score(self, tables: Tables) -> Designed:
@@ -146,11 +148,36 @@ class _Stages:
         return Designed(tables, public, private, self.problem.limits.floors)
 
 
-def _tensor_rows(problem: TensorProblem) -> TensorRows:
-    ballots = problem.ballots
+def _tensor_rows(problem: TensorProblem) -> AnyTensorRows:
+    if isinstance(problem.ballots, FileBallots):
+        return StoredTensorRows(problem.ballots, problem.form, problem.lifts.scale)
+    return _rows_here(problem.ballots, problem.form, problem.lifts.scale)
+
+
+def _rows_here(ballots: Ballots, form: Form, scale: float) -> TensorRows:
     codes = _small_codes(ballots.packed)
-    form, scale = problem.form, problem.lifts.scale
     return TensorRows(codes, ballots.kinds, ballots.counts, ballots.votes, form, scale)
+
+
+@dataclass(frozen=True)
+class StoredTensorRows:
+    """Rows that stay in their file and are unpacked block by block."""
+
+    ballots: FileBallots
+    form: Form
+    scale: float
+
+    def __len__(self) -> int:
+        return len(self.ballots)
+
+    def take(self, index: Ints) -> TensorRows:
+        """Read some of the rows, with votes that keep the sums' scale."""
+        scale = len(self) / len(index)
+        return _rows_here(self.ballots.take(index, scale), self.form, self.scale)
+
+    def block(self, rows: slice) -> TensorRows:
+        """Read rows that follow each other, with the votes as they are."""
+        return _rows_here(self.ballots.take(rows), self.form, self.scale)
 
 
 def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
@@ -166,7 +193,7 @@ def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
 def _kernel_error(problem: TensorProblem, tables: Tables) -> float:
     if problem.form.exact:
         return 0.0
-    some = problem.ballots.packed.take(slice(0, _ERROR_ROWS))
+    some = problem.ballots.take(slice(0, _ERROR_ROWS)).packed
     return missing_share(problem.lifts.vectors(tables), some.unpack())
 
 

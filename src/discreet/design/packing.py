@@ -77,8 +77,14 @@ class Layout:
 
     @property
     def tile_width(self) -> int:
-        """Bytes of a row in one tile; the last tile may end in bytes that stay zero."""
+        """Bytes of a row in one tile; the last tile may have fewer."""
         return -(-len(self.narrow) // max(self.tiles, 1))
+
+    @property
+    def tile_widths(self) -> list[int]:
+        """Bytes of a row in each tile."""
+        begins = range(0, len(self.narrow), max(self.tile_width, 1))
+        return [min(self.tile_width, len(self.narrow) - begin) for begin in begins]
 
     @cached_property
     def offsets(self) -> Ints:
@@ -143,12 +149,12 @@ class Packed:
     Attributes
     ----------
     layout : Layout
-    narrow : ndarray of uint8, shape (tiles, n_rows, bytes of a row in one tile)
+    narrow : tuple of ndarray of uint8, each of shape (n_rows, bytes of a row in this tile)
     wide : ndarray of uint16 or uint32, shape (n_rows, wide sensors)
     """
 
     layout: Layout
-    narrow: NDArray[np.uint8]
+    narrow: tuple[NDArray[np.uint8], ...]
     wide: NDArray[Any]
 
     def __len__(self) -> int:
@@ -156,16 +162,17 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        return self.narrow.nbytes + self.wide.nbytes
+        return sum(tile.nbytes for tile in self.narrow) + self.wide.nbytes
 
     def take(self, index: Ints | slice) -> Packed:
         """Return some of the rows."""
-        return Packed(self.layout, self.narrow[:, index], self.wide[index])
+        narrow = tuple(tile[index] for tile in self.narrow)
+        return Packed(self.layout, narrow, self.wide[index])
 
     def byte(self, g: int) -> NDArray[np.uint8]:
         """Return one byte of every row."""
         tile, place = divmod(g, self.layout.tile_width)
-        return self.narrow[tile, :, place]
+        return self.narrow[tile][:, place]
 
     def column(self, t: int) -> Ints:
         """Return the codes of one sensor."""
@@ -202,7 +209,7 @@ def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
     """
     layout = Layout.of(sizes)
     _check_range(codes, layout.sizes)
-    narrow = np.zeros((layout.tiles, len(codes), layout.tile_width), dtype=np.uint8)
+    narrow = tuple(np.zeros((len(codes), w), dtype=np.uint8) for w in layout.tile_widths)
     wide: NDArray[Any] = codes[:, list(layout.wide)]
     kind = np.uint16 if layout.wide_size <= 1 << 16 else np.uint32
     packed = Packed(layout, narrow, wide.astype(kind))
@@ -212,6 +219,13 @@ def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
             # A stride of 256 belongs to sensors of one code, which is 0.
             byte += codes[:, t].astype(np.uint8) * np.uint8(stride % _NARROW)
     return packed
+
+
+def concatenate(parts: Sequence[Packed]) -> Packed:
+    """Return the rows of all parts, one below the other; the parts have one layout."""
+    narrow = tuple(np.concatenate(tiles) for tiles in zip(*(part.narrow for part in parts),
+                                                          strict=True))  # fmt: skip
+    return Packed(parts[0].layout, narrow, np.concatenate([part.wide for part in parts]))
 
 
 def _check_range(codes: NDArray[Any], sizes: tuple[int, ...]) -> None:

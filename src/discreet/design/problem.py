@@ -18,23 +18,32 @@ from discreet.design.code_solver import CodeSolver
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
-from discreet.design.heads import Head, Labels, Rows, private_heads, public_heads
+from discreet.design.heads import (
+    Countable,
+    Head,
+    Labels,
+    Rows,
+    private_heads,
+    public_heads,
+)
 from discreet.design.kernels import CountKernel, Kernel, cross_gram
 from discreet.design.large import design_large
 from discreet.design.large_tensor import TensorProblem, design_tensor
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
+from discreet.design.packed_file import FileBallots, PackedFile
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
-from discreet.design.sweep import BallotBox, Ballots
+from discreet.design.sweep import BallotBox, Ballots, StoredBox
 from discreet.design.tensor_features import form_of, lifts_of
+from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000
-Place = Callable[[Ballots], BallotBox]
+Place = Callable[[StoredBox], BallotBox]
 """Puts packed rows where they are swept over: on a cluster, say."""
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
@@ -213,26 +222,86 @@ def _design_packed(
     rows = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
     asked = public_heads(rows.by_kind, sample.public)
     guarded = _guarded_heads(settings, rows.by_kind, sample.private, target)
-    regs = np.array([settings.reg] * len(asked) + [settings.private_reg] * len(guarded))
     ballots = rows.ballots(asked + guarded)
+    work: dict[str, Any] = {"rng": rng, "starts": starts, "report": report}
+    return design_ballots(settings, ballots, len(asked), guarded, target, work)
+
+
+def design_file(
+    settings: Settings,
+    file: PackedFile,
+    target: Target,
+    *,
+    rng: np.random.Generator,
+    report: Report | None = None,
+) -> Designed:
+    """Design from packed rows that stay in their file.
+
+    Raises
+    ------
+    InputError
+        If the loss, the kernel or the solver asks for all rows in memory.
+    """
+    check_packable(settings, target)
+    public, *private = (file.labels(k) for k in range(len(file.header.facts)))
+    asked = public_heads(file.by_kind, public)
+    guarded = _guarded_heads(settings, file.by_kind, private, target)
+    ballots = file.ballots(asked + guarded)
+    work: dict[str, Any] = {"rng": rng, "starts": (), "report": report}
+    return design_ballots(settings, ballots, len(asked), guarded, target, work)
+
+
+def check_packable(settings: Settings, target: Target | None = None) -> None:
+    """Refuse what only knows rows in memory.
+
+    Raises
+    ------
+    InputError
+    """
+    wrong = None
+    if target is not None and target.epsilon is not None and settings.lists_outputs:
+        raise InputError(
+            f"epsilon with {settings.n_outputs} outputs is kept output by output, which needs all "
+            "rows in memory. Ask for max_advantage, or for ldp_epsilon."
+        )
+    if not settings.relaxed:
+        wrong = "relaxed=False"
+    elif not settings.loss.smooth:
+        wrong = f"the {settings.loss.name} loss"
+    elif settings.solver != "fast":
+        wrong = f"solver={settings.solver!r}"
+    elif not (isinstance(settings.kernel, CountKernel) or _is_tensor(settings)):
+        wrong = f"the {settings.kernel.name!r} kernel"
+    if wrong is not None:
+        raise InputError(
+            f"{wrong} needs all rows in memory. Beyond memory the kernels 'count', 'product' and "
+            "'anova' work, with a smooth loss, the fast solver and the relaxed risks."
+        )
+
+
+def design_ballots(
+    settings: Settings,
+    ballots: Ballots | FileBallots,
+    n_public: int,
+    guarded: Sequence[Head],
+    target: Target,
+    work: dict[str, Any],
+) -> Designed:
+    """Design from ballots of public heads, then the guarded ones."""
+    regs = np.array([settings.reg] * n_public + [settings.private_reg] * len(guarded))
 
     def limits(kernel: Kernel) -> Limits:
         reachable = silent_risks(guarded, kernel, settings)
         floors = (target.ratio or 0.0) * reachable
         return Limits(floors, reachable, ldp_epsilon=structural_limit(settings, target))
 
-    work: dict[str, Any] = {
-        "rng": rng,
-        "n_restarts": settings.n_restarts,
-        "starts": starts,
-        "report": report,
-    }
+    work = {"n_restarts": settings.n_restarts, **work}
     if isinstance(settings.kernel, CountKernel):
         box = ballots if settings.place is None else settings.place(ballots)
         solver = CodeSolver(box, settings.loss, regs)
         return design_large(solver, limits(settings.kernel), settings.n_symbols, **work)
     lifts = lifts_of(settings.kernel, settings.n_symbols)
-    assert lifts is not None  # is_large asked before
+    assert lifts is not None  # asked before
     problem = TensorProblem(
         ballots,
         settings.loss,
@@ -272,7 +341,7 @@ def structural_limit(settings: Settings, target: Target) -> float | None:
 
 
 def _guarded_heads(
-    settings: Settings, rows: Rows, private: Sequence[Labels], target: Target
+    settings: Settings, rows: Countable, private: Sequence[Labels], target: Target
 ) -> list[Head]:
     if not settings.constrained or target.ratio is None:
         return []

@@ -76,9 +76,7 @@ class Ballots:
         """Return some of the rows, always the same ones, with votes that keep the sums' scale."""
         if len(self) <= most:
             return self
-        rng = np.random.default_rng(0)
-        index = np.sort(rng.choice(len(self), most, replace=False))
-        return self.take(index, len(self) / most)
+        return self.take(sample_index(len(self), most), len(self) / most)
 
     def sweep(self, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
         """Do what ``sweep`` does."""
@@ -130,6 +128,21 @@ class BallotBox(Protocol):
         ...
 
 
+class Stored(Protocol):
+    """Ballots that a sweep can go over: some of them at a time can be had in memory."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: slice) -> Ballots: ...
+
+
+class StoredBox(BallotBox, Stored, Protocol):
+    """Ballots of this machine, in memory or on its disk: what may be put elsewhere."""
+
+
 @dataclass(frozen=True)
 class SweptParts:
     """What a sweep finds in each part of the rows: as in ``Swept``, with an axis for the parts."""
@@ -142,7 +155,7 @@ class SweptParts:
         return Swept(self.values.sum(axis=0), self.sums.sum(axis=0))
 
 
-def sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
+def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
     """Return losses and sums of residuals for scores that ``tables`` give the codes.
 
     Parameters
@@ -158,8 +171,13 @@ def sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int | None = No
     return sweep_parts(ballots, tables, loss, cuts, compiled=compiled, threads=threads).total()
 
 
+def sample_index(n_rows: int, most: int) -> Ints:
+    """Return which rows make a sample: always the same ones, in their order."""
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
 def sweep_parts(
-    ballots: Ballots,
+    ballots: Stored,
     tables: Floats,
     loss: Loss,
     cuts: Sequence[slice],
@@ -198,16 +216,16 @@ def default_threads() -> int:
 # --- The twin in NumPy ---------------------------------------------------------------------
 
 
-def plain_sweep(ballots: Ballots, tables: Floats, loss: Loss) -> Swept:
+def plain_sweep(ballots: Stored, tables: Floats, loss: Loss) -> Swept:
     """Do the same as ``sweep``, with NumPy alone."""
     return _plain_parts(ballots, tables, loss, segments(len(ballots))).total()
 
 
-def _plain_parts(ballots: Ballots, tables: Floats, loss: Loss, cuts: Sequence[slice]) -> SweptParts:
+def _plain_parts(ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice]) -> SweptParts:
     n_codes = ballots.layout.n_codes
     values, sums = np.zeros((len(cuts), len(tables))), np.zeros((len(cuts), len(tables), n_codes))
     for k, cut in enumerate(cuts):
-        for block in blocks(ballots.take(cut)):
+        for block in blocks(ballots, cut):
             index = code_index(block.packed)
             for h, table in enumerate(tables):
                 scores = table[index].sum(axis=1)
@@ -219,10 +237,10 @@ def _plain_parts(ballots: Ballots, tables: Floats, loss: Loss, cuts: Sequence[sl
     return SweptParts(values, sums)
 
 
-def blocks(ballots: Ballots) -> Iterator[Ballots]:
-    """Cut the rows into blocks that fit in memory unpacked."""
-    for begin in range(0, len(ballots), _BLOCK):
-        yield ballots.take(slice(begin, begin + _BLOCK))
+def blocks(ballots: Stored, part: slice) -> Iterator[Ballots]:
+    """Cut a part of the rows into blocks that fit in memory unpacked."""
+    for begin in range(part.start, part.stop, _BLOCK):
+        yield ballots.take(slice(begin, min(begin + _BLOCK, part.stop)))
 
 
 def code_index(packed: Packed) -> Ints:
@@ -240,13 +258,13 @@ def row_votes(ballots: Ballots, h: int) -> tuple[Floats, Floats]:
 # --- Compiled ------------------------------------------------------------------------------
 
 
-def compiled_sweep(ballots: Ballots, tables: Floats, loss: Loss, threads: int) -> Swept:
+def compiled_sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int) -> Swept:
     """Do the same as ``sweep``, compiled whatever the number of rows."""
     return _compiled_parts(ballots, tables, loss, segments(len(ballots)), threads).total()
 
 
 def _compiled_parts(
-    ballots: Ballots, tables: Floats, loss: Loss, cuts: Sequence[slice], threads: int
+    ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice], threads: int
 ) -> SweptParts:
     layout = ballots.layout
     narrow_tables, wide_tables = layout.spread(tables)
@@ -256,9 +274,8 @@ def _compiled_parts(
 
     def work(k: int) -> None:
         sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
-        for begin in range(cuts[k].start, cuts[k].stop, _BLOCK):
-            block = slice(begin, min(begin + _BLOCK, cuts[k].stop))
-            _sweep_block(ballots, block, (narrow_tables, wide_tables), loss, values[k], sums, room)
+        for block in blocks(ballots, cuts[k]):
+            _sweep_block(block, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
     share_out(work, len(cuts), threads)
     each = len(cuts) * len(tables)
@@ -268,19 +285,18 @@ def _compiled_parts(
 
 def _sweep_block(
     ballots: Ballots,
-    block: slice,
     tables: tuple[Floats, Floats],
     loss: Loss,
     values: Floats,
     sums: tuple[Floats, Floats],
     room: Floats,
 ) -> None:
-    """Add one block's losses to ``values`` and its residuals to ``sums``, for every head."""
+    """Add a block's losses to ``values`` and its residuals to ``sums``, for every head."""
     from discreet.design.compiled import LOSSES, add_up, look_up, vote
 
-    scores, votes, residuals = room[:, : block.stop - block.start]
-    kinds, counts, wide = ballots.kinds[block], ballots.counts[block], ballots.packed.wide[block]
-    tiles = [tile[block] for tile in ballots.packed.narrow]
+    scores, votes, residuals = room[:, : len(ballots)]
+    kinds, counts = ballots.kinds, ballots.counts
+    tiles, wide = ballots.packed.narrow, ballots.packed.wide
     for h, weights in enumerate(ballots.votes):
         scores[:] = 0.0
         for tile, table in zip(tiles, tables[0][h], strict=True):

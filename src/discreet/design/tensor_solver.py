@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from discreet.design.losses import Loss
 from discreet.design.metric import Metric
 from discreet.design.tensor_sweep import (
-    TensorRows,
+    AnyTensorRows,
     feature_rows,
     row_curvatures,
     tensor_sweep,
@@ -30,6 +30,7 @@ Ints = NDArray[np.int64]
 _DIAGONAL_ROWS, _CORE_ROWS = 1024, 8192
 _CORE = 600  # features whose whole matrix is taken
 _WORTH_FRESH = 1 << 17  # rows beyond which a pass costs more than a new curvature
+_MANY_SHUFFLED = 1 << 24  # rows beyond which their numbers alone would fill memory
 _MOST_STEPS = 100
 _NOISE = 1e-9  # relative, of a risk added up in single precision
 _MANY_STEPS = 8  # a solution that took so many asks for a new curvature
@@ -53,14 +54,14 @@ class TensorSolver:
     """
 
     def __init__(
-        self, rows: TensorRows, loss: Loss, regs: Floats, *, tolerance: float = 1e-8
+        self, rows: AnyTensorRows, loss: Loss, regs: Floats, *, tolerance: float = 1e-8
     ) -> None:
         self.rows, self.loss, self.regs = rows, loss, np.asarray(regs, dtype=np.float64)
         self.tolerance, self.passes = tolerance, 0
         self._kept = np.flatnonzero(rows.form.mask.ravel())
         self._w = np.zeros((len(self.regs), len(self._kept)))
         self._first: _SampledCurvature | None = None
-        order = np.random.default_rng(0).permutation(len(rows))
+        order = _shuffled(len(rows))
         self._samples = [rows.take(np.sort(order[:n])) for n in (_DIAGONAL_ROWS, _CORE_ROWS)]
 
     def begin_where(self, other: TensorSolver) -> None:
@@ -115,6 +116,14 @@ class TensorSolver:
         weights = row_curvatures(more, vectors, whole, self.loss)
         features = feature_rows(more, vectors, core)
         return _SampledCurvature(squares, core, features, weights, self.regs)
+
+
+def _shuffled(n_rows: int) -> Ints:
+    """Return the first rows of a shuffle that is always the same."""
+    rng = np.random.default_rng(0)
+    if n_rows <= _MANY_SHUFFLED:
+        return rng.permutation(n_rows)
+    return rng.choice(n_rows, _CORE_ROWS, replace=False)
 
 
 class _SampledCurvature:

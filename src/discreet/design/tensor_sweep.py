@@ -8,8 +8,8 @@ added up in order, so that any number of threads gives the same result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,27 @@ class TensorRows:
         codes, kinds = self.codes[index], self.kinds[index]
         return TensorRows(codes, kinds, counts, votes, self.form, self.scale)
 
+    def block(self, rows: slice) -> TensorRows:
+        """Return rows that follow each other, with the votes as they are."""
+        counts = self.counts[rows]
+        return replace(self, codes=self.codes[rows], kinds=self.kinds[rows], counts=counts)
+
+
+class AnyTensorRows(Protocol):
+    """The same rows wherever they are: some of them at a time can be had in memory."""
+
+    @property
+    def form(self) -> Form: ...
+
+    @property
+    def scale(self) -> float: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, index: Ints) -> TensorRows: ...
+
+    def block(self, rows: slice) -> TensorRows: ...
+
 
 @dataclass(frozen=True)
 class TensorSwept:
@@ -69,7 +90,7 @@ class TensorSwept:
 
 
 def tensor_sweep(
-    rows: TensorRows,
+    rows: AnyTensorRows,
     vectors: Sequence[Floats],
     w: Floats,
     loss: Loss,
@@ -82,11 +103,11 @@ def tensor_sweep(
     vectors, matrices = _precise(rows, vectors), _precise(rows, list(w))
 
     def work(k: int) -> None:
-        for block in _blocks(cuts[k]):
-            factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
+        for part in map(rows.block, _blocks(cuts[k])):
+            factors = rows.form.factors(vectors, part.codes.astype(np.int64))
             for h, matrix in enumerate(matrices):
-                scores = _scores(rows, factors.a, matrix @ factors.b)
-                value, residual = _losses(rows, block, h, scores, loss)
+                scores = _scores(part, factors.a, matrix @ factors.b)
+                value, residual = _losses(part, h, scores, loss)
                 values[k, h] += value
                 small = (rows.scale * n * residual).astype(factors.a.dtype)
                 sums[k, h] += (factors.a * small) @ factors.b.T
@@ -96,7 +117,7 @@ def tensor_sweep(
 
 
 def tensor_slopes(
-    rows: TensorRows,
+    rows: AnyTensorRows,
     vectors: Sequence[Floats],
     w: Floats,
     loss: Loss,
@@ -111,11 +132,11 @@ def tensor_slopes(
 
     def work(k: int) -> None:
         total = [np.zeros(shape) for shape in shapes]
-        for block in _blocks(cuts[k]):
-            factors = rows.form.factors(vectors, rows.codes[block].astype(np.int64))
-            slopes = _factor_slopes(rows, block, factors, matrices, loss, weights)
-            for part, found in zip(total, factors.pull_back(*slopes), strict=True):
-                part += found
+        for part in map(rows.block, _blocks(cuts[k])):
+            factors = rows.form.factors(vectors, part.codes.astype(np.int64))
+            slopes = _factor_slopes(part, factors, matrices, loss, weights)
+            for sums, found in zip(total, factors.pull_back(*slopes), strict=True):
+                sums += found
         totals[k] = total
 
     share_out(work, len(cuts), threads or default_threads())
@@ -138,7 +159,7 @@ def row_curvatures(rows: TensorRows, vectors: Sequence[Floats], w: Floats, loss:
     factors = rows.form.factors(vectors, rows.codes.astype(np.int64))
     found = []
     for h, matrix in enumerate(w):
-        weights, signs = _votes(rows, slice(None), h)
+        weights, signs = _votes(rows, h)
         margins = signs * _scores(rows, factors.a, matrix @ factors.b)
         found.append(weights * loss.curvature(margins))
     return np.stack(found)
@@ -146,7 +167,6 @@ def row_curvatures(rows: TensorRows, vectors: Sequence[Floats], w: Floats, loss:
 
 def _factor_slopes(
     rows: TensorRows,
-    block: slice,
     factors: Factors,
     matrices: Sequence[Floats],
     loss: Loss,
@@ -156,7 +176,7 @@ def _factor_slopes(
     for h, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
         right = matrix @ factors.b
         scores = _scores(rows, factors.a, right)
-        residual = -weight * rows.scale * _losses(rows, block, h, scores, loss)[1]
+        residual = -weight * rows.scale * _losses(rows, h, scores, loss)[1]
         slope_a += right * residual
         slope_b += (matrix.T @ factors.a) * residual
     return slope_a, slope_b
@@ -167,24 +187,22 @@ def _scores(rows: TensorRows, a: Floats, right: Floats) -> Floats:
     return rows.scale * total
 
 
-def _precise(rows: TensorRows, arrays: Sequence[Floats]) -> list[Floats]:
+def _precise(rows: AnyTensorRows, arrays: Sequence[Floats]) -> list[Floats]:
     """Return the arrays in the precision that so many rows ask for."""
     kind = np.float32 if len(rows) > _SINGLE_ROWS else np.float64
     return [np.asarray(array, dtype=kind) for array in arrays]
 
 
-def _losses(
-    rows: TensorRows, block: slice, h: int, scores: Floats, loss: Loss
-) -> tuple[float, Floats]:
+def _losses(rows: TensorRows, h: int, scores: Floats, loss: Loss) -> tuple[float, Floats]:
     """Return the loss of a block and b = -d loss / d score."""
-    weights, signs = _votes(rows, block, h)
+    weights, signs = _votes(rows, h)
     margins = signs * scores
     return float(weights @ loss.value(margins)), -weights * signs * loss.gradient(margins)
 
 
-def _votes(rows: TensorRows, block: slice, h: int) -> tuple[Floats, Floats]:
-    votes = rows.votes[h][rows.kinds[block]]
-    weights = np.abs(votes) * rows.counts[block] if len(rows.counts) else np.abs(votes)
+def _votes(rows: TensorRows, h: int) -> tuple[Floats, Floats]:
+    votes = rows.votes[h][rows.kinds]
+    weights = np.abs(votes) * rows.counts if len(rows.counts) else np.abs(votes)
     return weights, np.where(votes >= 0.0, 1.0, -1.0)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from discreet.design.base import PrivacyMapper
+from discreet.design.coded import Coded
 from discreet.design.folds import Sample
 from discreet.design.problem import Designer, Settings, Target
 from discreet.design.results import Designed
 from discreet.design.risks import Tables
-from discreet.mapping_parts import Design, Source
+from discreet.mapping_parts import Design
 
 _USED_BY_THE_FUSION_RULE = ("kernel", "reg", "seed", "stopped")
 
@@ -44,10 +45,9 @@ class FixedMapper(PrivacyMapper):
         settings: Settings,
         target: Target,
         seed: int,
-        n_rows: int,
-        source: Source | None,
+        coded: Coded,
     ) -> Design:
-        design = super()._describe(settings, target, seed, n_rows, source)
+        design = super()._describe(settings, target, seed, coded)
         used = {name: design.parameters[name] for name in _USED_BY_THE_FUSION_RULE}
         return design.model_copy(update={"parameters": used | self._choices(settings)})
 

@@ -1,0 +1,136 @@
+"""Coded rows on their way through a fit: all of them, or a sample of those in a file.
+
+Some steps look at every row: the design, and how often each code occurs. For others a sample
+does: the search for a level, the fusion rule, the estimate of what to expect. Of rows in
+memory the sample is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.codes import Encoder
+from discreet.design.folds import Sample
+from discreet.design.heads import Labels, Rows
+from discreet.design.packed_file import PackedFile
+from discreet.design.problem import Settings
+from discreet.design.sweep import sample_index
+from discreet.mapping_parts import Fact, Source
+from discreet.splitting import coded_digest
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SAMPLED_ROWS = 100_000
+"""Most rows of a file that are held in memory at once."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """What a fit needs of its rows.
+
+    Attributes
+    ----------
+    facts : sequence of Fact
+        The public fact, then the private ones.
+    sample : Sample
+        All rows, or some of those in ``file``.
+    groups : ndarray of int, optional
+        The group of every row of the sample.
+    counts : list of ndarray
+        For each sensor, how many of all rows have each code.
+    n_rows : int
+        How many rows there are in all.
+    source : Source
+        What the mapping records of them.
+    file : PackedFile, optional
+        Where all rows are, if not in ``sample``.
+    """
+
+    names: list[str]
+    encoders: Sequence[Encoder]
+    facts: Sequence[Fact]
+    sample: Sample
+    groups: Ints | None
+    counts: list[Floats]
+    n_rows: int
+    source: Source
+    file: PackedFile | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.sample.sizes
+
+    def rows(self, settings: Settings) -> Rows:
+        """Return the rows of the sample, collapsed where that pays."""
+        few = len(self.sample.codes) <= settings.many_rows
+        return self.sample.rows() if few else self.sample.rows_as_they_are()
+
+    def for_sample(self, settings: Settings) -> Settings:
+        """Return the settings with regularisers that suit the sample's number of rows."""
+        growth = self.n_rows / len(self.sample.codes)
+        if growth == 1.0:
+            return settings
+        return replace(
+            settings, reg=growth * settings.reg, private_reg=growth * settings.private_reg
+        )
+
+
+def coded_rows(
+    names: list[str],
+    encoders: Sequence[Encoder],
+    facts: Sequence[Fact],
+    codes: Ints,
+    labels: Sequence[Labels],
+    groups: Ints | None,
+    source: Source | None,
+) -> Coded:
+    """Return rows that are in memory."""
+    sample = _sample(encoders, codes, labels)
+    training = coded_digest(codes, [fact.index for fact in labels])
+    if source is None:  # an audit on these very rows must be able to tell
+        source = Source(digest=training, rows=len(codes))
+    source = source.model_copy(update={"training": training})
+    counts = [
+        np.bincount(codes[:, t], minlength=size).astype(np.float64)
+        for t, size in enumerate(sample.sizes)
+    ]
+    return Coded(names, encoders, facts, sample, groups, counts, len(codes), source)
+
+
+def sampled(n_rows: int) -> Ints | slice:
+    """Return which rows of a file are the sample."""
+    return slice(None) if n_rows <= SAMPLED_ROWS else sample_index(n_rows, SAMPLED_ROWS)
+
+
+def coded_file(file: PackedFile, groups: Ints | None) -> Coded:
+    """Return the rows of a file, with a sample of them in memory; ``groups`` are the sample's."""
+    header, n_rows = file.header, len(file)
+    packed, kinds = file.read(sampled(n_rows))
+    by_kind = [file.labels(k) for k in range(len(header.facts))]
+    labels = [Labels(fact.name, fact.index[kinds], fact.n_classes) for fact in by_kind]
+    training = file.rows_digest()
+    source = header.source or Source(digest=training, rows=n_rows)
+    return Coded(
+        header.names,
+        header.encoders,
+        header.facts,
+        _sample(header.encoders, packed.unpack(), labels),
+        groups,
+        np.split(file.totals(), file.layout.offsets[1:]),
+        n_rows,
+        source.model_copy(update={"training": training}),
+        file,
+    )
+
+
+def _sample(encoders: Sequence[Encoder], codes: Ints, labels: Sequence[Labels]) -> Sample:
+    ordered = tuple(
+        encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
+    )
+    sizes = tuple(encoder.n_codes for encoder in encoders)
+    return Sample(codes, sizes, labels[0], tuple(labels[1:]), ordered)
