@@ -116,7 +116,13 @@ class Site(BaseModel):
 
 
 class Client(BaseModel):
-    """One enrolled device: the sensors it speaks for and the key that vouches for its messages."""
+    """One enrolled device: the sensors it speaks for and the key that vouches for its messages.
+
+    Attributes
+    ----------
+    budget : float, optional
+        What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+    """
 
     model_config = _Loose
     sensors: Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
@@ -125,6 +131,7 @@ class Client(BaseModel):
     serial: Serial
     enrolled: datetime
     revoked: datetime | None = None
+    budget: Annotated[float, Field(gt=0)] | None = None
 
 
 class Clients(BaseModel):
