@@ -11,8 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +19,7 @@ import typer
 
 from discreet import __version__
 from discreet.errors import DiscreetError, InputError, StoppedError
+from discreet.network_cli import app as network_app
 from discreet.options import (
     EXPERIMENTS,
     METHODS,
@@ -89,6 +89,7 @@ from discreet.options import (
     share_of_risk,
     whole_number,
 )
+from discreet.stopping import interruptible
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -164,15 +165,6 @@ def _value_of(param: Any, arguments: Sequence[str]) -> str | None:
 def _fail(message: str, code: int) -> NoReturn:
     print(f"discreet: {message}".replace("\n", " "), file=sys.stderr)
     sys.exit(code)
-
-
-@contextmanager
-def _interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
-    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise StoppedError(str(stop) or words) from None
 
 
 # --- Commands ------------------------------------------------------------------------------
@@ -252,7 +244,7 @@ def learn(
     choices = choices_by_column(symbols, binning, bins)
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    with _interruptible():
+    with interruptible():
         from discreet.console import run_learn
         from discreet.learning import ByColumn, Task, make_split
 
@@ -299,7 +291,7 @@ def audit(
     """
     if frontier is not None and html is None:
         raise InputError("--frontier is for the report. Give --html as well.")
-    with _interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."):
         from discreet.audit_console import AuditTask, run_audit
 
         return run_audit(
@@ -372,7 +364,7 @@ def frontier(
     del choices["n_symbols"]
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    with _interruptible("stopped. No points were kept."):
+    with interruptible("stopped. No points were kept."):
         from discreet.frontier_console import Job, run_frontier
         from discreet.learning import ByColumn, Task, make_split
         from discreet.tradeoff.study import plan
@@ -422,7 +414,7 @@ def reproduce(
         raise InputError(f"name an experiment ({', '.join(EXPERIMENTS)}), or give --all.")
     if names and every:
         raise InputError(f"--all was given together with {names[0]!r}. Give one or the other.")
-    with _interruptible("stopped. No experiment was finished."):
+    with interruptible("stopped. No experiment was finished."):
         from discreet.reproduce_console import ReproduceJob, run_reproduce
 
         run_reproduce(
@@ -464,7 +456,7 @@ def export(
 
         discreet export home.json --to c --out firmware --budget 20
     """
-    with _interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."):
         from discreet.export.exporting import ExportTask
         from discreet.export.neutral import Policy
         from discreet.export_console import run_export
@@ -489,10 +481,13 @@ def demo(
 
         discreet demo --out my-home
     """
-    with _interruptible():
+    with interruptible():
         from discreet.demo import run_demo
 
         run_demo(folder, seed)
+
+
+app.add_typer(network_app)  # without a name: its commands stand beside the others
 
 
 if __name__ == "__main__":

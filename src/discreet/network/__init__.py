@@ -1,1 +1,1 @@
-"""The network: sensors to broker to fusion centre to dashboard (stage 7)."""
+"""The network (stage 7): sensors, broker, fusion centre, storage and dashboard of one site."""

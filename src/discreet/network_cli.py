@@ -1,0 +1,76 @@
+"""The commands of the network: parse, call, print.
+
+As in ``cli``, libraries are imported by the commands that need them.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from discreet.network_options import (
+    AuditFile,
+    BrokerHost,
+    BrokerPort,
+    DashboardPort,
+    DatabaseUrl,
+    Deadline,
+    Expires,
+    Interval,
+    MetricsPort,
+    NewSite,
+    RunningMapping,
+    SiteFrontier,
+    SiteName,
+    Workers,
+)
+from discreet.stopping import interruptible
+
+app = typer.Typer()
+
+
+@app.command()
+def init(
+    folder: NewSite,
+    mapping: RunningMapping,
+    name: SiteName = "home",
+    host: BrokerHost = "localhost",
+    port: BrokerPort = 8883,
+    interval: Interval = 60.0,
+    deadline: Deadline = 15.0,
+    database: DatabaseUrl = "sqlite:fusion/fusion.db",
+    dashboard_port: DashboardPort = 8080,
+    metrics_port: MetricsPort = 9464,
+    audit: AuditFile = None,
+    frontier: SiteFrontier = None,
+    expires: Expires = None,
+    workers: Workers = 1,
+) -> None:
+    """Write a working deployment: certificates, broker, fusion centre, services.
+
+    The folder appears whole or not at all, and only its owner can read it.
+
+    Example:
+
+        discreet init site --mapping home.json --host gateway.local
+    """
+    with interruptible("stopped. Nothing was written."):
+        from discreet.site_console import InitTask, run_init
+
+        run_init(
+            InitTask(
+                folder=folder,
+                mapping=mapping,
+                name=name,
+                host=host,
+                port=port,
+                interval=interval,
+                deadline=deadline,
+                database=database,
+                dashboard_port=dashboard_port,
+                metrics_port=metrics_port,
+                audit=audit,
+                frontier=frontier,
+                expires=expires,
+                workers=workers,
+            )
+        )

@@ -1,0 +1,85 @@
+"""The options of the network's commands: what each is called, takes and means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# --- Shared --------------------------------------------------------------------------------
+
+SiteFolder = Annotated[
+    Path,
+    typer.Option("--site", metavar="FOLDER", help="Folder that `discreet init` wrote."),
+]
+
+# --- The options of `init` -----------------------------------------------------------------
+
+NewSite = Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder to write.")]
+RunningMapping = Annotated[
+    Path, typer.Option("--mapping", metavar="FILE", help="Mapping file that the site is to run.")
+]
+SiteName = Annotated[
+    str,
+    typer.Option("--name", metavar="NAME", help="Name of the site: a-z, 0-9 and -."),
+]
+BrokerHost = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        metavar="HOST",
+        help="Name or address by which sensors find the broker; localhost is for this machine "
+        "only.",
+    ),
+]
+BrokerPort = Annotated[
+    int, typer.Option("--port", metavar="N", min=1, max=65535, help="Port of the broker.")
+]
+Interval = Annotated[
+    float, typer.Option(metavar="SECONDS", help="How often every sensor sends: one round.")
+]
+Deadline = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", help="How long after its end a round waits for stragglers."),
+]
+DatabaseUrl = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="sqlite:PATH inside the folder, or postgresql://...",
+    ),
+]
+DashboardPort = Annotated[
+    int,
+    typer.Option("--dashboard-port", metavar="N", min=1, max=65535, help="Port of the dashboard."),
+]
+MetricsPort = Annotated[
+    int, typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="Port of the metrics.")
+]
+AuditFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--audit",
+        metavar="FILE",
+        help="What `discreet audit --json` printed, for the dashboard.",
+    ),
+]
+SiteFrontier = Annotated[
+    Path | None,
+    typer.Option(
+        "--frontier", metavar="FILE", help="What `discreet frontier` wrote, for the dashboard."
+    ),
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="When the guarantee has to be looked at again, as 2030-01-31. [default: in a year]",
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=64, help="Fusion workers that share the site's sensors."),
+]
