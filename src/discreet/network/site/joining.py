@@ -19,11 +19,18 @@ from typing import Literal
 from discreet.errors import InputError
 from discreet.export.neutral import Policy
 from discreet.mapping import Mapping
-from discreet.network.site.authority import CLIENT_DAYS, Authority, Issued
+from discreet.network.site.authority import CLIENT_DAYS, Authority, Issued, as_issued
 from discreet.network.site.bundles import load_signing_key, signed_bundles
 from discreet.network.site.contact import Attempt, broker_process, reload_broker, try_connection
 from discreet.network.site.enrolment import Enrolment
-from discreet.network.site.files import locked, model_bytes, new_folder, read_bytes, write_new
+from discreet.network.site.files import (
+    locked,
+    model_bytes,
+    new_folder,
+    read_bytes,
+    write_new,
+    write_private,
+)
 from discreet.network.site.register import (
     Register,
     load_authority,
@@ -129,6 +136,7 @@ def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
             serial=made.serial,
             enrolled=moment,
             mapping=mapping.id,
+            budget=wish.policy.budget,
         )
         content = _enrolment(folder, site, mapping, wish, client, made)
         changed = register.with_revoked(wish.name, moment).with_issued(wish.name, "sensor", made)
@@ -286,9 +294,12 @@ def revoke(folder: Path, name: str) -> Revoked:
         if client is not None and client.revoked is None:
             gone = client.model_copy(update={"revoked": moment})
             save_clients(folder, clients.with_client(name, gone))
-        probe = authority.issue_client(name, valid=_TAKEOVER)
-        changed = register.with_revoked(name, moment)
-        save_register(folder, site, authority, changed, also=[(probe.serial, moment)])
+        probe = _load_probe(folder, name) if not register.of(name) else None
+        if probe is None:
+            probe = authority.issue_client(name)
+            changed = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
+            save_register(folder, site, authority, changed)
+            _save_probe(folder, name, probe)
         reload_broker(folder)
         return _cut(folder, site, authority, name, probe)
 
@@ -303,6 +314,22 @@ def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issue
     ca = SiteFiles(folder).ca
     taken = try_connection(site.broker, ca, name, authority.issue_client(name, valid=_TAKEOVER))
     return Revoked("out" if taken.answer == "accepted" else "pending", taken.words)
+
+
+def _save_probe(folder: Path, name: str, probe: Issued) -> None:
+    """Keep a certificate that was never good for anything, so that a second try can use it."""
+    files = SiteFiles(folder)
+    write_private(files.probes / f"{name}.crt", probe.certificate)
+    write_private(files.probes / f"{name}.key", probe.key)
+
+
+def _load_probe(folder: Path, name: str) -> Issued | None:
+    files = SiteFiles(folder)
+    try:
+        certificate = read_bytes(files.probes / f"{name}.crt")
+        return as_issued(certificate, read_bytes(files.probes / f"{name}.key"))
+    except InputError:
+        return None
 
 
 def _until_refused(folder: Path, site: Site, name: str, probe: Issued) -> Attempt:

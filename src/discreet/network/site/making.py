@@ -129,6 +129,7 @@ def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
         "fusion/clients.json": model_bytes(Clients()),
         "fusion/ca.crt": certificate,
         "dashboard/": b"",
+        "keys/probes/": b"",
     }
     for worker in range(1, site.workers + 1):
         name = worker_name(worker)

@@ -5,7 +5,6 @@ The revocation list and the broker's rights are made from it, so that they never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -89,21 +88,10 @@ def load_authority(folder: Path) -> Authority:
     return Authority(read_bytes(files.ca), read_bytes(files.ca_key))
 
 
-def save_register(
-    folder: Path,
-    site: Site,
-    authority: Authority,
-    register: Register,
-    also: Sequence[tuple[str, datetime]] = (),
-) -> None:
+def save_register(folder: Path, site: Site, authority: Authority, register: Register) -> None:
     """Replace the register, and the revocation list and the rights that follow from it.
 
     The register comes last: if it is cut short, the same command does it all again.
-
-    Parameters
-    ----------
-    also : sequence of (str, datetime)
-        Certificates to put on the revocation list besides, which the register need not keep.
 
     Raises
     ------
@@ -112,7 +100,7 @@ def save_register(
     from discreet.network.site.broker_files import access_list
 
     files = SiteFiles(folder)
-    revoked = authority.revocation_list([*register.revoked, *also])
+    revoked = authority.revocation_list(register.revoked)
     write_private(files.broker / "ca.crl", revoked)
     write_private(files.broker / "acl", access_list(site.site, register.rights).encode())
     write_private(files.keys / "ca.crl", revoked)

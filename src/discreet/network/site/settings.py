@@ -123,7 +123,15 @@ class Site(BaseModel):
 
 
 class Client(BaseModel):
-    """One enrolled device: the sensors it speaks for and the key that vouches for its messages."""
+    """One enrolled device: the sensors it speaks for and the key that vouches for its messages.
+
+    Attributes
+    ----------
+    budget : float, optional
+        What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+    mapping : str, optional
+        Id of the mapping that its bundles are of.
+    """
 
     model_config = _STRICT
     sensors: Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
@@ -133,6 +141,7 @@ class Client(BaseModel):
     enrolled: datetime
     revoked: datetime | None = None
     mapping: MappingId | None = None
+    budget: Annotated[float, Field(gt=0)] | None = None
 
 
 class Clients(BaseModel):
@@ -180,6 +189,7 @@ class SiteFiles:
         self.ca = self.folder / "keys" / "ca.crt"
         self.ca_key = self.folder / "keys" / "ca.key"
         self.register = self.folder / "keys" / "issued.json"
+        self.probes = self.folder / "keys" / "probes"
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
         self.frontier = self.folder / "frontier.json"
