@@ -8,12 +8,15 @@ from __future__ import annotations
 import typer
 
 from discreet.network_options import (
+    AddUser,
+    AnswersTo,
     AuditFile,
     Batch,
     BoundSensors,
     BrokerHost,
     BrokerPort,
     ClientName,
+    DashboardHost,
     DashboardPort,
     DatabaseUrl,
     Days,
@@ -21,15 +24,21 @@ from discreet.network_options import (
     EnrolOut,
     Expires,
     Interval,
+    ListenPort,
     MetricsPort,
     NewSite,
     Observer,
+    Remote,
+    RemoveUser,
     Renew,
     RevokedName,
     RunningMapping,
+    ShownSite,
     SiteFolder,
     SiteFrontier,
     SiteName,
+    TlsCertificate,
+    TlsKey,
     Workers,
 )
 from discreet.options import Budget, Period, Repeat
@@ -148,3 +157,44 @@ def revoke(name: RevokedName, site: SiteFolder = None) -> int:
         from discreet.site_console import run_revoke
 
         return run_revoke(name, site)
+
+
+@app.command()
+def dashboard(
+    folder: ShownSite,
+    host: DashboardHost = None,
+    port: ListenPort = None,
+    remote: Remote = False,
+    names: AnswersTo = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    add_user: AddUser = None,
+    remove_user: RemoveUser = None,
+) -> None:
+    """Show a site in the browser: decisions, sensors, budgets and the guarantee.
+
+    It listens on this machine only and asks for a login. Without any user it prints a
+    link that logs in once.
+
+    Example:
+
+        discreet dashboard site
+
+    Add a user:
+
+        discreet dashboard site --add-user ann
+    """
+    with interruptible("stopped."):
+        from discreet.dashboard_console import run_dashboard
+        from discreet.network.dashboard.serving import DashboardTask
+
+        task = DashboardTask(
+            folder=folder,
+            host=host,
+            port=port,
+            remote=remote,
+            names=names or (),
+            certificate=tls_certificate,
+            key=tls_key,
+        )
+        run_dashboard(task, add=add_user, remove=remove_user)
