@@ -171,3 +171,8 @@ AddUser = Annotated[
 RemoveUser = Annotated[
     str | None, typer.Option("--remove-user", metavar="NAME", help="Remove a user, and end.")
 ]
+
+
+# --- The options of `doctor` ---------------------------------------------------------------
+
+Strict = Annotated[bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")]
