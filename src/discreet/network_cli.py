@@ -11,27 +11,37 @@ from discreet.network_options import (
     AddUser,
     AnswersTo,
     AuditFile,
+    Batch,
+    BoundSensors,
     BrokerHost,
     BrokerPort,
+    ClientName,
     DashboardHost,
     DashboardPort,
     DatabaseUrl,
+    Days,
     Deadline,
+    EnrolOut,
     Expires,
     Interval,
     ListenPort,
     MetricsPort,
     NewSite,
+    Observer,
     Remote,
     RemoveUser,
+    Renew,
+    RevokedName,
     RunningMapping,
     ShownSite,
+    SiteFolder,
     SiteFrontier,
     SiteName,
     TlsCertificate,
     TlsKey,
     Workers,
 )
+from discreet.options import Budget, Period, Repeat
 from discreet.stopping import interruptible
 
 app = typer.Typer()
@@ -83,6 +93,70 @@ def init(
                 workers=workers,
             )
         )
+
+
+@app.command()
+def enroll(
+    name: ClientName,
+    site: SiteFolder = None,
+    sensor: BoundSensors = None,
+    out: EnrolOut = None,
+    batch: Batch = 1,
+    days: Days = 730,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    renew: Renew = False,
+    observer: Observer = False,
+) -> None:
+    """Let a device in: certificate, tables and configuration in one file.
+
+    The file is secret. The device may send on its own topic and read its own
+    acknowledgements, nothing else.
+
+    Example:
+
+        discreet enroll hall --sensor "Hall motion" --budget 20
+
+    Home Assistant, which may read the decision and nothing else:
+
+        discreet enroll home-assistant --observer
+    """
+    with interruptible("stopped. Nothing has changed."):
+        from discreet.site_console import EnrollTask, run_enroll
+
+        run_enroll(
+            EnrollTask(
+                name=name,
+                site=site,
+                out=out,
+                sensors=sensor or [],
+                batch=batch,
+                days=days,
+                budget=budget,
+                period=period,
+                repeat=repeat,
+                renew=renew,
+                observer=observer,
+            )
+        )
+
+
+@app.command()
+def revoke(name: RevokedName, site: SiteFolder = None) -> int:
+    """Shut a device out at once, and make sure that it is.
+
+    Its session is cut, its certificate refused and its messages are not believed any
+    more. Exit code 3 if a broker runs that could not be told.
+
+    Example:
+
+        discreet revoke hall
+    """
+    with interruptible("stopped in the middle. Run the command again."):
+        from discreet.site_console import run_revoke
+
+        return run_revoke(name, site)
 
 
 @app.command()

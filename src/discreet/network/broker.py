@@ -131,9 +131,9 @@ class Broker:
         raise InputError(f"Mosquitto does not answer on port {self.port}: {self.last_words()}")
 
     def last_words(self) -> str:
-        """Return the last line of the log."""
+        """Return the end of the log."""
         lines = (self.folder / LOG).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"see {self.folder / LOG}"
+        return " ".join(lines[-2:]) or f"see {self.folder / LOG}"
 
     def reload(self) -> None:
         """Have it read rights, certificates and the revocation list again."""

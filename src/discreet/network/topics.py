@@ -6,6 +6,9 @@ import re
 
 _NAME = "[a-z0-9][a-z0-9-]{0,31}"
 
+DROPPED = "$SYS/broker/publish/messages/dropped"
+"""Where Mosquitto tells how many messages it had no room for."""
+
 
 def all_messages(site: str) -> str:
     """Return the subscription that covers every client of a site."""

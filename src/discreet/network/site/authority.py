@@ -157,6 +157,18 @@ class Authority:
         return Issued(made.public_bytes(Encoding.PEM), _key_bytes(key), f"{serial:x}", end)
 
 
+def as_issued(certificate: bytes, key: bytes) -> Issued | None:
+    """Return a certificate in PEM as it was issued; None if it has ended or is none."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+    except ValueError:
+        return None
+    expires = found.not_valid_after_utc
+    return (
+        Issued(certificate, key, f"{found.serial_number:x}", expires) if _now() < expires else None
+    )
+
+
 def make_authority(site: str) -> tuple[bytes, bytes]:
     """Return certificate and private key of a new authority, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())

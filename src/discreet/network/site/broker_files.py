@@ -49,7 +49,7 @@ max_keepalive 600
 set_tcp_nodelay true
 
 pid_file mosquitto.pid
-log_dest stdout
+log_dest stderr
 log_type error
 log_type warning
 log_type notice

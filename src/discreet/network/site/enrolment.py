@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from discreet.network.site.files import model_bytes, read_model
-from discreet.network.site.settings import BrokerEndpoint, HexKey, Name, SensorName
+from discreet.network.site.files import read_model
+from discreet.network.site.settings import BrokerEndpoint, HexKey, MappingId, Name, SensorName
 
 _MEND = "Have the device enrolled again: discreet enroll."
 _Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_000)]
@@ -56,7 +56,7 @@ class Enrolment(BaseModel):
     interval: Annotated[float, Field(gt=0, le=86_400)]
     broker: BrokerEndpoint
     boot: Annotated[int, Field(ge=0, lt=2**63)]
-    mapping: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+    mapping: MappingId
     certificate: _Pem
     key: Annotated[_Pem, Field(repr=False)]
     ca: _Pem
@@ -93,8 +93,3 @@ def load_enrolment(file: Path) -> Enrolment:
     InputError
     """
     return read_model(file, Enrolment, _MEND)
-
-
-def enrolment_bytes(content: Enrolment) -> bytes:
-    """Return an enrolment file."""
-    return model_bytes(content)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -113,15 +114,51 @@ def write_new(file: Path, data: bytes) -> None:
 
 
 def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by their path inside a new folder, all of it private."""
+    """Write files by their path inside a new folder, all of it private.
+
+    A path that ends in a slash is an empty folder.
+    """
     folder.mkdir(mode=PRIVATE_FOLDER)
     for name, data in files.items():
-        file = folder / name
-        for parent in reversed(file.relative_to(folder).parents[:-1]):
-            (folder / parent).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        write_new(file, data)
+        inner, _, last = name.rpartition("/")
+        if inner:
+            (folder / inner).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        if last:
+            write_new(folder / name, data)
     for each in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
         sync_folder(each)
+
+
+def new_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a private folder whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Absolute; one that does not exist or is empty.
+    files : dict of str to bytes
+        Contents by path inside the folder.
+
+    Raises
+    ------
+    InputError
+    """
+    draft = folder.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} is not an empty folder. Name a new one.")
+        write_tree(draft, files)
+        if folder.exists():
+            folder.rmdir()  # rename does not replace a folder everywhere
+        draft.rename(folder)
+        sync_folder(folder.parent)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{folder}: cannot be written ({reason}). Name another place.") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
+import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -13,17 +12,23 @@ from discreet.errors import InputError
 from discreet.mapping import Mapping
 from discreet.network.site.authority import Authority, make_authority
 from discreet.network.site.broker_files import access_list, mosquitto_config
-from discreet.network.site.files import model_bytes, sync_folder, write_tree
+from discreet.network.site.bundles import make_signing_key
+from discreet.network.site.files import model_bytes, new_folder, read_bytes
 from discreet.network.site.register import Register
+from discreet.network.site.services import service_files
 from discreet.network.site.settings import (
     BrokerEndpoint,
     Clients,
     Endpoint,
     Site,
     check_name,
-    make_site,
+    checked,
     worker_name,
 )
+
+_BROKER = BrokerEndpoint(host="localhost", port=8883)
+_DASHBOARD, _METRICS = Endpoint(port=8080), Endpoint(port=9464)
+_LONGEST = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,17 @@ class SitePlan:
     folder: Path
     mapping: Path
     name: str = "home"
-    broker: BrokerEndpoint = field(
-        default_factory=lambda: BrokerEndpoint(host="localhost", port=8883)
-    )
+    broker: BrokerEndpoint = _BROKER
     interval: float = 60.0
     deadline: float = 15.0
     database: str = "sqlite:fusion/fusion.db"
-    dashboard: Endpoint = field(default_factory=lambda: Endpoint(port=8080))
-    metrics: Endpoint = field(default_factory=lambda: Endpoint(port=9464))
+    dashboard: Endpoint = _DASHBOARD
+    metrics: Endpoint = _METRICS
     audit: Path | None = None
     frontier: Path | None = None
     expires: date | None = None
     workers: int = 1
+    broker_program: Path | None = None
 
 
 def make_folder(plan: SitePlan) -> Site:
@@ -73,14 +77,23 @@ def make_folder(plan: SitePlan) -> Site:
     check_folder(plan.folder)
     site = _settings(plan)
     files = _files(plan, site)
-    _appear(plan.folder.absolute(), files)
+    new_folder(plan.folder.absolute(), files)
     return site
 
 
 def _settings(plan: SitePlan) -> Site:
+    for option, seconds, least in (
+        ("interval", plan.interval, 0.01),
+        ("deadline", plan.deadline, 0),
+    ):
+        if not least <= seconds <= _LONGEST:
+            raise InputError(
+                f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got {seconds:g}."
+            )
     # A round begins with each whole interval of the clock, the first one within the present.
     epoch = int(time.time() // plan.interval * plan.interval)
-    return make_site(
+    return checked(
+        Site,
         site=plan.name,
         epoch=epoch,
         interval=plan.interval,
@@ -98,6 +111,7 @@ def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
     mapping = Mapping.load(plan.mapping)
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
+    bundle_key, bundle_public = make_signing_key()
     hosts = [site.broker.host, "localhost", "127.0.0.1", "::1"]
     broker = authority.issue_server("broker", hosts)
     register = Register().with_issued("broker", "broker", broker)
@@ -106,12 +120,16 @@ def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
         "mapping.json": mapping.dumps().encode(),
         "keys/ca.crt": certificate,
         "keys/ca.key": key,
+        "keys/bundle.key": bundle_key,
+        "keys/bundle.pub": f"{bundle_public}\n".encode(),
         "broker/ca.crt": certificate,
         "broker/broker.crt": broker.certificate,
         "broker/broker.key": broker.key,
         "broker/mosquitto.conf": mosquitto_config(site.broker).encode(),
         "fusion/clients.json": model_bytes(Clients()),
         "fusion/ca.crt": certificate,
+        "dashboard/": b"",
+        "keys/probes/": b"",
     }
     for worker in range(1, site.workers + 1):
         name = worker_name(worker)
@@ -125,20 +143,28 @@ def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
         "broker/ca.crl": revoked,
         "broker/acl": access_list(site.site, register.rights).encode(),
     }
-    return files
+    return files | _extras(plan) | service_files(plan.folder, site, plan.broker_program)
 
 
-def _appear(folder: Path, files: dict[str, bytes]) -> None:
-    """Write beside the folder and rename, so that a site is never half there."""
-    draft = folder.with_name(f".{secrets.token_hex(8)}.part")
+def _extras(plan: SitePlan) -> dict[str, bytes]:
+    """Return what the dashboard shows of the mapping's promise, if it was given."""
+    found = {}
+    if plan.audit is not None:
+        found["audit.json"] = _audit(plan.audit)
+    if plan.frontier is not None:
+        from discreet.tradeoff.results import Frontier
+
+        Frontier.load(plan.frontier)  # refuses what is none
+        found["frontier.json"] = read_bytes(plan.frontier)
+    return found
+
+
+def _audit(file: Path) -> bytes:
+    data = read_bytes(file)
     try:
-        write_tree(draft, files)
-        if folder.exists():
-            folder.rmdir()  # it is empty: rename does not replace a folder everywhere
-        draft.rename(folder)
-        sync_folder(folder.parent)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{folder}: cannot be written ({reason}). Name another place.") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        looks_right = "private" in json.loads(data)
+    except (ValueError, TypeError, RecursionError):
+        looks_right = False
+    if not looks_right:
+        raise InputError(f"--audit {file}: is not what `discreet audit --json` prints.")
+    return data

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationError,
     model_validator,
 )
 
@@ -29,7 +30,8 @@ FUSION = "fusion"
 _RESERVED = re.compile(r"(fusion|observer|broker|dashboard|decision|ca)(-\d+)?")
 _MEND = "Restore it from a good copy, or make the site anew with `discreet init`."
 
-_Loose = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+_Model = TypeVar("_Model", bound=BaseModel)
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _plain_host(host: str) -> str:
@@ -53,10 +55,15 @@ Serial = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,40}$")]
 SensorName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
+MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+MAX_SYMBOLS = 2**16 - 1
+"""Most symbols in one message."""
+
+
 class Endpoint(BaseModel):
     """Where something listens."""
 
-    model_config = _Loose
+    model_config = _STRICT
     host: Host = "127.0.0.1"
     port: Port
 
@@ -99,7 +106,7 @@ class Site(BaseModel):
         How many fusion workers have a certificate.
     """
 
-    model_config = _Loose
+    model_config = _STRICT
     format: Literal["discreet-site"] = "discreet-site"
     version: Literal[1] = 1
     site: Name
@@ -122,22 +129,25 @@ class Client(BaseModel):
     ----------
     budget : float, optional
         What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+    mapping : str, optional
+        Id of the mapping that its bundles are of.
     """
 
-    model_config = _Loose
+    model_config = _STRICT
     sensors: Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
     batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     key: Annotated[HexKey, Field(repr=False)]
     serial: Serial
     enrolled: datetime
     revoked: datetime | None = None
+    mapping: MappingId | None = None
     budget: Annotated[float, Field(gt=0)] | None = None
 
 
 class Clients(BaseModel):
     """What ``fusion/clients.json`` holds: every client by its name."""
 
-    model_config = _Loose
+    model_config = _STRICT
     clients: Annotated[dict[Name, Client], Field(max_length=100_000)] = {}
 
     @model_validator(mode="after")
@@ -179,6 +189,7 @@ class SiteFiles:
         self.ca = self.folder / "keys" / "ca.crt"
         self.ca_key = self.folder / "keys" / "ca.key"
         self.register = self.folder / "keys" / "issued.json"
+        self.probes = self.folder / "keys" / "probes"
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
         self.frontier = self.folder / "frontier.json"
@@ -284,19 +295,17 @@ def save_clients(folder: Path, clients: Clients) -> None:
     write_private(SiteFiles(folder).clients, model_bytes(clients))
 
 
-def make_site(**values: Any) -> Site:
-    """Return checked settings.
+def checked(model: type[_Model], **values: Any) -> _Model:
+    """Return settings made of values that a person has typed.
 
     Raises
     ------
     InputError
         Naming the first that is wrong.
     """
-    from pydantic import ValidationError
-
-    from discreet.network.site.files import first_problem
-
     try:
-        return Site(**values)
+        return model(**values)
     except ValidationError as error:
-        raise InputError(f"{first_problem(error)}.") from None
+        found = error.errors(include_url=False)[0]
+        place = ".".join(map(str, found["loc"])) or model.__name__.lower()
+        raise InputError(f"{place}: {found['msg']}, got {found['input']!r:.60}.") from None

@@ -32,6 +32,9 @@ class Connection(Protocol):
     def insert_readings(self, site: str, readings: Sequence[Reading]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
 
+    def lead(self, site: str) -> bool:
+        """Whether this connection leads the workers of a site, which only one does at a time."""
+
     def make_tables(self) -> None:
         """Make the tables that are missing."""
 

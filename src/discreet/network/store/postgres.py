@@ -48,6 +48,7 @@ class PostgresConnection:
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url, self._read_only = url, read_only
         self._base: psycopg.Connection[Row] | None = None
+        self._leads: tuple[str, psycopg.Connection[Row]] | None = None
 
     def _connected(self) -> psycopg.Connection[Row]:
         if self._base is None:
@@ -77,7 +78,7 @@ class PostgresConnection:
             raise _explained(error) from None
 
     def _let_go(self) -> None:
-        base, self._base = self._base, None
+        base, self._base, self._leads = self._base, None, None
         if base is not None:
             base.close()
 
@@ -135,6 +136,15 @@ class PostgresConnection:
             else:
                 (repeated if same else conflicting).add(place)
         return Outcome(frozenset(repeated), frozenset(conflicting))
+
+    def lead(self, site: str) -> bool:
+        """Whether this connection leads; the server lets the next one lead when it is gone."""
+        with self._translated() as base:
+            if self._leads != (site, base):
+                sql = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+                found = base.execute(sql, (f"discreet {site}",)).fetchone()
+                self._leads = (site, base) if found and found[0] else None
+        return self._leads is not None
 
     def make_tables(self) -> None:
         """Make the tables that are missing."""

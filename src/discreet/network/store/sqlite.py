@@ -133,6 +133,10 @@ class SqliteConnection:
             (repeated if found == row[4:7] else conflicting).add(place)
         return Outcome(frozenset(repeated), frozenset(conflicting))
 
+    def lead(self, site: str) -> bool:
+        """Return True: a file has one worker."""
+        return True
+
     def make_tables(self) -> None:
         """Make the tables that are missing."""
         made = statements(integer="INTEGER", real="REAL", blob="BLOB", compact=" WITHOUT ROWID")

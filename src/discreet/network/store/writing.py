@@ -183,6 +183,27 @@ class Store:
         )
         return None if found is None else int(found)
 
+    def first_round(self) -> int | None:
+        """Return the first round that there is a reading of.
+
+        Raises
+        ------
+        StoreError
+        """
+        ((found,),) = self._base.query(
+            "SELECT min(round) FROM readings WHERE site = ?", (self.site,)
+        )
+        return None if found is None else int(found)
+
+    def lead(self) -> bool:
+        """Whether this worker is the one to close rounds; once it is, it stays so.
+
+        Raises
+        ------
+        StoreError
+        """
+        return self._base.lead(self.site)
+
     def clients(self) -> list[ClientState]:
         """Return what is known of every client.
 
