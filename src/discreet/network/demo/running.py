@@ -139,31 +139,43 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
         tls=with_mosquitto,
         mqtt="5" if with_mosquitto else "3.1.1",
     )
-    plan.say(
-        f"$ discreet init {shlex.quote(str(folder))} --mapping {shlex.quote(str(plan.mapping))} "
-        f"--name demo --port {broker.port} --interval {_INTERVAL:g} --deadline {_DEADLINE:g}"
+    wanted = SitePlan(
+        folder=folder,
+        mapping=plan.mapping,
+        name="demo",
+        broker=broker,
+        interval=_INTERVAL,
+        deadline=_DEADLINE,
+        dashboard=Endpoint(port=free_port()),
+        metrics=Endpoint(port=free_port()),
+        audit=plan.audit,
+        frontier=plan.frontier,
+        broker_program=find_mosquitto(),
     )
-    site = make_folder(
-        SitePlan(
-            folder=folder,
-            mapping=plan.mapping,
-            name="demo",
-            broker=broker,
-            interval=_INTERVAL,
-            deadline=_DEADLINE,
-            dashboard=Endpoint(port=free_port()),
-            metrics=Endpoint(port=free_port()),
-            audit=plan.audit,
-            frontier=plan.frontier,
-            broker_program=find_mosquitto(),
-        )
-    )
+    plan.say(f"$ discreet {shlex.join(_init_words(wanted))}")
+    site = make_folder(wanted)
     for sensor in plan.sensors:
         name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
         # Each round of the demo is another moment of the home, so that each is drawn afresh.
         enroll(folder, Wish(name, [sensor], policy=Policy(repeat="never")), out)
-        plan.say(f"$ discreet enroll {name} --sensor {sensor} --repeat never --out {out}")
+        words = ["enroll", name, "--site", str(folder), "--sensor", sensor]
+        plan.say(f"$ discreet {shlex.join([*words, '--repeat', 'never', '--out', str(out)])}")
     return folder, site
+
+
+def _init_words(wanted: SitePlan) -> list[str]:
+    """Return the command that makes such a site."""
+    ports = {
+        "--port": wanted.broker.port,
+        "--dashboard-port": wanted.dashboard.port,
+        "--metrics-port": wanted.metrics.port,
+        "--interval": f"{wanted.interval:g}",
+        "--deadline": f"{wanted.deadline:g}",
+        "--audit": wanted.audit,
+        "--frontier": wanted.frontier,
+    }
+    words = ["init", str(wanted.folder), "--mapping", str(wanted.mapping), "--name", wanted.name]
+    return words + [str(each) for pair in ports.items() for each in pair]
 
 
 def _device(sensor: str) -> str:
@@ -275,8 +287,11 @@ def _say_link(plan: DemoPlan, children: Children) -> bool:
     said = children.printed("dashboard")
     if "http" not in said or not said.endswith("\n"):
         return False
+    plan.say("the dashboard is up:")
     for line in said.strip().splitlines():
-        plan.say(f"dashboard: {line}")
+        if "http" in line:
+            plan.say(f"  {line.strip()}")
+    plan.say("  (the link with login in it is the way in; it works once)")
     return True
 
 
