@@ -255,14 +255,12 @@ def _watch(
     number = -1
     while end is None or time.monotonic() < end:
         children.check()
-        now = int((time.time() - site.epoch) // site.interval)
-        if now != number:
+        if (now := _moment(site)) is not None and now != number:
             number = now
-            readings, account.truths[number] = plan.draw()
+            readings, truth = plan.draw()
             _write_readings(plan, readings)
-            # A round whose readings came late is no test of anything.
-            if (time.time() - site.epoch) % site.interval > 0.5 * site.interval:
-                del account.truths[number]
+            if _moment(site) == number:  # else a sensor may have read the old ones
+                account.truths[number] = truth
         if not said_link:
             said_link = _say_link(plan, children)
         for decision in _new_decisions(reader, seen):
@@ -274,6 +272,15 @@ def _watch(
         if end is None and time.monotonic() - began > _PATIENCE:
             raise InputError(f"the demo's network decided nothing in {_PATIENCE:g} s.")
         time.sleep(0.05)
+
+
+def _moment(site: Site) -> int | None:
+    """Return the round that readings may be written for now.
+
+    Sensors read at the end of a round, so that it is left alone around that.
+    """
+    number, part = divmod((time.time() - site.epoch) / site.interval, 1.0)
+    return int(number) if 0.3 <= part <= 0.9 else None
 
 
 def _stays(seconds: float | None) -> str:
