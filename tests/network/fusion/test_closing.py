@@ -121,7 +121,9 @@ def test_a_follower_closes_nothing(bench):
 cells = st.dictionaries(st.integers(20, 25), st.integers(0, 1))
 
 
-@given(one=cells, two=st.dictionaries(st.sampled_from([18, 21, 24]), st.binary(min_size=6, max_size=6)))
+@given(
+    one=cells, two=st.dictionaries(st.sampled_from([18, 21, 24]), st.binary(min_size=6, max_size=6))
+)
 def test_any_pattern_of_arrivals_is_decided_like_its_matrix(tmp_path_factory, one, two):
     bench = Bench(tmp_path_factory.mktemp("bench"), additive_mapping())
     Z = np.full((6, 3), MISSING)
@@ -142,9 +144,7 @@ def test_any_pattern_of_arrivals_is_decided_like_its_matrix(tmp_path_factory, on
     bench.store.close()
 
 
-@given(
-    st.floats(0, 2e9), st.floats(0.01, 1e4), st.floats(0, 1e4), st.integers(0, 10**6)
-)
+@given(st.floats(0, 2e9), st.floats(0.01, 1e4), st.floats(0, 1e4), st.integers(0, 10**6))
 def test_rounds_end_where_the_next_begins(epoch, interval, deadline, number):
     clock = RoundClock(epoch, interval, deadline)
     middle = clock.end(number) - interval / 2

@@ -120,7 +120,7 @@ def test_a_file_and_a_command_are_asked_each_round(tmp_path):
     script = tmp_path / "it's.py"
     script.write_text("print(4.5)")
     source = open_one(
-        [f"hall=file:{file}", f"door=command:{sys.executable} \"{script}\""], ("hall", "door")
+        [f"hall=file:{file}", f'door=command:{sys.executable} "{script}"'], ("hall", "door")
     )
     assert source.take() == {"door": 4.5}
     file.write_text("21.5\n")
