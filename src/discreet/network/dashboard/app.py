@@ -119,7 +119,7 @@ class Dashboard:
     def _page(self, view: View) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
             session: Session = request.state.session
-            choices = Choices.of(request.query_params)
+            choices = Choices.of(view.name, request.query_params)
             token = self._logins.sessions.form_token(session.nonce)
             now = await self._look()
             text = await asyncio.to_thread(
@@ -137,7 +137,7 @@ class Dashboard:
         cookie = request.cookies.get(self.cookie)
         stream = self.streams.events(
             view,
-            Choices.of(request.query_params),
+            Choices.of(view.name, request.query_params),
             lambda: self._logins.current(cookie) is not None,
         )
         return StreamingResponse(stream, media_type="text/event-stream")
@@ -150,7 +150,7 @@ class Dashboard:
 
     def _series(self, make: Callable[[Snapshots, int], dict[str, Any]]) -> Callable[..., Any]:
         async def show(request: Request) -> Response:
-            window = Choices.of(request.query_params).window
+            window = Choices.of("", request.query_params).window
             try:
                 async with self._reading:
                     return JSONResponse(await asyncio.to_thread(make, self._snapshots, window))
@@ -270,7 +270,7 @@ def describe(now: Snapshot) -> dict[str, Any]:
         "decision": None if decision is None else decision._asdict() | {"public": now.public},
         "devices": [asdict(each) | {"left": each.left} for each in now.devices],
         "rate": now.stored.rate,
-        "lag": now.stored.sample("lag"),
+        "lag": now.stored.sample("lag_seconds"),
         "refused": [each._asdict() for each in now.stored.refusals],
         "store": asdict(now.store),
         "guarantee": {
