@@ -1,9 +1,11 @@
 """Sites to look at: in good health, in trouble, hostile, and new. All figures are made up."""
 
+import copy
 import json
 import math
 import os
 import random
+import shutil
 import time
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
@@ -119,9 +121,20 @@ class SiteMaker:
         )
         (folder / "site.json").write_text(self.site.model_dump_json(), encoding="utf-8")
         self.mapping.save(folder / "mapping.json")
-        self.store = open_store(self.site.database, folder, self.site.site)
+        self.open()
         self.store.prepare()
         self.clients = {}
+
+    def open(self):
+        self.store = open_store(self.site.database, self.folder, self.site.site)
+
+    def copied_to(self, folder):
+        """Return the same site in another folder; nobody may have it open."""
+        shutil.copytree(self.folder, folder)
+        other = copy.copy(self)
+        other.folder, other.clients = folder, dict(self.clients)
+        other.open()
+        return other
 
     def round_at(self, moment):
         return int((moment - self.epoch) // self.site.interval)
@@ -166,7 +179,7 @@ class SiteMaker:
             )
         self.store.decide(decisions)
 
-    def note(self, minutes=30, rate=0.6):
+    def note(self, minutes=15, rate=0.6):
         rng = random.Random(1)
         total = 10_000.0
         for k in range(minutes, -1, -1):

@@ -1,6 +1,7 @@
 """A dashboard without a server: requests go straight into the application."""
 
 import re
+import time
 
 import pytest
 from dashboards import PASSWORD, SITES
@@ -34,16 +35,32 @@ class Visitor:
         return self.post("/logout", token=self.token("/"))
 
 
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory):
+    """Return sites of a kind to copy, made anew when their figures have grown old."""
+    made = {}
+
+    def site(kind):
+        if kind not in made or time.time() - made[kind].now > 45:
+            maker = SITES[kind](tmp_path_factory.mktemp("sites") / kind)
+            users_of(maker.folder).add("ann", PASSWORD)
+            maker.store.close()
+            made[kind] = maker
+        return made[kind]
+
+    return site
+
+
 @pytest.fixture
-def open_site(tmp_path):
-    """Make a site, with a user or without, and return a visitor."""
+def open_site(tmp_path, fresh):
+    """Return a visitor of a site, with a user or without."""
     makers = []
 
     def make(kind="healthy", *, user=True, **task):
-        maker = SITES[kind](tmp_path / kind)
+        maker = fresh(kind).copied_to(tmp_path / kind)
         makers.append(maker)
-        if user:
-            users_of(maker.folder).add("ann", PASSWORD)
+        if not user:
+            users_of(maker.folder).remove("ann")
         dashboard, logins, _ = make_dashboard(DashboardTask(maker.folder, **task))
         visitor = Visitor(dashboard, logins)
         visitor.maker = maker
