@@ -37,11 +37,12 @@ from discreet.network_options import (
     SiteFolder,
     SiteFrontier,
     SiteName,
+    Strict,
     TlsCertificate,
     TlsKey,
     Workers,
 )
-from discreet.options import Budget, Period, Repeat
+from discreet.options import Budget, Json, Period, Repeat
 from discreet.stopping import interruptible
 
 app = typer.Typer()
@@ -198,3 +199,23 @@ def dashboard(
             key=tls_key,
         )
         run_dashboard(task, add=add_user, remove=remove_user)
+
+
+@app.command()
+def doctor(site: SiteFolder = None, json: Json = False, strict: Strict = False) -> int:
+    """Look for what is wrong with a site, and say what to do about it.
+
+    Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
+    Exit code 3 if something has to be mended.
+
+    Example:
+
+        discreet doctor --site site
+    """
+    with interruptible("stopped."):
+        from discreet.site_console import need_network
+
+        need_network()
+        from discreet.doctor_console import run_doctor
+
+        return run_doctor(site, as_json=json, strict=strict)

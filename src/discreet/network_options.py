@@ -89,6 +89,42 @@ Workers = Annotated[
 ]
 
 
+# --- The options of `enroll` and `revoke` --------------------------------------------------
+
+ClientName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the device: a-z, 0-9 and -.")
+]
+BoundSensors = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SENSOR",
+        help="A sensor of the mapping that the device reads; may be given several times. "
+        "[default: the one called NAME]",
+    ),
+]
+EnrolOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="New file to write. [default: NAME.enrol]"),
+]
+Batch = Annotated[
+    int, typer.Option(metavar="N", min=1, max=65535, help="Rounds in one message, for gateways.")
+]
+Days = Annotated[
+    int, typer.Option(metavar="N", min=1, max=3650, help="How long the certificate is good.")
+]
+Renew = Annotated[
+    bool,
+    typer.Option(
+        "--renew",
+        help="New certificate and tables for a device that is enrolled; its old file ends at once.",
+    ),
+]
+Observer = Annotated[
+    bool, typer.Option("--observer", help="May read the decision only; writes a folder of PEMs.")
+]
+RevokedName = Annotated[str, typer.Argument(metavar="NAME", help="Name that was enrolled.")]
+
+
 # --- The options of `dashboard` ------------------------------------------------------------
 
 ShownSite = Annotated[
@@ -137,37 +173,6 @@ RemoveUser = Annotated[
 ]
 
 
-# --- The options of `enroll` and `revoke` --------------------------------------------------
+# --- The options of `doctor` ---------------------------------------------------------------
 
-ClientName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the device: a-z, 0-9 and -.")
-]
-BoundSensors = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SENSOR",
-        help="A sensor of the mapping that the device reads; may be given several times. "
-        "[default: the one called NAME]",
-    ),
-]
-EnrolOut = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="New file to write. [default: NAME.enrol]"),
-]
-Batch = Annotated[
-    int, typer.Option(metavar="N", min=1, max=65535, help="Rounds in one message, for gateways.")
-]
-Days = Annotated[
-    int, typer.Option(metavar="N", min=1, max=3650, help="How long the certificate is good.")
-]
-Renew = Annotated[
-    bool,
-    typer.Option(
-        "--renew",
-        help="New certificate and tables for a device that is enrolled; its old file ends at once.",
-    ),
-]
-Observer = Annotated[
-    bool, typer.Option("--observer", help="May read the decision only; writes a folder of PEMs.")
-]
-RevokedName = Annotated[str, typer.Argument(metavar="NAME", help="Name that was enrolled.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")]

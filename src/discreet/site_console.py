@@ -45,7 +45,7 @@ def run_init(task: InitTask) -> None:
     InputError
         With what to do; nothing was written then.
     """
-    _need_network()
+    need_network()
     from discreet.network.broker import find_mosquitto
     from discreet.network.site.making import SitePlan, make_folder
     from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
@@ -113,7 +113,7 @@ def run_enroll(task: EnrollTask) -> None:
     InputError
         With what to do; nothing has changed then.
     """
-    _need_network()
+    need_network()
     from discreet.export.neutral import Policy
     from discreet.network.site.joining import Wish, enroll, enroll_observer
 
@@ -151,7 +151,7 @@ def run_revoke(name: str, site: Path | None) -> int:
     InputError
         If there is no such device.
     """
-    _need_network()
+    need_network()
     from discreet.network.site.joining import revoke
 
     folder = find_site(site)
@@ -183,7 +183,7 @@ def find_site(folder: Path | None) -> Path:
     return Path() if Path("site.json").is_file() else Path("site")
 
 
-def _need_network() -> None:
+def need_network() -> None:
     """Say in one message what is not installed.
 
     Raises

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from discreet.network.site.settings import BrokerEndpoint, ack_topic, decision_topic, message_topic
+from discreet.network.topics import DROPPED
 
 _DISCOVERY = "homeassistant/#"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -85,6 +86,7 @@ def _granted(site: str, name: str, role: str) -> list[str]:
             f"write {ack_topic(site, '+')}",
             f"write {decision_topic(site)}",
             f"write {_DISCOVERY}",
+            f"read {DROPPED}",
         ]
     if role == "observer":
         return [f"read {decision_topic(site)}", f"read {_DISCOVERY}"]
