@@ -176,3 +176,59 @@ RemoveUser = Annotated[
 # --- The options of `doctor` ---------------------------------------------------------------
 
 Strict = Annotated[bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")]
+
+
+# --- The options of `sensor` and `serve` ---------------------------------------------------
+
+EnrolmentFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="What `discreet enroll` wrote for this device.")
+]
+StateFolder = Annotated[
+    Path,
+    typer.Option(
+        "--state",
+        metavar="FOLDER",
+        help="Outbox, ledgers and certificates; survives reboots and is never copied.",
+    ),
+]
+ReadFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="[SENSOR=]SOURCE",
+        help="Where readings come from: - (standard input), csv:PATH, file:PATH, "
+        "command:PROGRAM or mqtt://HOST/TOPIC#FIELD; may be given several times. [default: -]",
+    ),
+]
+Hold = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="How long a reading stands, for sources that speak only when something changes. "
+        "[default: the round in which it came]",
+        show_default=False,
+    ),
+]
+Drain = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0, help="How long to wait for acknowledgements after the end."
+    ),
+]
+ServedSite = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Folder that `discreet init` wrote. [default: this one, or site in it]",
+    ),
+]
+Worker = Annotated[
+    int, typer.Option(metavar="N", min=1, max=64, help="Which worker of the site this is.")
+]
+Keep = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DAYS", min=0.01, help="Forget readings and decisions after that. [default: never]"
+    ),
+]

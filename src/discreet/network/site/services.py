@@ -114,7 +114,7 @@ def _sensor_unit() -> str:
     return (
         "# For a device: NAME.enrol (0600, root) and NAME.source go into /etc/discreet.\n"
         "# The latter says where readings come from, as options of `discreet sensor`:\n"
-        "# SOURCE=--file /run/temperature\n"
+        "# SOURCE=--read file:/run/temperature\n"
         "[Unit]\nDescription=discreet sensor %i\nAfter=network-online.target time-sync.target\n"
         "Wants=network-online.target\n\n[Service]\n"
         f"ExecStart={_words([sys.executable])} {command} $SOURCE\n"
