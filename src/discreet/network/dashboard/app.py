@@ -79,6 +79,7 @@ class Dashboard:
             middleware=[Middleware(Gate, logins=logins, cookie=self.cookie)],
             exception_handlers={HTTPException: _refused, Exception: _failed},
         )
+        inner.router.redirect_slashes = False  # one address for each page
         # Around everything, so that the answer to an unforeseen error has the headers too.
         self.app: ASGIApp = GuardHeaders(inner, names, tls)
 
