@@ -6,15 +6,24 @@ import math
 import os
 import random
 import shutil
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
+import uvicorn
 from frontiers import ABOUT, point
 
 from discreet.codes import BinsEncoder
 from discreet.mapping import Mapping
 from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, Design, Fact
+from discreet.network.dashboard.serving import (
+    DashboardTask,
+    StoppableServer,
+    listen,
+    make_dashboard,
+)
 from discreet.network.site.settings import Client, Clients, Site, save_clients
 from discreet.network.store.opening import open_store
 from discreet.network.store.rows import Batch, Decision, Reading
@@ -252,3 +261,20 @@ def new(folder):
 
 
 SITES = {"healthy": healthy, "troubled": troubled, "hostile": hostile, "new": new}
+
+
+@contextmanager
+def served(folder):
+    """Serve a site's dashboard on a free port of this machine; yield its address."""
+    dashboard, _, (host, _) = make_dashboard(DashboardTask(folder))
+    listening = listen(host, 0)
+    config = uvicorn.Config(dashboard.app, log_level="warning", lifespan="off", ws="none")
+    server = StoppableServer(config, dashboard)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.handle_exit(0, None)
+        thread.join(20)
+        listening.close()

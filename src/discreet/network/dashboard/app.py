@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
@@ -166,10 +166,10 @@ class Dashboard:
         """Show the form, or go on if there is nothing to log in to."""
         if request.state.session is not None:
             return RedirectResponse(_next_page(request.query_params), status_code=303)
-        return self._login_form(request, "", 200)
+        return self._login_form(request, request.query_params, "", 200)
 
     def _login_form(
-        self, request: Request, problem: str, code: int, name: str = "", wait: int = 0
+        self, request: Request, given: Mapping[str, str], problem: str, code: int, wait: int = 0
     ) -> Response:
         nonce = request.cookies.get(self.form_cookie, "")
         if not 16 <= len(nonce) <= 64 or not nonce.isascii():
@@ -178,9 +178,9 @@ class Dashboard:
             "login",
             site=self._snapshots.view.settings.site,
             problem=problem,
-            name=name[:_LONGEST_NAME],
-            link=request.query_params.get("link", "")[:_LONGEST_NAME],
-            next=_next_page(request.query_params),
+            name=given.get("name", "")[:_LONGEST_NAME],
+            link=given.get("link", "")[:_LONGEST_NAME],
+            next=_next_page(given),
             token=self._logins.sessions.form_token(nonce),
         )
         answer = HTMLResponse(text, status_code=code)
@@ -194,21 +194,22 @@ class Dashboard:
         form = await read_form(request)
         nonce = request.cookies.get(self.form_cookie, "")
         if not nonce or not self._logins.sessions.fits(nonce, form.get("token", "")):
-            words = "The form was out of date. Please try again."
-            return self._login_form(request, words, 403, form.get("name", ""))
+            return self._login_form(
+                request, form, "The form was out of date. Please try again.", 403
+            )
         address = request.client.host if request.client else ""
         link, name = form.get("link", ""), form.get("name", "")[:_LONGEST_NAME]
         wait = self._logins.wait(address, name)
         if wait:
             words = f"Too many tries. Please wait {wait} seconds."
-            return self._login_form(request, words, 429, name, wait)
+            return self._login_form(request, form, words, 429, wait)
         if link:
             cookie, words = self._logins.by_link(address, link), "This link has been used."
         else:
             cookie = await self._logins.by_password(address, name, form.get("password", ""))
             words = "Name or password is wrong."
         if cookie is None:
-            return self._login_form(request, words, 401, name)
+            return self._login_form(request, form, words, 401)
         answer = RedirectResponse(_next_page(form), status_code=303)
         self._set_cookie(answer, self.cookie, cookie)
         return answer
@@ -253,7 +254,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     return HTMLResponse(plain_page("error", code=500, words=words), status_code=500)
 
 
-def _next_page(given: Any) -> str:
+def _next_page(given: Mapping[str, str]) -> str:
     """Return where to go after the login: one of our own pages and nowhere else."""
     wanted = given.get("next", "/")
     return wanted if wanted in {view.path for view in VIEWS.values()} else "/"
