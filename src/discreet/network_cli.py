@@ -249,10 +249,11 @@ def dashboard(
     """
     with interruptible("stopped."):
         from discreet.dashboard_console import run_dashboard
-        from discreet.network.dashboard.serving import DashboardTask
 
-        task = DashboardTask(
-            folder=folder,
+        run_dashboard(
+            folder,
+            add=add_user,
+            remove=remove_user,
             host=host,
             port=port,
             remote=remote,
@@ -260,7 +261,6 @@ def dashboard(
             certificate=tls_certificate,
             key=tls_key,
         )
-        run_dashboard(task, add=add_user, remove=remove_user)
 
 
 @app.command()

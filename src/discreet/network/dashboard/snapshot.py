@@ -26,6 +26,7 @@ _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
 _LATE_ROUNDS = 3
+_QUIET_SECONDS = 60.0
 _RECENT = 900.0
 _LISTED = 20
 _MOST_DECISIONS = 10_000
@@ -80,6 +81,19 @@ class Stored:
     def sample(self, name: str) -> Any:
         """Return the last value of that name, or None."""
         return next((each.value for key, each in self.health if key == name), None)
+
+    @property
+    def noted(self) -> float | None:
+        """When the fusion centre last noted anything about itself."""
+        return max((each.at for _, each in self.health), default=None)
+
+    @property
+    def broker(self) -> str:
+        """Whether the fusion centre has the broker: "here", "away" or "" if not known."""
+        parts = self.sample("parts")
+        broker = parts.get("broker") if isinstance(parts, dict) else None
+        state = broker.get("state") if isinstance(broker, dict) else None
+        return state if isinstance(state, str) else ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +190,7 @@ class Snapshots:
             stored.clients,
             stored.refusals,
             self.view.costs,
+            self.view.mapping.id,
             now,
         )
         store = _store_state(self.view, stored, failure, took)
@@ -225,15 +240,21 @@ def _findings(
 
 
 def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
-    settings = view.settings
+    """Return what is wrong with the fusion centre: it is away, or its rounds do not close."""
+    settings, found = view.settings, []
+    if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
+        words = "Nothing has been heard of it. Is `discreet serve` running?"
+        found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
+    elif stored.broker == "away":
+        words = "The fusion centre cannot reach it; devices keep their readings until it can."
+        found.append(Finding(BAD, "The broker is away", words, "system"))
     if stored.decision is None:
         words = "No round has been closed yet. Is `discreet serve` running?"
-        return [Finding(WARN, "No decision yet", words, "system")]
-    late = now - stored.decision.closed
-    if late > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
-        words = "The fusion centre has stopped closing rounds. Is `discreet serve` running?"
-        return [Finding(BAD, "The decision is old", words, "system")]
-    return []
+        found.append(Finding(WARN, "No decision yet", words, "system"))
+    elif now - stored.decision.closed > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
+        words = "Rounds are no longer closed: what is shown is not the present."
+        found.append(Finding(BAD, "The decision is old", words, "system"))
+    return found
 
 
 def _devices(devices: Sequence[Device]) -> list[Finding]:
@@ -246,6 +267,11 @@ def _devices(devices: Sequence[Device]) -> list[Finding]:
         if names:
             short = f"{len(names)} device{'s'[: len(names) > 1]} {state}"
             found.append(Finding(level, short, f"{_some(names)}. {words}", "sensors"))
+    foreign = [each.name for each in devices if each.foreign and each.state != "revoked"]
+    if foreign:
+        short = f"{len(foreign)} device{'s'[: len(foreign) > 1]} with another mapping"
+        words = f"{_some(foreign)}. Their messages are refused: enrol them anew."
+        found.append(Finding(BAD, short, words, "sensors"))
     gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
     if gone:
         short = f"{len(gone)} budget{'s'[: len(gone) > 1]} spent"

@@ -18,6 +18,7 @@
 
   function plot(box, series, data, format, low, top) {
     box.replaceChildren();
+    box.classList.toggle("none", !data[0].length);
     if (!data[0].length) {
       const empty = document.createElement("p");
       empty.className = "empty";
