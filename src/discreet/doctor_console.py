@@ -9,7 +9,7 @@ from pathlib import Path
 from discreet.console import plain_print
 from discreet.network.doctor.examine import examine
 from discreet.network.doctor.findings import Finding
-from discreet.site_console import find_site
+from discreet.network.site.finding import find_site
 
 UNWELL = 3
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}

@@ -169,6 +169,60 @@ def revoke(name: RevokedName, site: SiteFolder = None) -> int:
 
 
 @app.command()
+def sensor(
+    enrolment: EnrolmentFile,
+    state: StateFolder,
+    read: ReadFrom = None,
+    hold: Hold = 0.0,
+    drain: Drain = 30.0,
+    quiet: Quiet = False,
+) -> int:
+    """Read, draw symbols and send them: one message each round, whatever is read.
+
+    A message stays on disk until the fusion centre has stored it, and a retry sends the
+    same bytes. Exit code 3 if some are left at the end; the next start sends them.
+
+    Example:
+
+        discreet sensor hall.enrol --state hall --read file:/run/temperature
+
+    A motion sensor of Zigbee2MQTT, whose last word stands for an hour:
+
+        discreet sensor hall.enrol --state hall --hold 3600 --read mqtt://gw/z/h#on
+
+    A table played back, a row each round:
+
+        discreet sensor hall.enrol --state hall --read csv:home.csv
+    """
+    with interruptible("stopped. What was not acknowledged is sent at the next start."):
+        from discreet.network_console import SensorCommand, run_sensor_command
+
+        return run_sensor_command(SensorCommand(enrolment, state, read or [], hold, drain, quiet))
+
+
+@app.command()
+def serve(
+    folder: ServedSite = None,
+    worker: Worker = 1,
+    keep: Keep = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the fusion centre: store what arrives, close rounds, publish decisions.
+
+    A message is acknowledged after the commit that holds it. Rounds close on their
+    deadline; sensors that are silent are summed out.
+
+    Example:
+
+        discreet serve site
+    """
+    with interruptible("stopped."):
+        from discreet.network_console import ServeCommand, run_serve
+
+        run_serve(ServeCommand(folder, worker, keep, quiet))
+
+
+@app.command()
 def dashboard(
     folder: ShownSite,
     host: DashboardHost = None,
@@ -221,63 +275,9 @@ def doctor(site: SiteFolder = None, json: Json = False, strict: Strict = False) 
         discreet doctor --site site
     """
     with interruptible("stopped."):
-        from discreet.site_console import need_network
+        from discreet.network.site.finding import need_network
 
         need_network()
         from discreet.doctor_console import run_doctor
 
         return run_doctor(site, as_json=json, strict=strict)
-
-
-@app.command()
-def sensor(
-    enrolment: EnrolmentFile,
-    state: StateFolder,
-    read: ReadFrom = None,
-    hold: Hold = 0.0,
-    drain: Drain = 30.0,
-    quiet: Quiet = False,
-) -> int:
-    """Read, draw symbols and send them: one message each round, whatever is read.
-
-    A message stays on disk until the fusion centre has stored it, and a retry sends the
-    same bytes. Exit code 3 if some are left at the end; the next start sends them.
-
-    Example:
-
-        discreet sensor hall.enrol --state hall --read file:/run/temperature
-
-    A motion sensor of Zigbee2MQTT, whose last word stands for an hour:
-
-        discreet sensor hall.enrol --state hall --hold 3600 --read mqtt://gw/z/h#on
-
-    A table played back, a row each round:
-
-        discreet sensor hall.enrol --state hall --read csv:home.csv
-    """
-    with interruptible("stopped. What was not acknowledged is sent at the next start."):
-        from discreet.network_console import SensorCommand, run_sensor_command
-
-        return run_sensor_command(SensorCommand(enrolment, state, read or [], hold, drain, quiet))
-
-
-@app.command()
-def serve(
-    folder: ServedSite = None,
-    worker: Worker = 1,
-    keep: Keep = None,
-    quiet: Quiet = False,
-) -> None:
-    """Run the fusion centre: store what arrives, close rounds, publish decisions.
-
-    A message is acknowledged after the commit that holds it. Rounds close on their
-    deadline; sensors that are silent are summed out.
-
-    Example:
-
-        discreet serve site
-    """
-    with interruptible("stopped."):
-        from discreet.network_console import ServeCommand, run_serve
-
-        run_serve(ServeCommand(folder, worker, keep, quiet))
