@@ -121,8 +121,8 @@ def _finding(checked: int, outside: Sequence[Outside]) -> Finding:
         first = outside[0]
         words = (
             f"{first.device}: symbol {first.symbol} of “{first.sensor}” is {first.share:.0%} of "
-            f"all; its table allows {first.low:.0%} to {first.high:.0%}. The device does not draw from "
-            "it: enrol it anew."
+            f"all; its table allows {first.low:.0%} to {first.high:.0%}. The device does not draw "
+            "from it: enrol it anew."
         )
         return Finding(BAD, "Symbols do not fit the tables", words)
     if not checked:
