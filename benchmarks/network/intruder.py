@@ -17,6 +17,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from intruders import ALL, Stage, control
+from replays import replayed
 from sites import make_site
 
 from discreet.network.broker import find_mosquitto
@@ -42,9 +43,19 @@ def main() -> int:
                 table.add_row(found.what, *figures, "PASS" if good else "MISSED")
             honest = f"{len(stage.sent)} sent meanwhile by the honest sensor"
             stage.be_quiet()
-            found = control(stage)
+            checked = control(stage)
+        (folder / "replays").mkdir()
+        found, reasons = replayed(folder / "replays", times * 5)
+    good = found.accepted == 0
+    missed |= not good
+    table.add_row(
+        found.what, f"{found.attempts}", f"{found.accepted}", "0", "PASS" if good else "MISSED"
+    )
+    found = checked
     table.add_row(found.what, f"{found.attempts}", f"{found.accepted}", f"{found.read}", "control")
     Console(width=110).print(table)
+    told = ", ".join(f"{client} {reason} {times}" for (client, reason), times in reasons.items())
+    print(f"the fusion centre on the replays: {told}; others the broker turned away")
     print(f"{honest}; no session of the honest was cut")
     return int(missed)
 

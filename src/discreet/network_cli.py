@@ -188,7 +188,7 @@ def sensor(
 
     A motion sensor of Zigbee2MQTT, whose last word stands for an hour:
 
-        discreet sensor hall.enrol --state hall --hold 3600 --read mqtt://gw/z/h#on
+        discreet sensor h.enrol --state h --hold 3600 --read mqtt://gw/z/h#on
 
     A table played back, a row each round:
 
