@@ -191,7 +191,7 @@ class SiteMaker:
     def note(self, minutes=15, rate=0.6):
         rng = random.Random(1)
         total = 10_000.0
-        for k in range(minutes, -1, -1):
+        for k in (*range(minutes, 0, -1), 0.4, 0):
             at = self.now - 60 * k
             total += 60 * rate * (1 + 0.3 * math.sin(k / 4) + 0.1 * rng.random())
             lag = 0.02 + 0.01 * rng.random()
