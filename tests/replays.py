@@ -38,6 +38,8 @@ class Fusion:
 
     def __enter__(self):
         self._thread.start()
+        assert eventually(lambda: self.service._link.up)
+        time.sleep(0.3)  # until it has subscribed as well
         return self
 
     def __exit__(self, *_):
@@ -80,8 +82,7 @@ def replayed(scratch: Path, count: int) -> tuple[Tried, dict[tuple[str, str], in
     with Broker.of_site(folder):
         thief, crook = (visitor_of(folder, content[name], scratch) for name in ("hall", "door"))
         assert thief.connect(port) and crook.connect(port)
-        with Fusion(folder) as fusion:
-            assert eventually(lambda: fusion.service._link.up)
+        with Fusion(folder):
             for payload in capture:
                 thief.publish(topic, payload)
             assert eventually(lambda: len(stored(folder)) == count)

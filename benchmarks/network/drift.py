@@ -1,4 +1,4 @@
-"""How often drift is noticed: by symbols against their tables, and by a canary of 200 labelled rows.
+"""How often drift is noticed: by symbols against their tables, and by 200 labelled rows.
 
     python benchmarks/network/drift.py [--trials 20] [--rows 200]
 
