@@ -78,7 +78,7 @@ def main() -> int:
             held = assess(certificate, canary, MAPPING.id, None, today)
             noticed += symbols_alarm(rng, share), held.canary.level == "bad"
         rates = noticed / given.trials
-        verdict = ("MISSED", "PASS")[WANTED[share](rates[1])] if share in WANTED else ""
+        verdict = ("MISSED", "PASS")[bool(WANTED[share](rates[1]))] if share in WANTED else ""
         missed |= verdict == "MISSED"
         leak = audited(np.random.default_rng(1), 4000, share).private[0].estimate
         cells = (f"{share:.0%}", f"{leak:.3f}", *(f"{rate:.2f}" for rate in rates))

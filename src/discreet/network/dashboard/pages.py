@@ -215,7 +215,7 @@ def seconds(value: Any) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "–"
     if value < 1:
-        return f"{1000 * value:.0f} ms"
+        return "< 1 ms" if 0 < value < 0.001 else f"{1000 * value:.0f} ms"
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
