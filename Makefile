@@ -56,8 +56,8 @@ clean:
 
 # Each set holds the ones before it.
 $(READY)/run: pyproject.toml $(READY)/python
-	@echo "==> installing discreet"
-	@$(PIP) install -e .
+	@echo "==> installing discreet and what its demo needs"
+	@$(PIP) install -e '.[demo]'
 	@touch $@
 
 $(READY)/test: pyproject.toml $(READY)/python

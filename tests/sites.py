@@ -87,6 +87,8 @@ class Visitor:
 
     def leave(self):
         self.client.disconnect()
+        if not self.connected.is_set() and (socket := self.client.socket()) is not None:
+            socket.close()  # or it would wait for the broker's answer to the end
         self.client.loop_stop()
 
 

@@ -21,6 +21,7 @@ from discreet import __version__
 from discreet.errors import DiscreetError, InputError, StoppedError
 from discreet.network_cli import app as network_app
 from discreet.options import (
+    DEMO_SECONDS,
     EXPERIMENTS,
     METHODS,
     MOST_SYMBOLS,
@@ -35,6 +36,8 @@ from discreet.options import (
     Budget,
     Confidence,
     DataPath,
+    DemoKeep,
+    DemoSeconds,
     DemoSeed,
     Draws,
     DrawSeed,
@@ -469,22 +472,31 @@ def export(
 def demo(
     folder: Annotated[
         Path,
-        typer.Option("--out", metavar="FOLDER", help="Where the made-up table and mapping go."),
+        typer.Option("--out", metavar="FOLDER", help="Where everything goes that the demo makes."),
     ] = Path("discreet-demo"),
     seed: DemoSeed = 0,
+    seconds: DemoSeconds = None,
+    keep: DemoKeep = False,
 ) -> None:
-    """Learn from a made-up home, show who can infer what, and audit it.
+    """Learn from a made-up home, audit it, and run it as a network.
 
-    No hardware and no data are needed; it takes less than a minute.
+    No hardware and no data are needed; it takes less than a minute. The network has a
+    broker, four sensors, the fusion centre and a dashboard to look at.
 
     Example:
 
         discreet demo --out my-home
+
+    To look around, until Ctrl-C:
+
+        discreet demo --keep
     """
-    with interruptible():
+    if keep and seconds is not None:
+        raise InputError(f"--keep was given together with --for {seconds:g}. Give one of them.")
+    with interruptible("stopped."):
         from discreet.demo import run_demo
 
-        run_demo(folder, seed)
+        run_demo(folder, seed, None if keep else DEMO_SECONDS if seconds is None else seconds)
 
 
 app.add_typer(network_app)  # without a name: its commands stand beside the others

@@ -8,12 +8,15 @@ from __future__ import annotations
 import typer
 
 from discreet.network_options import (
+    AddUser,
+    AnswersTo,
     AuditFile,
     Batch,
     BoundSensors,
     BrokerHost,
     BrokerPort,
     ClientName,
+    DashboardHost,
     DashboardPort,
     DatabaseUrl,
     Days,
@@ -25,22 +28,29 @@ from discreet.network_options import (
     Hold,
     Interval,
     Keep,
+    ListenPort,
     MetricsPort,
     NewSite,
     Observer,
     ReadFrom,
+    Remote,
+    RemoveUser,
     Renew,
     RevokedName,
     RunningMapping,
     ServedSite,
+    ShownSite,
     SiteFolder,
     SiteFrontier,
     SiteName,
     StateFolder,
+    Strict,
+    TlsCertificate,
+    TlsKey,
     Worker,
     Workers,
 )
-from discreet.options import Budget, Period, Quiet, Repeat
+from discreet.options import Budget, Json, Period, Quiet, Repeat
 from discreet.stopping import interruptible
 
 app = typer.Typer()
@@ -210,3 +220,64 @@ def serve(
         from discreet.network_console import ServeCommand, run_serve
 
         run_serve(ServeCommand(folder, worker, keep, quiet))
+
+
+@app.command()
+def dashboard(
+    folder: ShownSite,
+    host: DashboardHost = None,
+    port: ListenPort = None,
+    remote: Remote = False,
+    names: AnswersTo = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    add_user: AddUser = None,
+    remove_user: RemoveUser = None,
+) -> None:
+    """Show a site in the browser: decisions, sensors, budgets and the guarantee.
+
+    It listens on this machine only and asks for a login. Without any user it prints a
+    link that logs in once.
+
+    Example:
+
+        discreet dashboard site
+
+    Add a user:
+
+        discreet dashboard site --add-user ann
+    """
+    with interruptible("stopped."):
+        from discreet.dashboard_console import run_dashboard
+        from discreet.network.dashboard.serving import DashboardTask
+
+        task = DashboardTask(
+            folder=folder,
+            host=host,
+            port=port,
+            remote=remote,
+            names=names or (),
+            certificate=tls_certificate,
+            key=tls_key,
+        )
+        run_dashboard(task, add=add_user, remove=remove_user)
+
+
+@app.command()
+def doctor(site: SiteFolder = None, json: Json = False, strict: Strict = False) -> int:
+    """Look for what is wrong with a site, and say what to do about it.
+
+    Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
+    Exit code 3 if something has to be mended.
+
+    Example:
+
+        discreet doctor --site site
+    """
+    with interruptible("stopped."):
+        from discreet.network.site.finding import need_network
+
+        need_network()
+        from discreet.doctor_console import run_doctor
+
+        return run_doctor(site, as_json=json, strict=strict)

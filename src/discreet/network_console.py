@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discreet.console import plain_print
 from discreet.errors import InputError
-from discreet.site_console import find_site, need_network
+from discreet.network.site.finding import find_site, need_network
 
 if TYPE_CHECKING:
     from discreet.network.fusion.service import FusionSettings
@@ -57,7 +56,7 @@ def run_sensor_command(asked: SensorCommand) -> int:
     stop = threading.Event()
     _on_signals(stop.set)
     if not asked.quiet:
-        plain_print(
+        _say(
             f"{enrolment.client} of site {enrolment.site}: a message every "
             f"{enrolment.batch * enrolment.interval:g} s to {enrolment.broker.host}"
         )
@@ -67,7 +66,7 @@ def run_sensor_command(asked: SensorCommand) -> int:
     finally:
         sources.close()
     if waiting and not asked.quiet:
-        plain_print(f"{waiting} messages wait in {asked.state}; the next start sends them")
+        _say(f"{waiting} messages wait in {asked.state}; the next start sends them")
     return NOT_DELIVERED if waiting else 0
 
 
@@ -113,7 +112,7 @@ def run_serve(asked: ServeCommand) -> None:
     _on_signals(service.stop)
     with Pages(service.state, site.metrics.host, site.metrics.port + asked.worker - 1) as pages:
         if not asked.quiet:
-            plain_print(
+            _say(
                 f"site {site.site}: {len(mapping.sensors)} sensors, {len(registry.by_name)} "
                 f"clients; metrics at http://{site.metrics.host}:{pages.port}/metrics"
             )
@@ -154,3 +153,8 @@ def _on_signals(stop: Callable[[], None]) -> None:
     """End in order on Ctrl-C and on what systemd sends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop())
+
+
+def _say(text: str) -> None:
+    # Not by ``console``, which brings along all that learns: a small device starts this.
+    print(text, flush=True)

@@ -179,3 +179,56 @@ Keep = Annotated[
         metavar="DAYS", min=0.01, help="Forget readings and decisions after that. [default: never]"
     ),
 ]
+
+
+# --- The options of `dashboard` ------------------------------------------------------------
+
+ShownSite = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder that `discreet init` wrote.")
+]
+DashboardHost = Annotated[
+    str | None,
+    typer.Option(
+        "--host", metavar="HOST", help="Address to listen on. [default: as the site says]"
+    ),
+]
+ListenPort = Annotated[
+    int | None,
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free one."
+    ),
+]
+Remote = Annotated[
+    bool, typer.Option("--remote", help="Allow a host that other machines can reach.")
+]
+AnswersTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="Further host name that the browser may use; may be given several times.",
+    ),
+]
+TlsCertificate = Annotated[
+    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve over TLS.")
+]
+TlsKey = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of the certificate.")
+]
+AddUser = Annotated[
+    str | None,
+    typer.Option(
+        "--add-user",
+        metavar="NAME",
+        help="Add a user, or set a new password, and end; the password is asked for, or read "
+        "from standard input.",
+    ),
+]
+RemoveUser = Annotated[
+    str | None, typer.Option("--remove-user", metavar="NAME", help="Remove a user, and end.")
+]
+
+
+# --- The options of `doctor` ---------------------------------------------------------------
+
+Strict = Annotated[bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")]

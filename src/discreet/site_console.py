@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 
 from discreet.console import plain_print
 from discreet.errors import InputError
 from discreet.network.site.broker_files import is_loopback
+from discreet.network.site.finding import find_site, need_network
 from discreet.network.site.settings import Site
 
 NOT_IN_FORCE = 3
@@ -174,27 +174,6 @@ def _how_to_reload(folder: Path) -> str:
 
     name = load_site(folder).site
     return f"systemctl reload discreet-{name}-broker, or docker compose kill -s HUP broker"
-
-
-def find_site(folder: Path | None) -> Path:
-    """Return the site that a command is about: the one named, this folder, or ``site`` in it."""
-    if folder is not None:
-        return folder
-    return Path() if Path("site.json").is_file() else Path("site")
-
-
-def need_network() -> None:
-    """Say in one message what is not installed.
-
-    Raises
-    ------
-    InputError
-    """
-    missing = [
-        name for name in ("cryptography", "paho.mqtt") if find_spec(name.split(".")[0]) is None
-    ]
-    if missing:
-        raise InputError(f"the network needs {' and '.join(missing)}. Install discreet[network].")
 
 
 def _date(text: str | None) -> date:

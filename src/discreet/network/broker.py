@@ -26,7 +26,14 @@ _ADMIN_PATHS = "/usr/local/sbin:/usr/sbin:/sbin:/opt/homebrew/sbin"
 
 
 def find_mosquitto() -> Path | None:
-    """Return the program if it is installed; Debian keeps it where a user's PATH does not look."""
+    """Return the program if it is installed; Debian keeps it where a user's PATH does not look.
+
+    The environment variable DISCREET_MOSQUITTO names another one, or with "none" that there is
+    none.
+    """
+    named = os.environ.get("DISCREET_MOSQUITTO")
+    if named:
+        return None if named == "none" else Path(named)
     found = shutil.which("mosquitto") or shutil.which("mosquitto", path=_ADMIN_PATHS)
     return None if found is None else Path(found)
 
@@ -105,9 +112,17 @@ class Broker:
             raise InputError(f"port {self.port} is in use. Stop what listens there.")
         command = [str(program), "-c", self._config()]
         with (self.folder / LOG).open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # Ctrl-C is for us, who end it in order
+                )
+            except OSError as error:
+                raise InputError(f"{program} cannot be run ({error.strerror}).") from None
         self._wait_until_up()
 
     def _config(self) -> str:

@@ -37,9 +37,9 @@ _U64, _U32, _BYTES_U16, _BYTES_8 = 0x1B, 0x1A, 0x59, 0x48
 _FRAME = _HEAD.size + _TAIL.size
 
 _ACK_HEAD = struct.Struct(">BB BH")
-_ENTRY = struct.Struct(">Q I I B")
-_MAX_ENTRIES = MAX_SYMBOLS // _ENTRY.size
-MAX_ACK = _ACK_HEAD.size + _MAX_ENTRIES * _ENTRY.size + 1 + MAC_SIZE
+ENTRY = struct.Struct(">Q I I B")
+_MAX_ENTRIES = MAX_SYMBOLS // ENTRY.size
+MAX_ACK = _ACK_HEAD.size + _MAX_ENTRIES * ENTRY.size + 1 + MAC_SIZE
 
 STORED, REFUSED = 0, 1
 """What an entry of an acknowledgement says of its messages; refused ones are not sent again."""
@@ -169,7 +169,7 @@ def encode_acknowledgements(entries: Sequence[Entry], key: bytes, topic: str) ->
     """Yield the entries as they travel, in as many acknowledgements as they need."""
     for start in range(0, len(entries), _MAX_ENTRIES):
         some = entries[start : start + _MAX_ENTRIES]
-        packed = b"".join(_ENTRY.pack(*entry) for entry in some)
+        packed = b"".join(ENTRY.pack(*entry) for entry in some)
         head = _ACK_HEAD.pack(_ARRAY_OF_3, VERSION, _BYTES_U16, len(packed))
         body = b"".join((head, packed, b"\x48"))
         yield body + mac(key, topic.encode(), body)
@@ -183,7 +183,7 @@ def decode_acknowledgement(data: bytes, key: bytes, topic: str) -> list[Entry]:
     WireError
     """
     size = len(data) - _ACK_HEAD.size - 1 - MAC_SIZE
-    if size < 0 or size % _ENTRY.size or len(data) > MAX_ACK:
+    if size < 0 or size % ENTRY.size or len(data) > MAX_ACK:
         raise WireError("length")
     framing = (*_ACK_HEAD.unpack_from(data), data[-MAC_SIZE - 1])
     if framing != (_ARRAY_OF_3, VERSION, _BYTES_U16, size, _BYTES_8):
@@ -191,7 +191,7 @@ def decode_acknowledgement(data: bytes, key: bytes, topic: str) -> list[Entry]:
     if not hmac.compare_digest(data[-MAC_SIZE:], mac(key, topic.encode(), data[:-MAC_SIZE])):
         raise WireError("mac")
     packed = data[_ACK_HEAD.size : _ACK_HEAD.size + size]
-    return [Entry(*fields) for fields in _ENTRY.iter_unpack(packed)]
+    return [Entry(*fields) for fields in ENTRY.iter_unpack(packed)]
 
 
 def runs(keys: Iterable[tuple[int, int]], status: int) -> list[Entry]:

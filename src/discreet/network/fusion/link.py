@@ -162,9 +162,9 @@ class Link:
             self._client.loop_write()
             if time.monotonic() > end:
                 break
+        self.up = False
         self._client.disconnect()
         self._client.loop_write()
-        self.up = False
 
     def close(self) -> None:
         """Free what the loop used, after it has ended."""

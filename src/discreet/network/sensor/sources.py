@@ -205,7 +205,11 @@ class CsvSource:
                 f"{path}: cannot be read ({error.strerror}). Name a CSV table."
             ) from None
         self._rows = self._read(path, sensors)
-        self._next = next(self._rows, None)
+        try:
+            self._next = next(self._rows, None)
+        except InputError:
+            self._stream.close()
+            raise
         self.finished = self._next is None
 
     def _read(self, path: Path, sensors: Sequence[str]) -> Iterator[dict[str, Any]]:
