@@ -69,7 +69,7 @@ def messages(load):
     """Topic, number and payload of everything to send, one message of each client after another."""
     for seq in range(load.each):
         for sender in load.senders:
-            symbols = bytes((seq + i) % 2 for i in range(sender.symbols))
+            symbols = (b"\0\1" * (sender.symbols // 2 + 1))[seq % 2 :][: sender.symbols]
             number = load.first_round + seq * sender.batch
             message = Message(load.boot, seq, number, 0, symbols, load.mapping)
             yield sender.topic, seq, encode(message, sender.key, sender.topic)
@@ -125,7 +125,7 @@ class Generator:
     def run(self):
         """Send everything, and wait until it is acknowledged or patience ends."""
         load, sent = self.load, self.sent
-        sent.begin = time.time()
+        sent.begin = sent.end = time.time()
         while self.queue or self.under_way:
             now = time.time()
             if not self.queue and now > sent.end + load.patience:

@@ -31,15 +31,26 @@ from discreet.network.store.opening import open_reader
 from discreet.network.wire import mapping_tag
 from network_figures.generator import SPAWN, Load, Sender, generate, listen
 
-NAME = "home"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LoadSite:
     """A site on loopback without TLS, with so many clients of so many sensors each."""
 
-    def __init__(self, folder, port, *, clients, width=1, batch=1, interval=0.05, database=None):
-        self.folder, self.port = Path(folder), port
+    def __init__(
+        self,
+        folder,
+        port,
+        *,
+        clients,
+        width=1,
+        batch=1,
+        interval=0.05,
+        deadline=2.0,
+        database=None,
+        name="home",
+    ):
+        self.folder, self.port, self.name = Path(folder), port, name
         names = [f"sensor-{i}" for i in range(clients * width)]
         weights = tuple((-0.05, 0.05) for _ in names)
         self.mapping = make_mapping(AdditiveFusion(weights=weights, bias=0.0), names=names)
@@ -54,10 +65,10 @@ class LoadSite:
             for i in range(clients)
         }
         self.site = Site(
-            site=NAME,
+            site=name,
             epoch=int(time.time()) - 3600,
             interval=interval,
-            deadline=2.0,
+            deadline=deadline,
             broker=BrokerEndpoint(host="127.0.0.1", port=port, tls=False),
             database=database or "sqlite:fusion/fusion.db",
             metrics=Endpoint(port=free_port()),
@@ -74,8 +85,8 @@ class LoadSite:
     def senders(self):
         return [
             Sender(
-                message_topic(NAME, name),
-                ack_topic(NAME, name),
+                message_topic(self.name, name),
+                ack_topic(self.name, name),
                 bytes.fromhex(each.key),
                 len(each.sensors) * each.batch,
                 each.batch,
@@ -87,7 +98,7 @@ class LoadSite:
         return int((time.time() - self.site.epoch) / self.site.interval)
 
     def reader(self):
-        return open_reader(self.site.database, self.folder, NAME)
+        return open_reader(self.site.database, self.folder, self.name)
 
     def loads(self, processes, each, **options):
         """What each generator sends, the clients dealt out among them; made for rounds from now."""
@@ -217,7 +228,7 @@ def run_loads(loads):
 def run_bare(loads):
     """The same messages through the broker to a bare subscriber: rate, and its processor time."""
     count = sum(len(load.senders) * load.each for load in loads)
-    topic = message_topic(NAME, "+")
+    topic = message_topic("+", "+")
     with children((listen, loads[0].port, topic)) as (ear,), generators(loads) as found:
         ear.pipe.send(count)
         for child in found:
