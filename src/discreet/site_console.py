@@ -163,8 +163,8 @@ def run_revoke(name: str, site: Path | None) -> int:
         plain_print(f"no broker answers ({done.words}); the next one to start will refuse it")
     else:
         plain_print(
-            f"NOT YET SHUT OUT: the broker has not taken the new list ({done.words}). "
-            f"Have it reload: {_how_to_reload(folder)}. Then run this command again."
+            f"NOT YET SHUT OUT: the broker was not seen to refuse it ({done.words}). Have it "
+            f"reload: {_how_to_reload(folder)}. Then run this command again, where it is reached."
         )
     return 0 if done.outcome != "pending" else NOT_IN_FORCE
 
