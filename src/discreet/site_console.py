@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 
 from discreet.console import plain_print
@@ -14,7 +14,6 @@ from discreet.network.site.finding import find_site, need_network
 from discreet.network.site.settings import Site
 
 NOT_IN_FORCE = 3
-_GUARANTEE = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,10 @@ def _how_to_reload(folder: Path) -> str:
 
 
 def _date(text: str | None) -> date:
+    from discreet.network.site.making import a_year_from_now
+
     if text is None:
-        return (datetime.now(UTC) + _GUARANTEE).date()
+        return a_year_from_now()
     try:
         return date.fromisoformat(text)
     except ValueError:
