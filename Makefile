@@ -12,13 +12,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench format clean FORCE
+.PHONY: help demo test check bench faults format clean FORCE
 
 help:
 	@echo "make demo    see it work on made-up data"
 	@echo "make test    run the tests"
 	@echo "make check   formatting, lint, types, imports and tests, as CI does"
 	@echo "make bench   run the benchmarks"
+	@echo "make faults  what the network does when things go wrong, and what intruders get"
 	@echo "make format  format the sources and mend what ruff can"
 	@echo "make clean   remove .venv, caches and build products"
 
@@ -47,6 +48,11 @@ bench: $(READY)/bench
 	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
+faults: $(READY)/test
+	@for script in $(wildcard benchmarks/network/faults.py benchmarks/network/intruder.py); do \
+	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
 format: $(READY)/dev
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -58,8 +64,8 @@ clean:
 
 # Each set holds the ones before it.
 $(READY)/run: pyproject.toml $(READY)/python
-	@echo "==> installing discreet"
-	@$(PIP) install -e .
+	@echo "==> installing discreet and what its demo needs"
+	@$(PIP) install -e '.[demo]'
 	@touch $@
 
 $(READY)/test: pyproject.toml $(READY)/python

@@ -11,8 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,7 +19,9 @@ import typer
 
 from discreet import __version__
 from discreet.errors import DiscreetError, InputError, StoppedError
+from discreet.network_cli import app as network_app
 from discreet.options import (
+    DEMO_SECONDS,
     EXPERIMENTS,
     METHODS,
     MOST_SYMBOLS,
@@ -41,6 +42,8 @@ from discreet.options import (
     Confidence,
     Dask,
     DataPath,
+    DemoKeep,
+    DemoSeconds,
     DemoSeed,
     Draws,
     DrawSeed,
@@ -102,6 +105,7 @@ from discreet.options import (
     share_of_risk,
     whole_number,
 )
+from discreet.stopping import interruptible
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -177,15 +181,6 @@ def _value_of(param: Any, arguments: Sequence[str]) -> str | None:
 def _fail(message: str, code: int) -> NoReturn:
     print(f"discreet: {message}".replace("\n", " "), file=sys.stderr)
     sys.exit(code)
-
-
-@contextmanager
-def _interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
-    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise StoppedError(str(stop) or words) from None
 
 
 # --- Commands ------------------------------------------------------------------------------
@@ -273,7 +268,7 @@ def learn(
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
     most = byte_count(memory)
-    with _interruptible():
+    with interruptible():
         from discreet.learning import ByColumn, Task, make_split
         from discreet.stream_console import run_learn_files
 
@@ -321,7 +316,7 @@ def audit(
     """
     if frontier is not None and html is None:
         raise InputError("--frontier is for the report. Give --html as well.")
-    with _interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."):
         from discreet.audit_console import AuditTask, run_audit
 
         return run_audit(
@@ -397,7 +392,7 @@ def frontier(
     del choices["n_symbols"]
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    with _interruptible("stopped. No points were kept."):
+    with interruptible("stopped. No points were kept."):
         from discreet.frontier_console import Job, run_frontier
         from discreet.learning import ByColumn, Task, make_split
         from discreet.tradeoff.study import plan
@@ -449,7 +444,7 @@ def reproduce(
     if names and every:
         raise InputError(f"--all was given together with {names[0]!r}. Give one or the other.")
     check_either(jobs, dask)
-    with _interruptible("stopped. No experiment was finished."):
+    with interruptible("stopped. No experiment was finished."):
         from discreet.reproduce_console import ReproduceJob, run_reproduce
 
         run_reproduce(
@@ -492,7 +487,7 @@ def export(
 
         discreet export home.json --to c --out firmware --budget 20
     """
-    with _interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."):
         from discreet.export.exporting import ExportTask
         from discreet.export.neutral import Policy
         from discreet.export_console import run_export
@@ -532,7 +527,7 @@ def bench(
         for option, value in asked.items():
             if value:
                 raise InputError(f"--compare measures nothing; leave {option} out.")
-    with _interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."):
         from discreet.bench.size import Size
         from discreet.bench_console import BenchJob, run_bench, run_comparison
 
@@ -546,22 +541,34 @@ def bench(
 def demo(
     folder: Annotated[
         Path,
-        typer.Option("--out", metavar="FOLDER", help="Where the made-up table and mapping go."),
+        typer.Option("--out", metavar="FOLDER", help="Where everything goes that the demo makes."),
     ] = Path("discreet-demo"),
     seed: DemoSeed = 0,
+    seconds: DemoSeconds = None,
+    keep: DemoKeep = False,
 ) -> None:
-    """Learn from a made-up home, show who can infer what, and audit it.
+    """Learn from a made-up home, audit it, and run it as a network.
 
-    No hardware and no data are needed; it takes less than a minute.
+    No hardware and no data are needed; it takes less than a minute. The network has a
+    broker, four sensors, the fusion centre and a dashboard to look at.
 
     Example:
 
         discreet demo --out my-home
+
+    To look around, until Ctrl-C:
+
+        discreet demo --keep
     """
-    with _interruptible():
+    if keep and seconds is not None:
+        raise InputError(f"--keep was given together with --for {seconds:g}. Give one of them.")
+    with interruptible("stopped."):
         from discreet.demo import run_demo
 
-        run_demo(folder, seed)
+        run_demo(folder, seed, None if keep else DEMO_SECONDS if seconds is None else seconds)
+
+
+app.add_typer(network_app)  # without a name: its commands stand beside the others
 
 
 if __name__ == "__main__":

@@ -3,12 +3,18 @@
 A small home has four sensors. The care service should learn whether somebody has
 fallen; it should not learn which of the two residents it is. Rows are drawn from a
 known distribution, so the figures printed for the mapping are exact for this home.
+Then the home is lived in for a while: its sensors send over a real broker to a fusion
+centre, and a dashboard shows what is decided.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -21,9 +27,14 @@ from discreet.exact import bayes_error
 from discreet.frontier_console import Job, run_frontier
 from discreet.learning import Learned, Task, make_split
 from discreet.mapping import Mapping
+from discreet.mapping_file import write_file
 from discreet.outputs import output_probabilities
 from discreet.tradeoff.results import Frontier
 from discreet.tradeoff.study import plan
+from discreet.values import written
+
+if TYPE_CHECKING:
+    from discreet.network.demo.running import Account
 
 Floats = NDArray[np.float64]
 
@@ -61,8 +72,8 @@ def exact_outputs(mapping: Mapping | None) -> dict[tuple[bool, str], Floats]:
     return found
 
 
-def run_demo(folder: Path, seed: int) -> Learned:
-    """Make the table, learn from it, and show what symbols and raw readings tell.
+def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
+    """Make the table, learn from it, show what symbols and readings tell, and run the network.
 
     Parameters
     ----------
@@ -70,6 +81,8 @@ def run_demo(folder: Path, seed: int) -> Learned:
         Where ``home.csv`` and ``home.json`` go; made if it is not there.
     seed : int
         Seed of the made-up rows and of the learning.
+    seconds : float, optional
+        How long the network runs once it is up; 0 leaves it out, None is until it is stopped.
 
     Raises
     ------
@@ -77,6 +90,7 @@ def run_demo(folder: Path, seed: int) -> Learned:
         If the folder cannot be used, or holds a ``home.csv`` or ``home.json`` of somebody else.
     """
     table, out = folder / "home.csv", folder / "home.json"
+    missing = _check_network(folder) if seconds != 0.0 else ""
     _write_table(table, make_home(_ROWS, seed))
     plain_print(f"A made-up home, {_ROWS} rows. To be inferred: did somebody fall. Not: who.")
     command = ["discreet", "learn", str(table), "--public", "fall", "--private", "who"]
@@ -91,6 +105,11 @@ def run_demo(folder: Path, seed: int) -> Learned:
     _show_sending(mapping, learned.held_out)
     _show_frontier(task, folder)
     _show_audit(folder, seed)
+    if missing:
+        plain_print()
+        plain_print(f"The network is left out. It needs {missing}.")
+    elif seconds != 0.0:
+        _show_network(folder, seed, seconds)
     return learned
 
 
@@ -122,8 +141,77 @@ def _show_audit(folder: Path, seed: int) -> None:
     command += ["--max-advantage", str(_LIMIT), "--frontier", str(task.frontier)]
     command += ["--seed", str(seed)] * (seed != 0) + ["--html", str(page)]
     plain_print(f"$ {shlex.join(command)}")
-    plain_print(audit_files(task).verdict)
+    found = audit_files(task)
+    write_file(folder / "audit.json", json.dumps(found.to_dict(), indent=1) + "\n")
+    plain_print(found.verdict)
     plain_print(f"The whole account, to read in a browser: {page}")
+
+
+# --- The network ---------------------------------------------------------------------------
+
+
+def _check_network(folder: Path) -> str:
+    """Return what the network lacks; refuse, before the work, a folder that it cannot use."""
+    from discreet.network.demo.parts import missing_parts
+
+    missing = missing_parts()
+    if not missing:
+        from discreet.network.demo.running import check_room
+
+        check_room(folder / "network")
+    return missing
+
+
+def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
+    """Run site, broker, sensors, fusion centre and dashboard, and leave an account."""
+    from discreet.network.demo.running import DemoPlan, run_network
+
+    plain_print()
+    moments = _moments(seed)
+    plain_print("Now the home is lived in, a round every second:")
+    account = run_network(
+        DemoPlan(
+            folder=folder / "network",
+            mapping=folder / "home.json",
+            audit=folder / "audit.json",
+            frontier=folder / "frontier.json",
+            sensors=SENSORS,
+            draw=lambda: next(moments),
+            seconds=seconds,
+            say=lambda line: plain_print(line),
+        )
+    )
+    page = folder / "network.md"
+    lines = _account(account)
+    write_file(page, "\n".join(["# The demo's network", "", *(f"- {line}" for line in lines), ""]))
+    for line in lines:
+        plain_print(line)
+    plain_print(f"Kept in {page}; site, devices and logs in {folder / 'network'}")
+
+
+def _moments(seed: int) -> Iterator[tuple[dict[str, int], str]]:
+    """Yield the readings of one moment of the home after the other, and whether somebody fell."""
+    for number in count(1):
+        home = make_home(1000, (seed + number) % 2**32)
+        for row in home.to_dict("records"):
+            yield {name: int(row[name]) for name in SENSORS}, written(bool(row["fall"]))
+
+
+def _account(account: Account) -> list[str]:
+    """Return what came of the network, in lines."""
+    complete = account.complete
+    lines = [
+        f"broker: {account.broker}",
+        f"{account.messages} messages stored and acknowledged, {account.refused} refused",
+        f"{len(account.decisions)} rounds decided, {len(complete)} of them with every sensor",
+    ]
+    if complete:
+        share = account.right / len(complete)
+        lines.append(f"of those {account.right} are right ({share:.0%}); nobody sent a reading")
+    return lines
+
+
+# --- Files and figures ---------------------------------------------------------------------
 
 
 def _write_table(file: Path, home: pd.DataFrame) -> None:

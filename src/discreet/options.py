@@ -590,3 +590,17 @@ Compared = Annotated[
 # --- The options of `demo` -----------------------------------------------------------------
 
 DemoSeed = Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the rows.")]
+DEMO_SECONDS = 8.0
+DemoSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--for",
+        metavar="SECONDS",
+        min=0,
+        max=86_400,
+        help="How long the network runs once it is up; 0 leaves it out. [default: 8]",
+    ),
+]
+DemoKeep = Annotated[
+    bool, typer.Option("--keep", help="Leave the network up until Ctrl-C, to look around.")
+]

@@ -1,0 +1,1 @@
+"""The network (stage 7): sensors, broker, fusion centre, storage and dashboard of one site."""

@@ -1,0 +1,100 @@
+"""How both ends reach the broker: where it is, with which certificate, and how soon again."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from paho.mqtt.client import Client, MQTTv5, MQTTv311
+from paho.mqtt.enums import CallbackAPIVersion
+
+from discreet.errors import InputError
+
+KEEPALIVE = 30  # seconds
+
+AnyClient = TypeVar("AnyClient", bound=Client)
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """Where the broker is, and what to show it.
+
+    Attributes
+    ----------
+    host : str
+    port : int
+    ca, certificate, key : Path, optional
+        In PEM. Without them there is no TLS, which only the demo and tests on loopback do.
+    mqtt5 : bool
+        False for the embedded broker of the demo.
+    """
+
+    host: str
+    port: int
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    mqtt5: bool = True
+
+
+def make_client(address: BrokerAddress, name: str, kind: type[AnyClient]) -> AnyClient:
+    """Return a client of a kind that is not connected yet.
+
+    Raises
+    ------
+    InputError
+        If a certificate cannot be read.
+    """
+    client = kind(
+        CallbackAPIVersion.VERSION2,
+        client_id=name,
+        protocol=MQTTv5 if address.mqtt5 else MQTTv311,
+        clean_session=None if address.mqtt5 else True,
+    )
+    client.connect_timeout = 10.0
+    if address.ca is not None:
+        client.tls_set_context(_context(address))
+    return client
+
+
+def _context(address: BrokerAddress) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=address.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if address.certificate is not None:
+            context.load_cert_chain(address.certificate, address.key)
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"the certificates for the broker cannot be used ({reason}). Enrol again, or run "
+            "`discreet doctor`."
+        ) from None
+    return context
+
+
+class Backoff:
+    """How long to wait before trying again: doubled each time, and a part of it by chance.
+
+    After a broker comes back, all clients would otherwise knock at the same moment.
+
+    Parameters
+    ----------
+    first, most : float
+        Seconds.
+    """
+
+    def __init__(self, first: float, most: float) -> None:
+        self._first, self._most = first, most
+        self._next = first
+
+    def wait(self) -> float:
+        """Return how long to wait now."""
+        now, self._next = self._next, min(self._most, 2 * self._next)
+        return now * random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """Begin anew after a success."""
+        self._next = self._first

@@ -1,0 +1,233 @@
+"""Pages and their live parts, from templates that escape everything they are given.
+
+A page is made on the server and reads well without a script. Its live parts are templates of their
+own: the same text goes into the page and, when it has changed, down the stream of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from discreet.network.dashboard.frontier_picture import HEIGHT, WIDTH, draw
+from discreet.network.dashboard.series import DEFAULT_WINDOW, WINDOWS, charted
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class View:
+    """One page of the dashboard.
+
+    Attributes
+    ----------
+    live : tuple of str
+        Templates of the parts that change.
+    """
+
+    name: str
+    path: str
+    title: str
+    live: tuple[str, ...]
+
+
+VIEWS = {
+    view.name: view
+    for view in (
+        View("overview", "/", "Overview", ("banner", "decision", "figures", "decisions")),
+        View("sensors", "/sensors", "Sensors", ("banner", "devices", "device_counts")),
+        View("guarantee", "/guarantee", "Guarantee", ("banner", "certificate", "drift")),
+        View("system", "/system", "System", ("banner", "traffic", "store", "refused")),
+    )
+}
+REASONS = {
+    "mac": "the seal does not fit: another key, or a changed message",
+    "replay": "came before",
+    "conflict": "another message was stored under the same number",
+    "reordered": "older than what was stored",
+    "late": "after its round was closed",
+    "early": "for a round that is still far off",
+    "mapping": "drawn from the tables of another mapping",
+    "length": "of a wrong length",
+    "malformed": "not a message at all",
+    "unknown-client": "from nobody who is enrolled",
+    "revoked": "from a device that is shut out",
+    "symbol": "a symbol that the table does not have",
+    "forgotten": "of a round whose readings are gone",
+}
+STATES = ("all", "silent", "reporting", "never seen", "revoked")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a reader has chosen to see.
+
+    Attributes
+    ----------
+    view : str
+        Name of the page.
+    window : int
+        Seconds that charts go back.
+    state : str
+        Which devices are listed.
+    """
+
+    view: str = "overview"
+    window: int = DEFAULT_WINDOW
+    state: str = "all"
+
+    @classmethod
+    def of(cls, view: str, query: Mapping[str, str]) -> Choices:
+        """Read choices from an address; what is not known counts as not chosen."""
+        window, state = query.get("window", ""), query.get("state", "all")
+        known = window.isascii() and window.isdecimal() and len(window) < 9
+        return cls(
+            view,
+            int(window) if known and int(window) in WINDOWS else DEFAULT_WINDOW,
+            state if state in STATES else "all",
+        )
+
+
+def page(
+    view: View, snapshot: Snapshot, site: SiteView, choices: Choices, user: str, token: str
+) -> str:
+    """Return a whole page."""
+    return (
+        _templates()
+        .get_template(f"{view.name}.html")
+        .render(
+            view=view,
+            views=VIEWS,
+            user=user,
+            token=token,
+            windows=WINDOWS,
+            states=STATES,
+            **_content(snapshot, site, choices),
+        )
+    )
+
+
+def live_parts(view: View, snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, str]:
+    """Return the parts of a page that change, by their id."""
+    content = _content(snapshot, site, choices)
+    return {
+        name: _templates().get_template(f"live/{name}.html").render(content) for name in view.live
+    }
+
+
+def plain_page(template: str, /, **content: Any) -> str:
+    """Return a page that shows nothing of the site: the login, an error."""
+    return _templates().get_template(f"{template}.html").render(content)
+
+
+def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, Any]:
+    frontier = site.frontier()
+    return {
+        "now": snapshot,
+        "choices": choices,
+        "devices": [each for each in snapshot.devices if choices.state in ("all", each.state)],
+        "charted": charted(snapshot.classes),
+        "mapping": site.mapping,
+        "mapping_file": site.settings.mapping,
+        "frontier": frontier,
+        "picture": draw(frontier, site.mapping, site.audit()) if frontier else None,
+        "picture_size": (WIDTH, HEIGHT),
+        "reasons": REASONS,
+    }
+
+
+# --- Templates -----------------------------------------------------------------------------
+
+
+@cache
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("discreet.network.dashboard", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "moment": moment,
+        "percent": percent,
+        "nats": nats,
+        "size": size,
+        "count": count,
+        "seconds": seconds,
+        "code": code,
+    }
+    return found
+
+
+def moment(at: float | None) -> Markup | str:
+    """Return a moment as text that the script turns into "12 s ago"."""
+    if at is None:
+        return "never"
+    try:
+        when = datetime.fromtimestamp(at, UTC)
+    except (OverflowError, OSError, ValueError):
+        return "unknown"
+    return Markup('<time datetime="{}" data-ago>{}</time>').format(
+        when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
+
+
+def code(text: str) -> Markup:
+    """Return a text in which what stands between backticks is to be typed."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # an odd one out is only a backtick
+        return Markup.escape(text)
+    pairs = (Markup("<code>{}</code>") if k % 2 else Markup("{}") for k in range(len(parts)))
+    return Markup("").join(form.format(part) for form, part in zip(pairs, parts, strict=True))
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """Write a share; never 100 % or 0 % for what is only close."""
+    if share is None:
+        return "–"
+    edge = 10.0 ** -(digits + 2)
+    if 0 < share < edge / 2:
+        return f"< {100 * edge:.{digits}f} %"
+    if 1 - edge / 2 < share < 1:
+        return f"> {100 * (1 - edge):.{digits}f} %"
+    return f"{100 * share:.{digits}f} %"
+
+
+def nats(value: float | None) -> str:
+    """Write an amount of budget."""
+    return "without bound" if value is None else f"{value:.2f}"
+
+
+def count(value: float | None) -> str:
+    """Write a number with its thousands set apart."""
+    return "–" if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def seconds(value: Any) -> str:
+    """Write a duration."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "–"
+    if value < 1:
+        return "< 1 ms" if 0 < value < 0.001 else f"{1000 * value:.0f} ms"
+    return f"{value:.1f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+def size(value: int | None) -> str:
+    """Write a number of bytes."""
+    if value is None:
+        return "–"
+    amount, units = float(value), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return (
+        f"{amount:.0f} {units[0]}"
+        if amount >= 10 or units[0] == "B"
+        else f"{amount:.1f} {units[0]}"
+    )

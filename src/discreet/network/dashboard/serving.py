@@ -1,0 +1,200 @@
+"""Starting the dashboard: where it may listen, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from discreet.errors import InputError
+from discreet.network.dashboard.app import Dashboard
+from discreet.network.dashboard.headers import is_loopback, is_wildcard, names_for
+from discreet.network.dashboard.logins import Logins
+from discreet.network.dashboard.sessions import Sessions, load_key
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.users import Users
+from discreet.network.store.opening import open_reader
+
+_END_SECONDS = 3
+
+
+@dataclass(frozen=True)
+class DashboardTask:
+    """What to serve, and where.
+
+    Attributes
+    ----------
+    host, port : optional
+        As the site says by default.
+    remote : bool
+        Consent to listen beyond this machine.
+    names : sequence of str
+        Further host names to answer to.
+    certificate, key : Path, optional
+        For TLS; both or neither.
+    """
+
+    folder: Path
+    host: str | None = None
+    port: int | None = None
+    remote: bool = False
+    names: Sequence[str] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    quiet: bool = False
+
+
+def users_of(folder: Path) -> Users:
+    """Return the users of a site's dashboard."""
+    return Users(folder / "dashboard" / "users.json")
+
+
+def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, int]]:
+    """Check a task and return what it needs: application, logins, host and port.
+
+    Raises
+    ------
+    InputError
+        If the site cannot be read, or may not be shown like this.
+    """
+    view = SiteView(task.folder)
+    host = task.host or view.settings.dashboard.host
+    port = view.settings.dashboard.port if task.port is None else task.port
+    users = users_of(task.folder)
+    known = bool(users.names())
+    _check_place(task, host, known)
+    logins = Logins(
+        users, Sessions(load_key(task.folder / "dashboard" / "session.key")), link=not known
+    )
+    reader = open_reader(view.settings.database, task.folder, view.settings.site)
+    app = Dashboard(
+        Snapshots(view, reader), logins, names_for(host, task.names), tls=task.key is not None
+    )
+    return app, logins, (host, port)
+
+
+def _check_place(task: DashboardTask, host: str, users: bool) -> None:
+    if (task.certificate is None) != (task.key is None):
+        raise InputError("--tls-certificate and --tls-key go together. Give both, or neither.")
+    if is_loopback(host):
+        return
+    if not task.remote:
+        raise InputError(
+            f"the host {host!r} can be reached from other machines. Say --remote as well if that "
+            "is wanted, or leave --host out."
+        )
+    if not users:
+        raise InputError(
+            "a dashboard that others can reach needs a user. Add one first: discreet dashboard "
+            f"{task.folder} --add-user NAME"
+        )
+
+
+def serve(task: DashboardTask) -> None:
+    """Serve the dashboard until it is stopped.
+
+    Raises
+    ------
+    InputError
+    """
+    dashboard, logins, (host, port) = make_dashboard(task)
+    config = uvicorn.Config(
+        dashboard.app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        lifespan="off",
+        timeout_graceful_shutdown=_END_SECONDS,
+        timeout_keep_alive=30,
+        limit_concurrency=256,
+        h11_max_incomplete_event_size=16_384,
+        ssl_certfile=task.certificate,
+        ssl_keyfile=task.key,
+    )
+    _load_tls(config, task)
+    listening = listen(host, port)
+    server = StoppableServer(config, dashboard)
+    for line in announce(task, logins, host, listening.getsockname()[1]):
+        print(line, flush=True)
+    try:
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end
+            server.run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+class StoppableServer(uvicorn.Server):
+    """A server that ends its streams when it is told to stop, and does not wait for them."""
+
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+        super().__init__(config)
+        self._dashboard = dashboard
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._dashboard.streams.stop()
+        super().handle_exit(sig, frame)
+
+
+def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[str]:
+    """Return what is said at the start; warnings go to stderr at once."""
+    scheme = "https" if task.key else "http"
+    shown = "localhost" if is_wildcard(host) else f"[{host}]" if ":" in host else host
+    address = f"{scheme}://{shown}:{port}/"
+    if not is_loopback(host) and task.key is None:
+        print(
+            "discreet: warning: without TLS, passwords and pages cross the network in the clear. "
+            "Give --tls-certificate and --tls-key, or put a proxy with TLS in front.",
+            file=sys.stderr,
+        )
+    if task.quiet:
+        return []
+    lines = [f"dashboard: {address}"]
+    if logins.link is not None:
+        lines += [
+            "there is no user yet; this link logs in once:",
+            f"  {address}login?link={logins.link}",
+            f"to add a user: discreet dashboard {task.folder} --add-user NAME",
+        ]
+    return [*lines, "Ctrl-C ends it."]
+
+
+def _load_tls(config: uvicorn.Config, task: DashboardTask) -> None:
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        where = f"{task.certificate}, {task.key}"
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise InputError(f"{where}: certificate and key cannot be used ({reason}).") from None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that takes connections.
+
+    Raises
+    ------
+    InputError
+        If the port is taken, or not ours to take.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)  # before the address is printed, so that it answers from then on
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"cannot listen on {host} port {port} ({reason}). Choose another with --port."
+        ) from None
+    return listening

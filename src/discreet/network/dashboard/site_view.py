@@ -1,0 +1,130 @@
+"""The files of a site as the dashboard sees them, read again when they change.
+
+Settings and mapping are read once: a site that gets other ones is started anew. Clients, audits and
+the frontier may change while the dashboard runs. A file that cannot be read is a finding on the
+page, not the end of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from discreet.errors import DiscreetError
+from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
+from discreet.mapping import Mapping
+from discreet.network.dashboard.audits import AuditSummary, load_audit
+from discreet.network.dashboard.guarantee import Guarantee, assess
+from discreet.network.dashboard.levels import BAD, Finding
+from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
+from discreet.tradeoff.results import Frontier
+from discreet.values import written
+
+_T = TypeVar("_T")
+
+
+class SiteView:
+    """What the dashboard knows of a site besides its database.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Raises
+    ------
+    InputError, MappingFileError
+        If the settings or the mapping cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.files = SiteFiles(folder)
+        self.folder = self.files.folder
+        self.settings = load_site(folder)
+        self.mapping = Mapping.load(self.folder / self.settings.mapping)
+        self.classes = tuple(written(each) for each in self.mapping.public.classes)
+        self.costs = {
+            sensor.name: _cost(self.mapping, sensor.name) for sensor in self.mapping.sensors
+        }
+        self._clients = _Watched(self.files.clients, lambda _: load_clients(folder))
+        self._audit = _Watched(self.files.audit, load_audit)
+        self._canary = _Watched(self.folder / "canary.json", load_audit)
+        self._frontier = _Watched(self.files.frontier, Frontier.load)
+
+    def clients(self) -> Clients:
+        """Return who is enrolled; nobody if the file cannot be read (see ``problems``)."""
+        return self._clients.value or Clients()
+
+    def audit(self) -> AuditSummary | None:
+        """Return the audit that the certificate rests on."""
+        return self._audit.value
+
+    def frontier(self) -> Frontier | None:
+        """Return the trade-off that the mapping was chosen from."""
+        return self._frontier.value
+
+    def guarantee(self, now: float) -> Guarantee:
+        """Return the health of the guarantee."""
+        today = datetime.fromtimestamp(now, UTC).date()
+        return assess(
+            self._audit.value,
+            self._canary.value,
+            self.mapping.id,
+            self.settings.expires,
+            today,
+        )
+
+    def problems(self) -> list[Finding]:
+        """Return which files cannot be read."""
+        watched = (self._clients, self._audit, self._canary, self._frontier)
+        return [
+            Finding(BAD, f"{each.path.name} cannot be read", self._without_path(each), "system")
+            for each in watched
+            if each.problem
+        ]
+
+    def _without_path(self, watched: _Watched[Any]) -> str:
+        """Return what is wrong with a file; where the site lies is of no interest on a page."""
+        return watched.problem.removeprefix(f"{watched.path}: ")
+
+
+class _Watched(Generic[_T]):
+    """A file's content, read again when the file is another one."""
+
+    def __init__(self, path: Path, load: Callable[[Path], _T | None]) -> None:
+        self.path, self._load = path, load
+        self._stamp: tuple[int, int, int] | None = None
+        self._value: _T | None = None
+        self._problem = ""
+
+    @property
+    def value(self) -> _T | None:
+        self._refresh()
+        return self._value
+
+    @property
+    def problem(self) -> str:
+        self._refresh()
+        return self._problem
+
+    def _refresh(self) -> None:
+        try:
+            about = self.path.stat()
+        except OSError:
+            self._stamp, self._value, self._problem = None, None, ""
+            return
+        stamp = (about.st_mtime_ns, about.st_ino, about.st_size)
+        if stamp == self._stamp:
+            return
+        try:
+            self._value, self._problem = self._load(self.path), ""
+        except DiscreetError as error:
+            self._value, self._problem = None, str(error)
+        self._stamp = stamp
+
+
+def _cost(mapping: Mapping, name: str) -> float | None:
+    sensor = next(each for each in mapping.sensors if each.name == name)
+    found = sensor_table(mapping.id, sensor, Policy()).micro_epsilon
+    return None if found == NONE else found / MICRO

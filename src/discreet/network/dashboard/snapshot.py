@@ -1,0 +1,380 @@
+"""One moment of a site: decision, devices, traffic, store and guarantee, with what is wrong.
+
+Everything is read in one go and kept for a second, however many pages ask for it. A database that
+does not answer is a state to show; what was seen last stays on the page and is called old.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from discreet.network.dashboard.guarantee import Guarantee
+from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
+from discreet.network.dashboard.marginals import Marginals, Sent, check_marginals
+from discreet.network.dashboard.sensors import (
+    MICRO,
+    REVOKED,
+    SILENT,
+    UNBOUNDED,
+    Device,
+    describe_devices,
+)
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.store.errors import StoreError
+from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
+
+RATE_WINDOW = 60.0
+_KEPT_SECONDS = 1.0
+_LITTLE_DISK = 0.05
+_LITTLE_BYTES = 200 * 2**20
+_LATE_ROUNDS = 3
+_QUIET_SECONDS = 60.0
+_RECENT = 900.0
+_LISTED = 20
+_LOOK_SECONDS = 600.0
+_MOST_DECISIONS = 10_000
+
+
+class Readings(Protocol):
+    """What the dashboard asks of the store."""
+
+    def latest(self) -> Decision | None: ...
+    def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]: ...
+    def clients(self) -> list[ClientState]: ...
+    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]: ...
+    def refused(self) -> list[Refusal]: ...
+    def rate(self, window: float = 60.0) -> float | None: ...
+    def health(self) -> dict[str, Sample]: ...
+    def history(self, name: str, window: float) -> list[Sample]: ...
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """How the database and its disk are.
+
+    Attributes
+    ----------
+    kind : str
+        What it is, without any password.
+    took : float or None
+        Seconds that reading took, None if it failed.
+    size, free, total : int or None
+        Bytes of the file, and of the disk that it is on.
+    """
+
+    kind: str
+    finding: Finding
+    disk: Finding | None
+    took: float | None
+    size: int | None
+    free: int | None
+    total: int | None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was read from the database."""
+
+    decision: Decision | None = None
+    recent: tuple[Decision, ...] = ()
+    clients: tuple[ClientState, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    rate: float | None = None
+    health: tuple[tuple[str, Sample], ...] = ()
+
+    def sample(self, name: str) -> Any:
+        """Return the last value of that name, or None."""
+        return next((each.value for key, each in self.health if key == name), None)
+
+    @property
+    def noted(self) -> float | None:
+        """When the fusion centre last noted anything about itself."""
+        return max((each.at for _, each in self.health), default=None)
+
+    @property
+    def broker(self) -> str:
+        """Whether the fusion centre has the broker: "here", "away" or "" if not known."""
+        parts = self.sample("parts")
+        broker = parts.get("broker") if isinstance(parts, dict) else None
+        state = broker.get("state") if isinstance(broker, dict) else None
+        return state if isinstance(state, str) else ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything the pages show, at one moment."""
+
+    at: float
+    site: str
+    public: str
+    classes: tuple[str, ...]
+    interval: float
+    stored: Stored
+    devices: tuple[Device, ...]
+    store: StoreState
+    guarantee: Guarantee
+    marginals: Marginals
+    findings: tuple[Finding, ...]
+
+    @property
+    def level(self) -> str:
+        """The worst of all findings."""
+        return worst(each.level for each in self.findings)
+
+    @property
+    def silent(self) -> int:
+        """How many devices have stopped reporting."""
+        return sum(each.state == SILENT for each in self.devices)
+
+    @property
+    def refused(self) -> int:
+        """How many messages were refused so far."""
+        return sum(count for _, _, count, _ in self.stored.refusals)
+
+
+class Snapshots:
+    """Takes snapshots, at most one a second.
+
+    Parameters
+    ----------
+    view : SiteView
+    reader : Readings
+    clock : callable, optional
+        Returns the time; for tests.
+    """
+
+    def __init__(
+        self, view: SiteView, reader: Readings, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.view, self.reader, self._clock = view, reader, clock
+        self._lock = threading.Lock()
+        self._last: Snapshot | None = None
+        self._stored = Stored()
+        self._marginals: tuple[float, Marginals] | None = None
+
+    def now(self) -> Snapshot:
+        """Return the snapshot of this second."""
+        with self._lock:
+            now = self._clock()
+            if self._last is None or not 0 <= now - self._last.at < _KEPT_SECONDS:
+                self._last = self._take(now)
+            return self._last
+
+    def decisions(self, window: float) -> list[Decision]:
+        """Return the decisions of the last seconds, oldest first and not too many.
+
+        Raises
+        ------
+        StoreError
+        """
+        with self._lock:  # the reader serves one thread at a time
+            found = self.reader.decisions(limit=_MOST_DECISIONS)
+        since = self._clock() - window
+        return [each for each in found if each.closed >= since]
+
+    def history(self, name: str, window: float) -> list[Sample]:
+        """Return what the fusion centre noted about itself in the last seconds.
+
+        Raises
+        ------
+        StoreError
+        """
+        with self._lock:
+            return self.reader.history(name, window)
+
+    def _take(self, now: float) -> Snapshot:
+        begun, failure = time.perf_counter(), None
+        try:
+            self._stored = self._read()
+        except StoreError as error:
+            failure = error
+        took = None if failure else time.perf_counter() - begun
+        settings, stored = self.view.settings, self._stored
+        devices = describe_devices(
+            settings,
+            self.view.clients().clients,
+            stored.clients,
+            stored.refusals,
+            self.view.costs,
+            self.view.mapping.id,
+            now,
+        )
+        marginals = self._check_marginals(devices, now)
+        store = _store_state(self.view, stored, failure, took)
+        guarantee = self.view.guarantee(now)
+        return Snapshot(
+            at=now,
+            site=settings.site,
+            public=self.view.mapping.public.name,
+            classes=self.view.classes,
+            interval=settings.interval,
+            stored=stored,
+            devices=devices,
+            store=store,
+            guarantee=guarantee,
+            marginals=marginals,
+            findings=_sorted(
+                [
+                    store.finding,
+                    *self.view.problems(),
+                    *_fusion(self.view, stored, now),
+                    *_devices(devices),
+                    guarantee.certificate,
+                    guarantee.canary,
+                    marginals.finding,
+                    *_refusals(stored, now),
+                    *([store.disk] if store.disk else []),
+                ]
+            ),
+        )
+
+    def _check_marginals(self, devices: Sequence[Device], now: float) -> Marginals:
+        """Return what the symbols say, looked at every ten minutes: it takes a while."""
+        if self._marginals is None or not 0 <= now - self._marginals[0] < _LOOK_SECONDS:
+            try:
+                sent = [self._sent(each) for each in devices if each.state != REVOKED]
+            except StoreError:
+                sent = []
+            self._marginals = now, check_marginals(self.view.mapping, sent)
+        return self._marginals[1]
+
+    def _sent(self, device: Device) -> Sent:
+        rows = self.reader.symbols(device.name)
+        counted = [spent for _, spent in rows if spent < UNBOUNDED]
+        spent = (max(counted) - min(counted)) / MICRO if len(counted) == len(rows) > 1 else None
+        symbols = tuple(symbols for symbols, _ in rows)
+        return Sent(device.name, device.sensors, symbols, spent, device.cost)
+
+    def _read(self) -> Stored:
+        latest = self.reader.latest()
+        return Stored(
+            decision=latest,
+            recent=tuple(self.reader.decisions(limit=_LISTED)),
+            clients=tuple(self.reader.clients()),
+            refusals=tuple(self.reader.refused()),
+            rate=self.reader.rate(RATE_WINDOW),
+            health=tuple(self.reader.health().items()),
+        )
+
+
+# --- What is wrong -------------------------------------------------------------------------
+
+
+def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return everything that needs a look, the worst first."""
+    wrong = [each for each in found if each.level in (WARN, BAD)]
+    return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
+
+
+def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
+    """Return what is wrong with the fusion centre: it is away, or its rounds do not close."""
+    settings, found = view.settings, []
+    if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
+        words = "Nothing has been heard of it. Is `discreet serve` running?"
+        found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
+    elif stored.broker == "away":
+        words = "The fusion centre cannot reach it; devices keep their readings until it can."
+        found.append(Finding(BAD, "The broker is away", words, "system"))
+    if stored.decision is None:
+        words = "No round has been closed yet. Is `discreet serve` running?"
+        found.append(Finding(WARN, "No decision yet", words, "system"))
+    elif now - stored.decision.closed > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
+        words = "Rounds are no longer closed: what is shown is not the present."
+        found.append(Finding(BAD, "The decision is old", words, "system"))
+    return found
+
+
+def _devices(devices: Sequence[Device]) -> list[Finding]:
+    found = []
+    for state, level, words in (
+        (SILENT, BAD, "Decisions are made without them."),
+        ("never seen", WARN, "Enrolled, but nothing has arrived."),
+    ):
+        names = [each.name for each in devices if each.state == state]
+        if names:
+            short = f"{len(names)} device{'s'[: len(names) > 1]} {state}"
+            found.append(Finding(level, short, f"{_some(names)}. {words}", "sensors"))
+    foreign = [each.name for each in devices if each.foreign and each.state != "revoked"]
+    if foreign:
+        short = f"{len(foreign)} device{'s'[: len(foreign) > 1]} with another mapping"
+        words = f"{_some(foreign)}. Their messages are refused: enrol them anew."
+        found.append(Finding(BAD, short, words, "sensors"))
+    gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
+    if gone:
+        short = f"{len(gone)} budget{'s'[: len(gone) > 1]} spent"
+        words = f"{_some(gone)}. What they send no longer depends on what they read."
+        found.append(Finding(BAD, short, words, "sensors"))
+    return found
+
+
+def _refusals(stored: Stored, now: float) -> list[Finding]:
+    fresh = [each for each in stored.refusals if now - each.last < _RECENT]
+    if not fresh:
+        return []
+    names = _some(sorted({each.client for each in fresh}))
+    words = f"In the last 15 minutes messages of {names} were not accepted."
+    return [Finding(WARN, "Messages are refused", words, "system")]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
+
+
+# --- The store -----------------------------------------------------------------------------
+
+
+def _store_state(
+    view: SiteView, stored: Stored, failure: StoreError | None, took: float | None
+) -> StoreState:
+    url = view.files.database(view.settings)
+    file = Path(url.removeprefix("sqlite:")) if url.startswith("sqlite:") else None
+    usage = _disk(view.folder if file is None else file.parent)
+    finding = Finding(GOOD, "Database answers", "", "system")
+    if failure is not None:
+        short = "The disk is full" if failure.state == "full" else "The database does not answer"
+        finding = Finding(BAD, short, f"{failure} What is shown is old.", "system")
+    return StoreState(
+        kind="SQLite" if file else "PostgreSQL",
+        finding=finding,
+        disk=_disk_finding(usage),
+        took=took,
+        size=_size(file),
+        free=usage[1] if usage else None,
+        total=usage[0] if usage else None,
+    )
+
+
+def _size(file: Path | None) -> int | None:
+    """Return the bytes of a database with its write-ahead log."""
+    if file is None:
+        return None
+    found = (file, file.with_name(file.name + "-wal"))
+    try:
+        return sum(each.stat().st_size for each in found if each.exists())
+    except OSError:
+        return None
+
+
+def _disk(folder: Path) -> tuple[int, int] | None:
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return usage.total, usage.free
+
+
+def _disk_finding(usage: tuple[int, int] | None) -> Finding | None:
+    if usage is None:
+        return Finding(WARN, "The disk cannot be looked at", "", "system")
+    total, free = usage
+    if free < _LITTLE_BYTES or free < _LITTLE_DISK * total:
+        words = f"{free / 2**20:,.0f} MiB are left. A full disk stops the fusion centre."
+        return Finding(BAD if free < _LITTLE_BYTES else WARN, "Little disk left", words, "system")
+    return None

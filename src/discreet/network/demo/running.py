@@ -1,0 +1,363 @@
+"""The demo's network: site, broker, sensors, fusion centre and dashboard, all of it real.
+
+Every part is the program that a site in earnest runs, in a process of its own. Only the readings
+are made up: each round they are written to files, which the sensors read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from discreet.errors import InputError
+from discreet.export.neutral import Policy
+from discreet.network.broker import Broker, find_mosquitto, free_port
+from discreet.network.demo.children import Children
+from discreet.network.site.contact import broker_process
+from discreet.network.site.joining import Wish, enroll
+from discreet.network.site.making import SitePlan, make_folder
+from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
+from discreet.network.store.opening import open_reader
+from discreet.network.store.reading import Reader
+from discreet.network.store.rows import Decision
+
+_MARK = ".made-by-the-demo"
+_INTERVAL, _DEADLINE = 1.0, 0.7  # seconds
+_PATIENCE = 60.0  # seconds until everything has to be up
+_SHOWN = 5
+
+Draw = Callable[[], tuple[dict[str, int], str]]
+"""Makes up the readings of a round, and what is true in it."""
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """What the network of the demo is made of.
+
+    Attributes
+    ----------
+    folder : Path
+        For the site, the devices and their logs; emptied if it is of an earlier demo.
+    seconds : float, optional
+        How long it runs; by default until it is stopped.
+    say : callable
+        Takes each line that the user sees.
+    """
+
+    folder: Path
+    mapping: Path
+    audit: Path
+    frontier: Path
+    sensors: Sequence[str]
+    draw: Draw
+    seconds: float | None
+    say: Callable[[str], None]
+
+
+@dataclass
+class Account:
+    """What came of it."""
+
+    broker: str = ""
+    decisions: list[Decision] = field(default_factory=list)
+    truths: dict[int, str] = field(default_factory=dict)
+    messages: int = 0
+    refused: int = 0
+
+    @property
+    def complete(self) -> list[Decision]:
+        """The decisions of rounds in which every sensor was heard, and the truth is known."""
+        return [
+            each
+            for each in self.decisions
+            if each.reported == each.expected and each.round in self.truths
+        ]
+
+    @property
+    def right(self) -> int:
+        """How many of those are right."""
+        return sum(each.decision == self.truths[each.round] for each in self.complete)
+
+
+def run_network(plan: DemoPlan) -> Account:
+    """Set up the network, run it and tell what it decides.
+
+    Raises
+    ------
+    InputError
+        If a part does not come up.
+    """
+    check_room(plan.folder)
+    _make_room(plan.folder)
+    account = Account()
+    with ExitStack() as stack:
+        stack.enter_context(_ended_by_signals())
+        site_folder, site = _init(plan)
+        account.broker = stack.enter_context(_broker(plan, site_folder, site))
+        children = Children(plan.folder / "logs")
+        stack.callback(children.stop)
+        _start(plan, children, site_folder)
+        reader = open_reader(site.database, site_folder, site.site)
+        stack.callback(reader.close)
+        try:
+            _watch(plan, site, children, reader, account)
+        except KeyboardInterrupt:
+            if plan.seconds is not None or not account.complete:
+                raise
+            plan.say("stopping")  # which is how it is meant to end
+        with suppress(Exception):  # the account is worth having without it
+            account.messages = sum(each.messages for each in reader.clients())
+            account.refused = sum(each.times for each in reader.refused())
+    return account
+
+
+# --- Setting up ----------------------------------------------------------------------------
+
+
+def check_room(folder: Path) -> None:
+    """Refuse a folder that is not of an earlier demo, or of one that still runs.
+
+    Raises
+    ------
+    InputError
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / _MARK).is_file():
+        raise InputError(f"{folder} is not from the demo. Choose another folder: --out.")
+    if _is_running(folder / "site"):
+        raise InputError(f"a demo is still running in {folder}. Stop it, or choose --out.")
+
+
+def _is_running(site: Path) -> bool:
+    with suppress(InputError):
+        return broker_process(site) is not None or _answers(load_site(site).broker.port)
+    return False
+
+
+def _make_room(folder: Path) -> None:
+    """Empty what an earlier demo has left."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _MARK).touch()
+    for name in ("logs", "readings", "devices"):
+        (folder / name).mkdir(mode=0o700)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have the demo's processes ended in order also when the terminal is closed."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _init(plan: DemoPlan) -> tuple[Path, Site]:
+    folder = plan.folder / "site"
+    with_mosquitto = find_mosquitto() is not None
+    broker = BrokerEndpoint(
+        host="localhost" if with_mosquitto else "127.0.0.1",
+        port=free_port(),
+        tls=with_mosquitto,
+        mqtt="5" if with_mosquitto else "3.1.1",
+    )
+    wanted = SitePlan(
+        folder=folder,
+        mapping=plan.mapping,
+        name="demo",
+        broker=broker,
+        interval=_INTERVAL,
+        deadline=_DEADLINE,
+        dashboard=Endpoint(port=free_port()),
+        metrics=Endpoint(port=free_port()),
+        audit=plan.audit,
+        frontier=plan.frontier,
+        broker_program=find_mosquitto(),
+    )
+    plan.say(f"$ discreet {shlex.join(_init_words(wanted))}")
+    site = make_folder(wanted)
+    for sensor in plan.sensors:
+        name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
+        # Each round of the demo is another moment of the home, so that each is drawn afresh.
+        enroll(folder, Wish(name, [sensor], policy=Policy(repeat="never")), out)
+        words = ["enroll", name, "--site", str(folder), "--sensor", sensor]
+        plan.say(f"$ discreet {shlex.join([*words, '--repeat', 'never', '--out', str(out)])}")
+    return folder, site
+
+
+def _init_words(wanted: SitePlan) -> list[str]:
+    """Return the command that makes such a site."""
+    ports = {
+        "--port": wanted.broker.port,
+        "--dashboard-port": wanted.dashboard.port,
+        "--metrics-port": wanted.metrics.port,
+        "--interval": f"{wanted.interval:g}",
+        "--deadline": f"{wanted.deadline:g}",
+        "--audit": wanted.audit,
+        "--frontier": wanted.frontier,
+    }
+    words = ["init", str(wanted.folder), "--mapping", str(wanted.mapping), "--name", wanted.name]
+    return words + [str(each) for pair in ports.items() for each in pair]
+
+
+def _device(sensor: str) -> str:
+    return sensor.replace("_", "-")
+
+
+@contextmanager
+def _broker(plan: DemoPlan, folder: Path, site: Site) -> Iterator[str]:
+    if site.broker.tls:
+        with Broker.of_site(folder):
+            plan.say(
+                "broker: Mosquitto with MQTT 5, certificates on both sides, and rights by name"
+            )
+            yield "Mosquitto: MQTT 5, mutual TLS, rights by name"
+        return
+    children = Children(plan.folder / "logs")
+    children.start("broker", "-m", "discreet.network.demo.embedded", str(site.broker.port))
+    try:
+        _until(lambda: _answers(site.broker.port), children)
+        plan.say("broker: amqtt, as Mosquitto is not installed. It speaks MQTT 3.1.1 only.")
+        plan.say("  OFF: TLS, certificates, rights, revocation. Good for a look on this machine,")
+        plan.say("  never for a site: install Mosquitto 2 (Debian: apt install mosquitto).")
+        yield "amqtt: MQTT 3.1.1; TLS, certificates, rights and revocation are off"
+    finally:
+        children.stop()
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        return True
+    return False
+
+
+def _start(plan: DemoPlan, children: Children, site: Path) -> None:
+    _write_readings(plan, plan.draw()[0])
+    commands = {"fusion": ["serve", str(site)], "dashboard": ["dashboard", str(site)]}
+    for sensor in plan.sensors:
+        device = plan.folder / "devices" / _device(sensor)
+        device.mkdir(mode=0o700)
+        source = f"file:{plan.folder / 'readings' / sensor}"
+        commands[_device(sensor)] = [
+            "sensor", f"{device}.enrol", "--state", str(device), "--read", source,
+        ]  # fmt: skip
+    for name, words in commands.items():
+        plan.say(f"$ discreet {shlex.join(words)}")
+        children.start(name, "-m", "discreet", *words)
+        if name == "fusion":  # it makes the database that the dashboard reads
+            _until(lambda: (site / "fusion" / "fusion.db").exists(), children)
+
+
+def _until(condition: Callable[[], bool], children: Children) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        children.check()
+        if time.monotonic() > end:
+            raise InputError(f"the demo's network did not come up in {_PATIENCE:g} s.")
+        time.sleep(0.05)
+
+
+# --- Running -------------------------------------------------------------------------------
+
+
+def _write_readings(plan: DemoPlan, readings: dict[str, int]) -> None:
+    for sensor, reading in readings.items():
+        file = plan.folder / "readings" / sensor
+        draft = file.with_name(f".{secrets.token_hex(4)}")
+        draft.write_text(f"{reading}\n")
+        os.replace(draft, file)
+
+
+def _watch(
+    plan: DemoPlan, site: Site, children: Children, reader: Reader, account: Account
+) -> None:
+    """Make up readings round by round and tell what is decided, until the time is over."""
+    end: float | None = None
+    began, said_link, seen = time.monotonic(), False, -1
+    number = -1
+    while end is None or time.monotonic() < end:
+        children.check()
+        if (now := _moment(site)) is not None and now != number:
+            number = now
+            readings, truth = plan.draw()
+            _write_readings(plan, readings)
+            if _moment(site) == number:  # else a sensor may have read the old ones
+                account.truths[number] = truth
+        if not said_link:
+            said_link = _say_link(plan, children)
+        for decision in _new_decisions(reader, seen):
+            seen = decision.round
+            _tell(plan, account, decision)
+        if end is None and account.complete and said_link:
+            plan.say(_stays(plan.seconds))
+            end = time.monotonic() + (plan.seconds if plan.seconds is not None else float("inf"))
+        if end is None and time.monotonic() - began > _PATIENCE:
+            raise InputError(f"the demo's network decided nothing in {_PATIENCE:g} s.")
+        time.sleep(0.05)
+
+
+def _moment(site: Site) -> int | None:
+    """Return the round that readings may be written for now.
+
+    Sensors read at the end of a round, so that it is left alone around that.
+    """
+    number, part = divmod((time.time() - site.epoch) / site.interval, 1.0)
+    return int(number) if 0.3 <= part <= 0.9 else None
+
+
+def _stays(seconds: float | None) -> str:
+    if seconds is None:
+        return "All is up, and stays up until you press Ctrl-C."
+    return f"All is up, for {seconds:g} s more."
+
+
+def _say_link(plan: DemoPlan, children: Children) -> bool:
+    """Pass on what the dashboard prints once it listens: its address and the way in."""
+    said = children.printed("dashboard")
+    if "http" not in said or not said.endswith("\n"):
+        return False
+    plan.say("the dashboard is up:")
+    for line in said.strip().splitlines():
+        if "http" in line:
+            plan.say(f"  {line.strip()}")
+    plan.say("  (the link with login in it is the way in; it works once)")
+    return True
+
+
+def _new_decisions(reader: Reader, seen: int) -> list[Decision]:
+    with suppress(Exception):  # the database is just being made
+        return reader.decisions(seen)
+    return []
+
+
+def _tell(plan: DemoPlan, account: Account, decision: Decision) -> None:
+    if decision.reported == 0:
+        return  # before the sensors were up
+    account.decisions.append(decision)
+    if len(account.decisions) > _SHOWN:
+        return
+    truth = account.truths.get(decision.round)
+    known = "" if truth is None else f" (truth: {truth})"
+    plan.say(
+        f"  round {decision.round}: {decision.reported} of {decision.expected} sensors -> "
+        f"{decision.decision}, probability {max(decision.probabilities):.2f}{known}"
+    )
+    if len(account.decisions) == _SHOWN:
+        plan.say("  ... and so on")

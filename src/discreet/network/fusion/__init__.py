@@ -1,0 +1,1 @@
+"""The fusion centre: messages in, stored readings and decisions out."""

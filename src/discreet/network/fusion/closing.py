@@ -1,0 +1,145 @@
+"""Close rounds when they are due: gather what came, fuse it, store the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.mapping import Mapping
+from discreet.network.fusion.missing import MISSING, posterior, rule_of
+from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.rounds import RoundClock
+from discreet.network.store.rows import Decision
+from discreet.network.store.writing import Store
+from discreet.values import written
+
+_CHUNK = 5000  # rounds closed at once
+_WARM_UP = 2000  # rounds before the start whose symbols are counted
+
+
+class Closer:
+    """Decides rounds in order, each once.
+
+    What came for a round while the fusion centre itself was away still counts: after a start it
+    waits one deadline before it closes what is overdue.
+
+    Parameters
+    ----------
+    store : Store
+    mapping : Mapping
+    registry : Registry
+    clock : RoundClock
+
+    Attributes
+    ----------
+    closed : int
+        The last round that has been decided; -1 if none.
+    """
+
+    def __init__(
+        self, store: Store, mapping: Mapping, registry: Registry, clock: RoundClock
+    ) -> None:
+        self._store, self._mapping, self._registry, self._clock = store, mapping, registry, clock
+        self._rule = rule_of(mapping)
+        self._names = [written(each) for each in mapping.public.classes]
+        self._next: int | None = None
+        self._wait_until = 0.0
+        self.closed = -1
+
+    def follow(self) -> None:
+        """Learn how far another worker has closed.
+
+        Raises
+        ------
+        StoreError
+        """
+        self._next = None
+        last = self._store.last_decided()
+        self.closed = -1 if last is None else last
+
+    def lead(self, now: float) -> None:
+        """Take over the closing, unless done before.
+
+        Raises
+        ------
+        StoreError
+        """
+        if self._next is not None:
+            return
+        self.follow()
+        first = self.closed + 1
+        if self.closed < 0:
+            earliest = self._store.first_round()
+            current = max(0, self._clock.number(now))
+            first = current if earliest is None else min(current, earliest)
+        self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+        self._next, self._wait_until = first, now + self._clock.deadline
+
+    def due(self, now: float) -> bool:
+        """Whether there is a round to close."""
+        return (
+            self._next is not None
+            and now >= self._wait_until
+            and self._clock.last_due(now) >= self._next
+        )
+
+    def close(self, now: float) -> list[Decision]:
+        """Close some of the rounds that are due, oldest first, and return the decisions.
+
+        Rounds that nobody spoke in are left out when there are many to catch up with.
+
+        Raises
+        ------
+        StoreError
+        """
+        if self._next is None or not self.due(now):
+            return []
+        first, last = self._next, min(self._clock.last_due(now), self._next + _CHUNK - 1)
+        Z = self._gather(first, last)
+        decisions = self._decide(first, Z, now)
+        if last - first > 10:
+            decisions = [each for each in decisions if each.reported or each.round == last]
+        self._store.decide(decisions)
+        self._rule.observe(Z)
+        self._next, self.closed = last + 1, last
+        return decisions
+
+    def _gather(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the symbols of some rounds, rounds by sensors, with what is missing marked."""
+        Z = np.full((max(0, last - first + 1), len(self._mapping.sensors)), MISSING, np.int64)
+        if not len(Z):
+            return Z
+        longest = self._registry.longest_batch
+        for client, _, _, number, symbols in self._store.readings(first - longest + 1, last):
+            known = self._registry.by_name.get(client)
+            if known is None or len(symbols) != known.symbols:
+                continue  # enrolled anew with other sensors since
+            rows = np.frombuffer(symbols, np.uint8).reshape(known.batch, -1)
+            low, high = max(first, number), min(last, number + known.batch - 1)
+            if low > high:
+                continue
+            place = np.ix_(np.arange(low - first, high - first + 1), known.columns)
+            there = Z[place]
+            # The first message for a round counts; one round has one symbol per sensor.
+            Z[place] = np.where(there == MISSING, rows[low - number : high - number + 1], there)
+        return Z
+
+    def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
+        scores = self._rule.scores(Z)
+        likely, best = posterior(scores), scores.argmax(axis=1)
+        reported = (Z != MISSING).sum(axis=1)
+        expected = Z.shape[1]
+        return [
+            Decision(first + i, now, heard, expected, tuple(row), self._names[k])
+            for i, (heard, row, k) in enumerate(
+                zip(reported.tolist(), _rounded(likely), best.tolist(), strict=True)
+            )
+        ]
+
+
+def _rounded(likely: NDArray[np.float64]) -> Sequence[Sequence[float]]:
+    # Six digits: more would be noise, and a tenth of what the store holds.
+    rows: list[list[float]] = np.round(likely, 6).tolist()
+    return rows

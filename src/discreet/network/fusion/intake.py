@@ -1,0 +1,135 @@
+"""Which messages are taken in, and why the others are not.
+
+The checks go from cheap to dear and from the outside in: who sent it, its length, its frame, its
+MAC. Only what is authentic is looked at further. Nothing refused here can reach a decision.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from discreet.network.fusion.registry import Known, Registry
+from discreet.network.fusion.rounds import RoundClock
+from discreet.network.store.rows import Batch, Reading, Refused
+from discreet.network.store.writing import KEPT_REFUSED
+from discreet.network.wire import Message, WireError, decode
+
+NOBODY = "?"
+"""Stands for all senders that are not enrolled, so that they cannot fill the store with names."""
+SKEW = 10.0
+"""Seconds by which a sensor's clock may be ahead, beyond one round."""
+_MAX_KEPT = 4096  # bytes of a refused message that are kept
+
+
+class Intake:
+    """Judge messages one by one.
+
+    Parameters
+    ----------
+    registry : Registry
+    clock : RoundClock
+    mapping_tag : bytes
+        Start of the id of the mapping that runs.
+    closed : callable
+        Returns the last round that has been decided; -1 if none.
+
+    Attributes
+    ----------
+    floor : int
+        Rounds before it have been forgotten, and messages for them are refused.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        clock: RoundClock,
+        mapping_tag: bytes,
+        closed: Callable[[], int] = lambda: -1,
+    ) -> None:
+        self._registry, self._clock, self._tag, self._closed = registry, clock, mapping_tag, closed
+        self._latest: dict[str, tuple[int, int, int]] = {}
+        self._aside = Batch()
+        self._rejected: list[tuple[str, int, int]] = []
+        self._alone = threading.Lock()
+        self.floor = 0
+
+    def take(self, topic: str, payload: bytes, now: float) -> Reading | None:
+        """Return what to store, or None if the message is refused.
+
+        Parameters
+        ----------
+        topic : str
+        payload : bytes
+            From anybody.
+        now : float
+            Seconds since 1970.
+        """
+        known = self._registry.by_topic.get(topic)
+        if known is None or known.revoked:
+            name, reason = (NOBODY, "unknown-client") if known is None else (known.name, "revoked")
+            self._refuse(name, reason, payload, now)
+            return None
+        try:
+            message = decode(payload, known.symbols, known.key, known.topic)
+        except WireError as error:
+            self._refuse(known.name, error.reason, payload, now)
+            return None
+        objection = self._objection(known, message, now)
+        if objection is not None:
+            self._reject(known.name, message, objection, payload, now)
+            return None
+        self._latest[known.name] = message[:3]
+        if message.round + known.batch - 1 <= self._closed():
+            self._count(known.name, "late")
+        return Reading(
+            known.name,
+            message.boot,
+            message.seq,
+            message.round,
+            message.symbols,
+            message.spent,
+            now,
+        )
+
+    def _objection(self, known: Known, message: Message, now: float) -> str | None:
+        if message.mapping != self._tag:
+            return "mapping"
+        if not known.sends_only_its_own(message.symbols):
+            return "symbol"
+        if message.round < self.floor:
+            return "forgotten"
+        if self._clock.end(message.round + known.batch - 2) > now + SKEW:
+            return "early"
+        boot, seq, number = self._latest.get(known.name, (-1, 0, 0))
+        # Within a boot, later messages are for later rounds: no honest client mixes them up.
+        if boot == message.boot and seq != message.seq:
+            apart = message.seq - seq
+            if (message.round - number) * (1 if apart > 0 else -1) < abs(apart) * known.batch:
+                return "reordered"
+        return None
+
+    def _reject(self, name: str, message: Message, reason: str, payload: bytes, now: float) -> None:
+        """Refuse an authentic message; the sender is told, unless a retry may succeed."""
+        self._refuse(name, reason, payload, now)
+        if reason != "early":
+            with self._alone:
+                self._rejected.append((name, message.boot, message.seq))
+
+    def _refuse(self, name: str, reason: str, payload: bytes, now: float) -> None:
+        self._count(name, reason)
+        with self._alone:
+            if len(self._aside.quarantine) < KEPT_REFUSED:
+                kept = bytes(payload[:_MAX_KEPT])
+                self._aside.quarantine.append(Refused(name, reason, now, kept))
+
+    def _count(self, name: str, reason: str) -> None:
+        with self._alone:
+            self._aside.refusals[name, reason] += 1
+
+    def drain(self) -> tuple[Batch, list[tuple[str, int, int]]]:
+        """Return what was refused since the last call, and whom to tell: client, boot and seq."""
+        with self._alone:
+            found = self._aside, self._rejected
+            self._aside, self._rejected = Batch(), []
+        return found

@@ -1,0 +1,204 @@
+"""The fusion centre's line to the broker, in a loop of its own.
+
+Everything that touches the connection happens in the thread that runs the loop. Messages are
+acknowledged when told and not before; as many as the receive maximum may be unacknowledged, and
+then the broker holds the rest: that is the back-pressure.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from paho.mqtt.client import Client
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
+from discreet.network.fusion.stream import Stream, StreamingClient, acknowledgement, message_packet
+
+logger = logging.getLogger(__name__)
+
+Ticket = tuple[int, int]
+"""Names a message that waits for its acknowledgement: the connection it came by, and its number."""
+
+
+class Link:
+    """A connection that is made again whenever it is lost.
+
+    Parameters
+    ----------
+    address : BrokerAddress
+    name : str
+        Of the client, as in its certificate.
+    subscriptions : iterable of str
+    on_message : callable
+        Called with topic, payload and ticket; must not block.
+    on_up : callable
+        Called when a connection stands.
+    receive_maximum : int
+        How many messages may wait for their acknowledgement.
+    """
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        name: str,
+        subscriptions: Iterable[str],
+        on_message: Callable[[str, bytes, Ticket], None],
+        on_up: Callable[[], None],
+        receive_maximum: int,
+    ) -> None:
+        self._address, self._subscriptions = address, list(subscriptions)
+        self._on_message, self._on_up = on_message, on_up
+        self._receive_maximum = receive_maximum
+        self._client = make_client(address, name, StreamingClient)
+        self._client.on_packet = self._arrived
+        self._client.on_connect = self._connected
+        self._client.on_disconnect = self._lost
+        # Asked for so that packets are queued, and written many at a time by the loop.
+        self._client.on_socket_register_write = lambda *_: None
+        self._generation = 0
+        self._tasks: deque[tuple[list[Ticket], list[tuple[str, bytes, bool]]]] = deque()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self.up = False
+        self.problem = ""
+
+    # -- from any thread --
+
+    def send(self, tickets: list[Ticket], messages: list[tuple[str, bytes, bool]]) -> None:
+        """Acknowledge messages and publish others (topic, payload, retained), in the loop."""
+        self._tasks.append((tickets, messages))
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the loop look at what there is to do."""
+        with suppress(BlockingIOError):  # it is awake anyway
+            os.write(self._wake_write, b"\0")
+
+    # -- in the loop's thread --
+
+    def run(self, stop: threading.Event) -> None:
+        """Keep a connection until told to stop; then write what is left and close it."""
+        backoff = Backoff(0.1, 5.0)
+        while not stop.is_set():
+            if self._connect():
+                self._serve(stop, backoff)
+            if not stop.is_set():
+                stop.wait(backoff.wait())
+        self._finish()
+
+    def _connect(self) -> bool:
+        options: dict[str, Any] = {}
+        if self._address.mqtt5:
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.ReceiveMaximum = self._receive_maximum
+            options = {"clean_start": True, "properties": properties}
+        try:
+            self._client.connect(
+                self._address.host, self._address.port, keepalive=KEEPALIVE, **options
+            )
+        except (OSError, ValueError) as error:
+            self._note(f"the broker does not answer ({error})")
+            return False
+        return True
+
+    def _serve(self, stop: threading.Event, backoff: Backoff) -> None:
+        misc = 0.0
+        while not stop.is_set():
+            stream = self._client.stream
+            if self._client.socket() is None or stream is None:
+                return
+            self._client.loop_write()  # into the stream
+            writing = [stream] if stream.writing else []
+            watched: list[Any] = [stream, self._wake_read]
+            readable, writable, _ = select.select(watched, writing, [], 0.2)
+            if self._wake_read in readable:
+                self._work(stream)
+            if stream in readable:
+                stream.fill()
+            if writable or stream.writing:
+                stream.flush()
+            while stream.reading and self._client.socket() is not None:
+                self._client.loop_read()
+            if (now := time.monotonic()) > misc:
+                misc = now + 1.0
+                self._client.loop_misc()
+            if self.up:
+                backoff.reset()
+
+    def _work(self, stream: Stream) -> None:
+        try:
+            os.read(self._wake_read, 65536)
+        except BlockingIOError:
+            return
+        while self._tasks:
+            tickets, messages = self._tasks.popleft()
+            now = self._generation
+            due = [acknowledgement(number) for age, number in tickets if number and age == now]
+            stream.send(b"".join(due))
+            if self.up:
+                self._publish(stream, messages)
+
+    def _publish(self, stream: Stream, messages: list[tuple[str, bytes, bool]]) -> None:
+        for topic, payload, retained in messages:
+            if retained:
+                self._client.publish(topic, payload, qos=1, retain=True)
+            else:
+                properties = self._address.mqtt5
+                stream.send(message_packet(topic.encode(), payload, properties=properties))
+
+    def _finish(self) -> None:
+        stream, end = self._client.stream, time.monotonic() + 2.0
+        if stream is not None and self._client.socket() is not None:
+            self._work(stream)
+            self._client.loop_write()
+            while stream.writing and not stream.ended and time.monotonic() < end:
+                select.select([], [stream], [], 0.1)
+                stream.flush()
+        self._client.disconnect()
+        self._client.loop_write()
+        self.up = False
+
+    def close(self) -> None:
+        """Free what the loop used, after it has ended."""
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _connected(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
+        if reason.is_failure:
+            self._note(f"the broker refuses us ({reason})")
+            return
+        self._generation += 1
+        for subscription in self._subscriptions:
+            client.subscribe(subscription, qos=1)
+        self.up, self.problem = True, ""
+        logger.info("connected to the broker")
+        self._on_up()
+
+    def _arrived(self, topic: bytes, payload: bytes, number: int) -> None:
+        try:
+            name = topic.decode()
+        except UnicodeDecodeError:
+            name = ""
+        self._on_message(name, payload, (self._generation, number))
+
+    def _lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+        self._generation += 1  # numbers of messages mean nothing on the next connection
+        if self.up:
+            self._note(f"the connection to the broker is lost ({reason})")
+
+    def _note(self, problem: str) -> None:
+        self.up = False
+        if problem != self.problem:
+            self.problem = problem
+            logger.warning("%s; trying again", problem)

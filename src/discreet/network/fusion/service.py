@@ -1,0 +1,312 @@
+"""The fusion centre at work: take in, commit, acknowledge, close rounds.
+
+Two threads share the work. One keeps the line to the broker and judges what arrives; the other
+owns the database. A message is acknowledged, to the broker and to its sensor, after the commit that
+holds it and never before. While the database is away nothing is acknowledged, so that the broker
+hands out no more than the receive maximum and the rest waits there or in the sensors' outboxes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from discreet.mapping import Mapping
+from discreet.network.connecting import Backoff, BrokerAddress
+from discreet.network.fusion.announcing import decision_message, discovery_message
+from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.intake import Intake
+from discreet.network.fusion.link import Link, Ticket
+from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.rounds import RoundClock
+from discreet.network.fusion.state import State
+from discreet.network.store.errors import StoreError
+from discreet.network.store.rows import Batch, Decision, Outcome, Reading
+from discreet.network.store.writing import Store
+from discreet.network.topics import DROPPED, all_messages, shared_messages
+from discreet.network.wire import REFUSED, STORED, encode_acknowledgements, mapping_tag, runs
+
+logger = logging.getLogger(__name__)
+
+_GATHER = 0.005  # seconds to wait for more before a commit
+_NOTE_EVERY = 2.0  # seconds
+_LOOK_EVERY = 0.25  # seconds, for changes of the clients
+_FORGET_EVERY = 600.0  # seconds
+
+Waiting = tuple[Ticket, Reading | None]
+
+
+@dataclass(frozen=True)
+class FusionSettings:
+    """How a worker of a site runs.
+
+    Attributes
+    ----------
+    site : str
+    clock : RoundClock
+    broker : BrokerAddress
+    name : str
+        Of this worker, as in its certificate.
+    shared : bool
+        Whether other workers take their share of the messages.
+    receive_maximum : int
+        How many messages may wait for a commit.
+    keep : float, optional
+        Seconds for which readings are kept; for ever by default.
+    """
+
+    site: str
+    clock: RoundClock
+    broker: BrokerAddress
+    name: str = "fusion"
+    shared: bool = False
+    receive_maximum: int = 2000
+    keep: float | None = None
+
+
+class FusionService:
+    """A worker of the fusion centre.
+
+    Parameters
+    ----------
+    settings : FusionSettings
+    mapping : Mapping
+    registry : Registry
+    store : Store
+    on_decision : callable, optional
+        Called with each decision, from the thread of the database.
+
+    Attributes
+    ----------
+    state : State
+    """
+
+    def __init__(
+        self,
+        settings: FusionSettings,
+        mapping: Mapping,
+        registry: Registry,
+        store: Store,
+        on_decision: Callable[[Decision], None] | None = None,
+    ) -> None:
+        self._settings, self._mapping = settings, mapping
+        self._registry, self._store = registry, store
+        self._closer = Closer(store, mapping, registry, settings.clock)
+        self._intake = Intake(
+            registry, settings.clock, mapping_tag(mapping.id), lambda: self._closer.closed
+        )
+        site = settings.site
+        messages = shared_messages(site, "fusion") if settings.shared else all_messages(site)
+        self._link = Link(
+            settings.broker,
+            settings.name,
+            [messages, DROPPED],
+            self._arrived,
+            self._greet,
+            settings.receive_maximum,
+        )
+        self._on_decision = on_decision
+        self._waiting: deque[Waiting] = deque()
+        self._something = threading.Event()
+        self._stop = threading.Event()
+        self._discovery = discovery_message(site, mapping, settings.clock)
+        self._dropped_before: int | None = None
+        self._next_note = self._next_look = self._next_forget = 0.0
+        self.state = State()
+        self.state.put(expected=len(mapping.sensors))
+
+    def run(self) -> None:
+        """Work until ``stop`` is called; what has arrived by then is still committed.
+
+        Raises
+        ------
+        StoreError
+            If the database cannot be used at the start.
+        """
+        self._store.prepare()
+        self.state.turn("database", "here")
+        keeper = threading.Thread(target=self._keep, name="database")
+        keeper.start()
+        try:
+            self._link.run(self._stop)
+        finally:
+            self._stop.set()
+            self._something.set()
+            keeper.join()
+            self._link.close()
+            self._store.close()
+
+    def stop(self) -> None:
+        """Have ``run`` end."""
+        self._stop.set()
+        self._link.wake()
+
+    # -- in the thread of the line --
+
+    def _arrived(self, topic: str, payload: bytes, ticket: Ticket) -> None:
+        if topic == DROPPED:
+            self._note_dropped(payload)
+            self._waiting.append((ticket, None))
+        else:
+            self._waiting.append((ticket, self._intake.take(topic, payload, time.time())))
+        if not self._something.is_set():
+            self._something.set()
+
+    def _note_dropped(self, payload: bytes) -> None:
+        """Read the broker's count of messages that it had no room for."""
+        if not payload.isdigit() or len(payload) > 18:
+            return
+        total, before = int(payload), self._dropped_before
+        self._dropped_before = total
+        if before is not None:
+            # A broker that was started anew counts from 0.
+            self.state.add(shed=total - before if total >= before else total)
+
+    def _greet(self) -> None:
+        self._link.send([], [(*self._discovery, True)])
+
+    # -- in the thread of the database --
+
+    def _keep(self) -> None:
+        while not self._stop.is_set():
+            if self._something.wait(0.05):
+                time.sleep(_GATHER)
+                self._something.clear()
+            self._commit_all()
+            self._guarded(self._look_after)
+        self._commit_all()
+
+    def _commit_all(self) -> None:
+        # Taken one by one: what arrives meanwhile stays for the next commit.
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        aside, rejected = self._intake.drain()
+        if not waiting and not aside.refusals:
+            return
+        readings = [reading for _, reading in waiting if reading is not None]
+        batch = Batch(readings, aside.refusals, aside.quarantine)
+        self.state.put(queue=len(readings))
+        outcome = self._committed(batch)
+        if outcome is not None:
+            self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
+
+    def _committed(self, batch: Batch) -> Outcome | None:
+        """Commit, trying again until it works; None if told to stop while it does not."""
+        backoff = Backoff(0.1, 2.0)
+        while True:
+            try:
+                outcome = self._store.commit(batch)
+            except StoreError as error:
+                self._database(error)
+                if self._stop.wait(backoff.wait()):
+                    return None
+            else:
+                self._database(None)
+                return outcome
+
+    def _acknowledge(
+        self,
+        batch: Batch,
+        outcome: Outcome,
+        tickets: list[Ticket],
+        rejected: list[tuple[str, int, int]],
+    ) -> None:
+        stored: dict[str, list[tuple[int, int]]] = {}
+        refused: dict[str, list[tuple[int, int]]] = {}
+        for place, reading in enumerate(batch.readings):
+            where = refused if place in outcome.conflicting else stored
+            where.setdefault(reading.client, []).append((reading.boot, reading.seq))
+        for client, boot, seq in rejected:
+            refused.setdefault(client, []).append((boot, seq))
+        messages = []
+        for client in stored.keys() | refused.keys():
+            known = self._registry.by_name.get(client)
+            if known is None:
+                continue
+            entries = runs(stored.get(client, ()), STORED) + runs(refused.get(client, ()), REFUSED)
+            for data in encode_acknowledgements(entries, known.key, known.ack_topic):
+                messages.append((known.ack_topic, data, False))
+        self._link.send(tickets, messages)
+        self._count(batch, outcome)
+
+    def _count(self, batch: Batch, outcome: Outcome) -> None:
+        known = outcome.repeated | outcome.conflicting
+        fresh = [each for i, each in enumerate(batch.readings) if not known or i not in known]
+        reasons: Counter[str] = Counter()
+        for (_, reason), count in batch.refusals.items():
+            reasons[reason] += count
+        reasons["replay"] += len(outcome.repeated)
+        reasons["conflict"] += len(outcome.conflicting)
+        self.state.refuse(+reasons)
+        symbols = sum(len(each.symbols) for each in fresh)
+        self.state.add(messages=len(fresh), readings=symbols, commits=1)
+        if batch.readings:
+            now = time.time()
+            waited = sum(now - each.received for each in batch.readings) / len(batch.readings)
+            self.state.put(lag_seconds=waited)
+
+    def _look_after(self) -> None:
+        now = time.time()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY
+            if self._registry.refresh():
+                logger.info("the clients have changed: %d known", len(self._registry.by_name))
+            if self._registry.problem:
+                logger.warning("%s", self._registry.problem)
+            self._take_turns(now)
+        while self._closer.due(now) and not self._stop.is_set():
+            self._announce(self._closer.close(now))
+        if now >= self._next_note:
+            self._next_note = now + _NOTE_EVERY
+            self._note(now)
+        if self._settings.keep is not None and now >= self._next_forget:
+            self._next_forget = now + _FORGET_EVERY
+            self._store.forget(max(0, self._settings.clock.number(now - self._settings.keep)))
+        self._database(None)
+
+    def _take_turns(self, now: float) -> None:
+        if self._store.lead():
+            self._closer.lead(now)
+        else:
+            self._closer.follow()
+        self._intake.floor = self._store.floor()
+
+    def _announce(self, decisions: list[Decision]) -> None:
+        if not decisions:
+            return
+        last = decisions[-1]
+        fact = self._mapping.public.name
+        self._link.send([], [(*decision_message(self._settings.site, fact, last), True)])
+        self.state.add(decisions=len(decisions))
+        self.state.put(last_round=last.round, reported=last.reported)
+        for decision in decisions if self._on_decision else ():
+            assert self._on_decision is not None
+            self._on_decision(decision)
+
+    def _note(self, now: float) -> None:
+        self.state.put(broker_up=int(self._link.up), queue=len(self._waiting))
+        self.state.turn("broker", "here" if self._link.up else "away", self._link.problem)
+        total = sum(each.messages for each in self._store.clients())
+        summary = self.state.summary()
+        names = ("queue", "lag_seconds", "shed", "parts", "reported")
+        values = {name: summary[name] for name in names} | {"messages": total}
+        self._store.note(values, now)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except StoreError as error:
+            self._database(error)
+            self._stop.wait(0.2)
+
+    def _database(self, error: StoreError | None) -> None:
+        state, words = ("here", "") if error is None else (error.state, str(error))
+        self.state.put(database_up=int(error is None))
+        if self.state.turn("database", state, words):
+            if error is None:
+                logger.info("the database is there again")
+            else:
+                logger.warning("%s Nothing is acknowledged until it is back.", error)

@@ -1,0 +1,1 @@
+"""The sensor: readings in, symbols out, on a fixed schedule."""

@@ -1,0 +1,213 @@
+"""Carry messages from the outbox to the broker until the fusion centre acknowledges them."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from paho.mqtt.client import Client, MQTTMessage
+
+from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
+from discreet.network.sensor.outbox import Outbox, OutboxError, Waiting
+from discreet.network.site.settings import ack_topic, message_topic
+from discreet.network.wire import REFUSED, WireError, decode_acknowledgement
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 100
+"""How many messages are under way at once."""
+_PATIENCE = 20.0  # seconds for the broker to accept a connection
+
+
+class _Flight:
+    """A message under way, and when to send it again."""
+
+    def __init__(self, message: Waiting, first: float) -> None:
+        self.message, self.due, self.pause = message, 0.0, Backoff(first, 30 * first)
+
+
+class Courier:
+    """A thread that keeps a connection and sends what waits, oldest first, in a window.
+
+    Parameters
+    ----------
+    address : BrokerAddress
+    site, client : str
+    key : bytes
+        Of the MACs.
+    outbox : Outbox
+    retry : float, default=2.0
+        Seconds without an acknowledgement after which a message is sent again; doubled each time.
+
+    Attributes
+    ----------
+    up : bool
+        Whether the broker is there.
+    refused : int
+        How many messages the fusion centre has refused since the start.
+    """
+
+    def __init__(
+        self,
+        address: BrokerAddress,
+        site: str,
+        client: str,
+        key: bytes,
+        outbox: Outbox,
+        *,
+        retry: float = 2.0,
+    ) -> None:
+        self._address, self._outbox, self._key, self._retry = address, outbox, key, retry
+        self._topic, self._ack_topic = message_topic(site, client), ack_topic(site, client)
+        self._name = client
+        self._client = self._new_client()
+        self._flights: dict[tuple[int, int], _Flight] = {}
+        self._loaded = self._allowed = (-1, -1)
+        self._alone = threading.RLock()  # guards the outbox and the flights
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._carry, name="courier", daemon=True)
+        self.up = False
+        self.refused = 0
+        self._problem = ""
+        self._dead, self._give_up_at = False, 0.0
+
+    def _new_client(self) -> Client:
+        client = make_client(self._address, self._name, Client)
+        client.on_connect = self._connected
+        client.on_message = self._heard
+        client.on_disconnect = self._lost
+        return client
+
+    def start(self) -> None:
+        """Begin with what waits from earlier starts."""
+        self._allowed = (self._outbox.boot, -1)
+        self._thread.start()
+
+    def change(self, work: Callable[[], Waiting]) -> Waiting:
+        """Run something that writes to the outbox while nothing else does."""
+        with self._alone:
+            return work()
+
+    def dispatch(self, message: Waiting) -> None:
+        """Send everything up to a message, now."""
+        self._allowed = message[:2]
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the connection; what is not acknowledged stays in the outbox."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join()
+
+    # -- in the courier's thread --
+
+    def _carry(self) -> None:
+        backoff = Backoff(0.2, 10.0)
+        while not self._stop.is_set():
+            if self._connect():
+                self._client.loop_start()
+                while not self._stop.is_set() and self._send_due():
+                    self._wake.wait(0.1)
+                    self._wake.clear()
+                    if self.up:
+                        backoff.reset()
+                self._client.disconnect()
+                self._client.loop_stop()
+                self.up = False
+            self._stop.wait(backoff.wait())
+
+    def _connect(self) -> bool:
+        # A new one each time: the library would keep what it has not delivered, and send it twice.
+        self._client = self._new_client()
+        self._dead, self._give_up_at = False, time.monotonic() + _PATIENCE
+        options: dict[str, Any] = {"clean_start": True} if self._address.mqtt5 else {}
+        try:
+            self._client.connect(
+                self._address.host, self._address.port, keepalive=KEEPALIVE, **options
+            )
+        except (OSError, ValueError) as error:
+            self._note(f"the broker does not answer ({error})")
+            return False
+        return True
+
+    def _send_due(self) -> bool:
+        """Send what is due; return whether the connection is still worth keeping."""
+        if not self.up:
+            return not self._dead and time.monotonic() < self._give_up_at
+        now = time.monotonic()
+        with self._alone:
+            self._load()
+            due = [each for each in self._flights.values() if each.due <= now]
+        for flight in due:
+            flight.due = now + flight.pause.wait() + random.uniform(0, 0.1)
+            self._client.publish(self._topic, flight.message.payload, qos=1)
+        return True
+
+    def _load(self) -> None:
+        """Put messages under way while there is room; never one before its time."""
+        room = WINDOW - len(self._flights)
+        if room <= 0 or self._loaded >= self._allowed:
+            return
+        for message in self._outbox.after(*self._loaded, room):
+            if message[:2] > self._allowed:
+                return
+            self._loaded = message[:2]
+            self._flights[message[:2]] = _Flight(message, self._retry)
+
+    # -- in the thread of the MQTT library --
+
+    def _connected(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
+        if reason.is_failure:
+            self._note(f"the broker refuses us ({reason})")
+            self._dead = True
+            return
+        client.subscribe(self._ack_topic, qos=0)
+        with self._alone:
+            for flight in self._flights.values():
+                flight.due = 0.0
+        self.up, self._problem = True, ""
+        logger.info("connected to the broker")
+        self._wake.set()
+
+    def _lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+        self._dead = True
+        if not self._stop.is_set():
+            self._note(f"the connection to the broker is lost ({reason})")
+
+    def _heard(self, _: Client, __: Any, message: MQTTMessage) -> None:
+        try:
+            entries = decode_acknowledgement(bytes(message.payload), self._key, self._ack_topic)
+        except WireError:
+            logger.warning("an acknowledgement that is not for us was ignored")
+            return
+        with self._alone:
+            try:
+                self._outbox.acknowledge(entries)
+            except OutboxError as error:
+                logger.warning("%s It will be acknowledged again.", error)
+                return
+            for key in [key for key in self._flights if _covers(entries, key)]:
+                del self._flights[key]
+        count = sum(each.length for each in entries if each.status == REFUSED)
+        if count:
+            self.refused += count
+            logger.warning("the fusion centre refused %d messages; enrol again?", count)
+        self._wake.set()
+
+    def _note(self, problem: str) -> None:
+        self.up = False
+        if problem != self._problem:
+            self._problem = problem
+            logger.warning("%s; trying again", problem)
+
+
+def _covers(entries: Any, key: tuple[int, int]) -> bool:
+    boot, seq = key
+    return any(
+        each.boot == boot and each.first <= seq < each.first + each.length for each in entries
+    )

@@ -1,0 +1,242 @@
+"""Messages on disk until the fusion centre has stored them.
+
+A message is drawn, numbered and written here before it is sent for the first time, and every
+retry sends these very bytes: to draw again would let an attacker average. Boot numbers rise with
+every start, so that no number is ever used for two messages.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from discreet.errors import DiscreetError, InputError
+from discreet.network.wire import MAX_BOOT, Entry
+
+MOST_MESSAGES = 200_000
+"""How many messages wait at most; beyond, the oldest are given up and counted."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS outbox (
+    boot INTEGER NOT NULL, seq INTEGER NOT NULL, round INTEGER NOT NULL, payload BLOB NOT NULL,
+    PRIMARY KEY (boot, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_NOTE = (
+    "INSERT INTO notes (name, value) VALUES (?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+
+class OutboxError(DiscreetError):
+    """The outbox cannot be written now, and so nothing new can be sent."""
+
+
+class Waiting(NamedTuple):
+    """A message that has not been acknowledged."""
+
+    boot: int
+    seq: int
+    round: int
+    payload: bytes
+
+
+class Outbox:
+    """The outbox in a folder. One process at a time may hold it; threads may share it.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there, readable by its owner only.
+    first_boot : int, default=0
+        The smallest number that this start may get.
+    most : int
+        How many messages may wait.
+
+    Attributes
+    ----------
+    boot : int
+        Number of this start.
+    seq : int
+        Number of the next message.
+
+    Raises
+    ------
+    InputError
+        If the folder is in use or cannot be written.
+    """
+
+    def __init__(self, folder: Path, first_boot: int = 0, most: int = MOST_MESSAGES) -> None:
+        self._lock = _hold(folder)
+        self._most = most
+        self.boot = self.seq = self._count = 0
+        try:
+            self._base = self._open(folder / "outbox.db")
+            self._begin(first_boot)
+        except (sqlite3.Error, OSError) as error:
+            os.close(self._lock)
+            raise InputError(
+                f"{folder}: the outbox cannot be opened ({error}). Make room, or name another "
+                "folder with --state."
+            ) from None
+
+    @staticmethod
+    def _open(file: Path) -> sqlite3.Connection:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        base = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = FULL")
+        base.executescript(_TABLES)
+        return base
+
+    def _begin(self, first_boot: int) -> None:
+        # By the clock as well: a device whose folder was lost must not begin at 1 again.
+        self.boot = max(first_boot, self.note("boot") + 1, int(time.time()))
+        if self.boot > MAX_BOOT:
+            raise OSError("the numbers of starts are used up")
+        self._base.execute(_NOTE, ("boot", self.boot))
+        ((self._count,),) = self._base.execute("SELECT count(*) FROM outbox")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process hold the outbox."""
+        self._base.close()
+        os.close(self._lock)
+
+    def note(self, name: str) -> int:
+        """Return a number that was noted; 0 if it was not."""
+        found = self._base.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
+        return int(found[0]) if found else 0
+
+    def set_note(self, name: str, value: int) -> None:
+        """Note a number for later starts.
+
+        Raises
+        ------
+        OutboxError
+        """
+        with self._changing():
+            self._base.execute(_NOTE, (name, value))
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return self._count
+
+    @property
+    def given_up(self) -> int:
+        """How many messages were given up for want of room, since the device was set up."""
+        return self.note("given_up")
+
+    @property
+    def last_round(self) -> int:
+        """The last round that a message was written for; -1 if none."""
+        return self.note("next_round") - 1
+
+    def append(self, number: int, rounds: int, make: Callable[[int, int], bytes]) -> Waiting:
+        """Write the message of a round; when this returns, it is safe.
+
+        Parameters
+        ----------
+        number : int
+            The first round it is for; later than any before.
+        rounds : int
+            How many rounds it is for.
+        make : callable
+            Returns the bytes, given boot and sequence number.
+
+        Raises
+        ------
+        OutboxError
+            If it cannot be written; it was not then, and its number is used for the next.
+        """
+        if number <= self.last_round:
+            raise OutboxError(f"round {number} has a message already; the clock went back.")
+        payload = make(self.boot, self.seq)
+        dropped = max(0, self._count + 1 - self._most)
+        with self._changing():
+            if dropped:
+                self._give_up(dropped)
+            self._base.execute(
+                "INSERT INTO outbox VALUES (?, ?, ?, ?)", (self.boot, self.seq, number, payload)
+            )
+            self._base.execute(_NOTE, ("next_round", number + rounds))
+        self._count += 1 - dropped
+        self.seq += 1
+        return Waiting(self.boot, self.seq - 1, number, payload)
+
+    def _give_up(self, count: int) -> None:
+        """Drop the oldest: their rounds are closed, and nothing more is decided on them."""
+        oldest = self._base.execute(
+            "SELECT boot, seq FROM outbox ORDER BY boot, seq LIMIT ?", (count,)
+        ).fetchall()
+        self._base.executemany("DELETE FROM outbox WHERE boot = ? AND seq = ?", oldest)
+        self._base.execute(_NOTE, ("given_up", self.given_up + count))
+
+    def after(self, boot: int, seq: int, limit: int) -> list[Waiting]:
+        """Return the next messages that wait after one, oldest first."""
+        rows = self._base.execute(
+            "SELECT boot, seq, round, payload FROM outbox WHERE (boot, seq) > (?, ?)"
+            " ORDER BY boot, seq LIMIT ?",
+            (boot, seq, limit),
+        )
+        return [Waiting(*row) for row in rows]
+
+    def acknowledge(self, entries: Iterable[Entry]) -> int:
+        """Forget what the fusion centre has stored or refused; return how many that were.
+
+        Raises
+        ------
+        OutboxError
+            If it cannot be written; the messages are then sent, and acknowledged, again.
+        """
+        count = 0
+        with self._changing():
+            for entry in entries:
+                count += self._base.execute(
+                    "DELETE FROM outbox WHERE boot = ? AND seq >= ? AND seq < ?",
+                    (entry.boot, entry.first, entry.first + entry.length),
+                ).rowcount
+        self._count -= count
+        return count
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            self._base.execute("BEGIN IMMEDIATE")
+            yield
+            self._base.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._base.in_transaction:
+                self._base.execute("ROLLBACK")
+            raise OutboxError(f"the outbox cannot be written ({error}).") from None
+
+
+def _hold(folder: Path) -> int:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written ({error.strerror}). Name another folder with --state."
+        ) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise InputError(
+            f"{folder}: another sensor runs from this folder. Stop it, or name another folder."
+        ) from None
+    return handle

@@ -1,0 +1,396 @@
+"""Where readings come from: lines, files, commands, tables and MQTT topics.
+
+A source is asked once a round, at its end, for the readings by sensor; a sensor that it does not
+name has no reading in that round. Whatever a source says is hostile until it has been looked at.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+from urllib.parse import unquote, urlsplit
+
+from discreet.errors import InputError
+from discreet.network.connecting import Backoff
+from discreet.network.sensor.values import MAX_TEXT, home_value, parse
+
+logger = logging.getLogger(__name__)
+
+STDIN = "-"
+PASSWORD = "DISCREET_MQTT_PASSWORD"
+"""Environment variable with the password of the broker that readings come from."""
+
+
+class Source(Protocol):
+    """Gives readings, round by round."""
+
+    finished: bool
+
+    def take(self) -> dict[str, Any]:
+        """Return the readings of the round that ends now, by sensor."""
+
+    def close(self) -> None:
+        """Free what the source uses."""
+
+
+class Latest:
+    """The last reading of each sensor, for sources that speak when they like.
+
+    Parameters
+    ----------
+    hold : float
+        Seconds for which a reading stands; 0 for the round in which it came only.
+    """
+
+    def __init__(self, hold: float) -> None:
+        self._hold, self._alone = hold, threading.Lock()
+        self._found: dict[str, tuple[float, Any]] = {}
+
+    def put(self, sensor: str, value: Any) -> None:
+        """Note a reading."""
+        with self._alone:
+            self._found[sensor] = (time.monotonic(), value)
+
+    def take(self) -> dict[str, Any]:
+        """Return the readings that stand."""
+        oldest = time.monotonic() - self._hold
+        with self._alone:
+            found = {sensor: value for sensor, (_, value) in self._found.items()}
+            self._found = {
+                sensor: each
+                for sensor, each in self._found.items()
+                if self._hold and each[0] >= oldest
+            }
+        return found
+
+
+class LineSource:
+    """Lines from a stream: a reading each, or JSON objects of readings by sensor.
+
+    Parameters
+    ----------
+    stream : text stream
+    sensors : sequence of str
+    hold : float
+    """
+
+    def __init__(self, stream: TextIO, sensors: Sequence[str], hold: float = 0.0) -> None:
+        self._stream, self._sensors, self._latest = stream, sensors, Latest(hold)
+        self.finished = False
+        threading.Thread(target=self._read, name="lines", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            while line := self._stream.readline(MAX_TEXT):
+                self._note(parse(line))
+        except (OSError, ValueError) as error:  # undecodable bytes are a ValueError
+            logger.warning("the input cannot be read on (%s)", error)
+        self.finished = True
+
+    def _note(self, content: Any) -> None:
+        if isinstance(content, dict):
+            for sensor in self._sensors:
+                if sensor in content:
+                    self._latest.put(sensor, content[sensor])
+        elif len(self._sensors) == 1:
+            self._latest.put(self._sensors[0], content)
+
+    def take(self) -> dict[str, Any]:
+        """Return the last reading of each sensor in this round."""
+        return self._latest.take()
+
+    def close(self) -> None:
+        """Do nothing: the stream is not ours."""
+
+
+class FileSource:
+    """A file that always holds the present reading, such as those below /sys.
+
+    Parameters
+    ----------
+    sensor : str
+    path : Path
+    """
+
+    finished = False
+
+    def __init__(self, sensor: str, path: Path) -> None:
+        self._sensor, self._path = sensor, path
+
+    def take(self) -> dict[str, Any]:
+        """Return what the file holds now; nothing if it cannot be read."""
+        try:
+            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            with open(handle, encoding="utf-8", errors="replace") as stream:
+                return {self._sensor: parse(stream.read(MAX_TEXT).strip())}
+        except OSError as error:
+            logger.warning("%s: cannot be read (%s)", self._path, error.strerror)
+            return {}
+
+    def close(self) -> None:
+        """Do nothing: the file is opened anew each time."""
+
+
+class CommandSource:
+    """A program that prints the present reading; started each round, without a shell.
+
+    Parameters
+    ----------
+    sensor : str
+    command : str
+        Program and arguments, quoted as for a shell.
+    timeout : float
+        Seconds that it may take.
+    """
+
+    finished = False
+
+    def __init__(self, sensor: str, command: str, timeout: float) -> None:
+        try:
+            self._command = shlex.split(command)
+        except ValueError as error:
+            raise InputError(f"the command {command[:60]!r} cannot be read ({error}).") from None
+        if not self._command:
+            raise InputError("the command is empty. Give a program: command:PROGRAM ARGUMENTS")
+        self._sensor, self._timeout = sensor, timeout
+
+    def take(self) -> dict[str, Any]:
+        """Return what the program prints; nothing if it fails."""
+        try:
+            done = subprocess.run(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=self._timeout,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            logger.warning("the command %s failed (%s)", self._command[0], type(error).__name__)
+            return {}
+        return {self._sensor: parse(done.stdout[:MAX_TEXT].decode(errors="replace").strip())}
+
+    def close(self) -> None:
+        """Do nothing: no program outlives its round."""
+
+
+class CsvSource:
+    """A table played back, a row each round; ends with it.
+
+    Parameters
+    ----------
+    path : Path
+    sensors : sequence of str
+        Columns to read.
+
+    Raises
+    ------
+    InputError
+    """
+
+    def __init__(self, path: Path, sensors: Sequence[str]) -> None:
+        try:
+            self._stream = path.open(newline="", encoding="utf-8-sig")
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror}). Name a CSV table."
+            ) from None
+        self._rows = self._read(path, sensors)
+        try:
+            self._next = next(self._rows, None)
+        except InputError:
+            self._stream.close()
+            raise
+        self.finished = self._next is None
+
+    def _read(self, path: Path, sensors: Sequence[str]) -> Iterator[dict[str, Any]]:
+        try:
+            table = csv.DictReader(self._stream)
+            unknown = [sensor for sensor in sensors if sensor not in (table.fieldnames or ())]
+            if unknown:
+                raise InputError(f"{path}: has no column {unknown[0]!r}. Name another table.")
+            for row in table:
+                yield {sensor: row[sensor] for sensor in sensors if row[sensor] is not None}
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: is no CSV table ({error}).") from None
+
+    def take(self) -> dict[str, Any]:
+        """Return the next row."""
+        found, self._next = self._next, next(self._rows, None)
+        self.finished = self._next is None
+        return found or {}
+
+    def close(self) -> None:
+        """Close the table."""
+        self._stream.close()
+
+
+class MqttSource:
+    """Raw readings from another broker, such as that of Zigbee2MQTT or Home Assistant.
+
+    Parameters
+    ----------
+    sensor : str
+    address : str
+        ``mqtt://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON object.
+    hold : float
+
+    Raises
+    ------
+    InputError
+    """
+
+    finished = False
+
+    def __init__(self, sensor: str, address: str, hold: float) -> None:
+        from paho.mqtt.client import Client
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        parts = urlsplit(address)
+        self._topic, self._field = unquote(parts.path[1:]), unquote(parts.fragment)
+        try:
+            host, port = parts.hostname, parts.port or 1883
+        except ValueError:
+            host, port = None, 0
+        if not host or not self._topic or any(each in self._topic for each in "#+\0"):
+            raise InputError(
+                f"{address[:80]!r} names no topic. Write mqtt://HOST/TOPIC or, for a value in a "
+                "JSON payload, mqtt://HOST/TOPIC#FIELD"
+            )
+        self._sensor, self._latest, self._host, self._port = sensor, Latest(hold), host, port
+        self._client = Client(CallbackAPIVersion.VERSION2)
+        if parts.username:
+            self._client.username_pw_set(unquote(parts.username), os.environ.get(PASSWORD))
+        self._client.on_connect = self._connected
+        self._client.on_message = self._heard
+        self._client.reconnect_delay_set(1, 30)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="readings", daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        backoff = Backoff(0.5, 30.0)
+        while not self._stop.is_set():
+            try:
+                self._client.connect(self._host, self._port)
+                self._client.loop_start()
+                return  # the library reconnects by itself from now on
+            except OSError as error:
+                logger.warning("%s: the broker of the readings does not answer", error)
+                self._stop.wait(backoff.wait())
+
+    def _connected(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:
+        if reason.is_failure:
+            logger.warning("the broker of the readings refuses us (%s)", reason)
+        else:
+            client.subscribe(self._topic, qos=0)
+
+    def _heard(self, _: Any, __: Any, message: Any) -> None:
+        text = bytes(message.payload[:MAX_TEXT]).decode(errors="replace")
+        self._latest.put(self._sensor, home_value(parse(text), self._field))
+
+    def take(self) -> dict[str, Any]:
+        """Return the last reading that came."""
+        return self._latest.take()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._stop.set()
+        self._thread.join()
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+class Sources:
+    """Several sources as one; finished when any of them is.
+
+    Parameters
+    ----------
+    parts : sequence of Source
+    """
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        self._parts = parts
+
+    @property
+    def finished(self) -> bool:
+        """Whether some source has no more readings."""
+        return any(part.finished for part in self._parts)
+
+    def take(self) -> dict[str, Any]:
+        """Return the readings of all."""
+        found: dict[str, Any] = {}
+        for part in self._parts:
+            found |= part.take()
+        return found
+
+    def close(self) -> None:
+        """Close all."""
+        for part in self._parts:
+            part.close()
+
+
+def open_sources(
+    words: Sequence[str], sensors: Sequence[str], *, interval: float, hold: float
+) -> Sources:
+    """Return the sources that are named in words.
+
+    Parameters
+    ----------
+    words : sequence of str
+        ``[SENSOR=]SOURCE``, where SOURCE is ``-`` for standard input, ``csv:PATH``,
+        ``file:PATH``, ``command:PROGRAM ARGUMENTS`` or ``mqtt://HOST/TOPIC#FIELD``.
+    sensors : sequence of str
+        All sensors of the client.
+    interval : float
+        Seconds of a round.
+    hold : float
+        Seconds for which a reading stands that came by a line or a topic.
+
+    Raises
+    ------
+    InputError
+    """
+    opened: list[Source] = []
+    try:
+        for word in words:
+            opened.append(_open(word, sensors, interval, hold))
+    except InputError:
+        Sources(opened).close()
+        raise
+    return Sources(opened)
+
+
+def _open(word: str, sensors: Sequence[str], interval: float, hold: float) -> Source:
+    named = [sensor for sensor in sensors if word.startswith(f"{sensor}=")]
+    sensor = max(named, key=len, default=None)
+    rest = word if sensor is None else word[len(sensor) + 1 :]
+    mine = sensors if sensor is None else [sensor]
+    kind, _, place = rest.partition(":")
+    if rest == STDIN:
+        return LineSource(sys.stdin, mine, hold)
+    if kind == "csv" and place:
+        return CsvSource(Path(place), mine)
+    if len(mine) != 1:
+        raise InputError(
+            f"--read {word[:80]!r}: there are {len(mine)} sensors. Say which: --read SENSOR=SOURCE"
+        )
+    if kind == "file" and place:
+        return FileSource(mine[0], Path(place))
+    if kind == "command" and place:
+        return CommandSource(mine[0], place, max(0.1, interval / 2))
+    if kind == "mqtt":
+        return MqttSource(mine[0], rest, hold)
+    raise InputError(
+        f"--read {word[:80]!r} is no source. Use -, csv:PATH, file:PATH, command:PROGRAM or "
+        "mqtt://HOST/TOPIC#FIELD, with SENSOR= before it where there are several sensors."
+    )

@@ -1,0 +1,1 @@
+"""A site: the folder that holds everything one deployment runs from."""

@@ -1,0 +1,228 @@
+"""The certificate authority of a site: EC P-256 keys, certificates and the revocation list.
+
+A site trusts this authority and no other. Who holds ``ca.key`` can enrol and revoke; nothing
+that runs needs it. ``cryptography`` does the work.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from discreet.errors import InputError
+
+AUTHORITY_DAYS = 3652
+CLIENT_DAYS = 730
+_BACKDATED = timedelta(hours=1)  # a sensor's clock may be a little behind
+
+_SERVER = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+_CLIENT = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+
+
+@dataclass(frozen=True, repr=False)
+class Issued:
+    """A certificate and its private key, both in PEM; the key is never shown."""
+
+    certificate: bytes
+    key: bytes
+    serial: str
+    expires: datetime
+
+
+class Authority:
+    """A certificate authority at work.
+
+    Parameters
+    ----------
+    certificate, key : bytes
+        In PEM.
+
+    Raises
+    ------
+    InputError
+        If they are no such pair.
+    """
+
+    def __init__(self, certificate: bytes, key: bytes) -> None:
+        try:
+            self.certificate = x509.load_pem_x509_certificate(certificate)
+            loaded = load_pem_private_key(key, password=None)
+        except (TypeError, ValueError):
+            raise InputError(
+                "the site's certificate authority is damaged. Restore keys/ from a good copy."
+            ) from None
+        if (
+            not isinstance(loaded, ec.EllipticCurvePrivateKey)
+            or loaded.public_key() != self.certificate.public_key()
+        ):
+            raise InputError(
+                "keys/ca.key does not belong to keys/ca.crt. Restore keys/ from a good copy."
+            )
+        self._key = loaded
+
+    @property
+    def expires(self) -> datetime:
+        """When everything that this authority has signed ends."""
+        return self.certificate.not_valid_after_utc
+
+    def issue_client(
+        self,
+        name: str,
+        *,
+        valid: timedelta = timedelta(days=CLIENT_DAYS),
+        start: datetime | None = None,
+    ) -> Issued:
+        """Return a certificate with which a client proves its name."""
+        return self._issue(name, _CLIENT, valid, start)
+
+    def issue_server(self, name: str, hosts: Sequence[str]) -> Issued:
+        """Return the broker's certificate, good for these host names and addresses."""
+        return self._issue(name, _SERVER, timedelta(days=AUTHORITY_DAYS), None, hosts)
+
+    def issue_fusion(self, name: str) -> Issued:
+        """Return a certificate of a part that lives as long as the site."""
+        return self._issue(name, _CLIENT, timedelta(days=AUTHORITY_DAYS), None)
+
+    def revocation_list(self, serials: Iterable[tuple[str, datetime]]) -> bytes:
+        """Return the signed list of revoked certificates in PEM.
+
+        It lasts as long as the authority: the file lies beside the broker and is renewed with
+        every change, and a broker whose list has expired lets nobody in.
+
+        Parameters
+        ----------
+        serials : iterable of (str, datetime)
+            Serial number in hexadecimal digits, and when it was revoked.
+        """
+        now = _now()
+        # Listed before "now" for a clock that was set back, as certificates are.
+        builder = x509.CertificateRevocationListBuilder(
+            issuer_name=self.certificate.subject,
+            last_update=max(now - _BACKDATED, self.certificate.not_valid_before_utc),
+            next_update=self.expires,
+        )
+        for serial, when in serials:
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder(int(serial, 16), when).build()
+            )
+        number = x509.CRLNumber(int(now.timestamp() * 1000))
+        builder = builder.add_extension(number, critical=False)
+        return builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
+
+    def _issue(
+        self,
+        name: str,
+        usage: x509.ExtendedKeyUsage,
+        valid: timedelta,
+        start: datetime | None,
+        hosts: Sequence[str] = (),
+    ) -> Issued:
+        key = ec.generate_private_key(ec.SECP256R1())
+        begin = _now() - _BACKDATED if start is None else start
+        end = min(begin + valid + (_BACKDATED if start is None else timedelta(0)), self.expires)
+        serial = x509.random_serial_number()
+        builder = (
+            x509.CertificateBuilder(
+                issuer_name=self.certificate.subject,
+                subject_name=_common_name(name),
+                public_key=key.public_key(),
+                serial_number=serial,
+                not_valid_before=begin,
+                not_valid_after=end,
+            )
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs=False), critical=True)
+            .add_extension(usage, critical=False)
+            .add_extension(_issuer_id(self._key.public_key()), critical=False)
+        )
+        if hosts:
+            names = x509.SubjectAlternativeName(
+                [_alternative(host) for host in dict.fromkeys(hosts)]
+            )
+            builder = builder.add_extension(names, critical=False)
+        made = builder.sign(self._key, SHA256())
+        return Issued(made.public_bytes(Encoding.PEM), _key_bytes(key), f"{serial:x}", end)
+
+
+def as_issued(certificate: bytes, key: bytes) -> Issued | None:
+    """Return a certificate in PEM as it was issued; None if it has ended or is none."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate)
+    except ValueError:
+        return None
+    expires = found.not_valid_after_utc
+    return (
+        Issued(certificate, key, f"{found.serial_number:x}", expires) if _now() < expires else None
+    )
+
+
+def make_authority(site: str) -> tuple[bytes, bytes]:
+    """Return certificate and private key of a new authority, in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _common_name(f"discreet {site}")
+    begin = _now() - _BACKDATED
+    made = (
+        x509.CertificateBuilder(
+            issuer_name=name,
+            subject_name=name,
+            public_key=key.public_key(),
+            serial_number=x509.random_serial_number(),
+            not_valid_before=begin,
+            not_valid_after=begin + timedelta(days=AUTHORITY_DAYS),
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+    return made.public_bytes(Encoding.PEM), _key_bytes(key)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _issuer_id(key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,111 @@
+"""Speak to the broker of a site: have it reload, and see who it lets in.
+
+What the broker really does is found out by trying it, with certificates made for the
+purpose, not by believing that a signal has arrived.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from discreet.network.site.authority import Issued
+from discreet.network.site.files import write_new
+from discreet.network.site.settings import BrokerEndpoint, SiteFiles
+
+_SECONDS = 10.0
+Answer = Literal["accepted", "refused", "unreachable"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How a connection went, and what was said."""
+
+    answer: Answer
+    words: str = ""
+
+
+def broker_process(folder: Path) -> int | None:
+    """Return the number of the Mosquitto process that runs from a site here, if there is one."""
+    broker = SiteFiles(folder).broker
+    try:
+        pid = int((broker / "mosquitto.pid").read_text()[:20])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes() if Path("/proc").is_dir() else None
+    except (OSError, ValueError):
+        return None
+    # The number may be of another process by now; to be hung up on would end most of them.
+    return pid if pid > 1 and (command is None or b"mosquitto" in command) else None
+
+
+def reload_broker(folder: Path) -> bool:
+    """Have the broker read rights and revocation list again; whether it could be told."""
+    pid = broker_process(folder)
+    if pid is None or not hasattr(signal, "SIGHUP"):
+        return False
+    try:
+        os.kill(pid, signal.SIGHUP)
+    except OSError:  # another user's, or gone
+        return False
+    return True
+
+
+def try_connection(broker: BrokerEndpoint, ca: Path, name: str, made: Issued) -> Attempt:
+    """Connect with a certificate, take the session of that name if there is one, and leave.
+
+    Parameters
+    ----------
+    broker : BrokerEndpoint
+    ca : Path
+        Certificate of the authority that the broker must be of.
+    name : str
+        Client id.
+    made : Issued
+    """
+    import paho.mqtt.client as mqtt
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    answered = threading.Event()
+    found: list[Attempt] = []
+
+    def note(attempt: Attempt) -> None:
+        found.append(attempt)
+        answered.set()
+
+    def connected(_client: Any, _data: Any, _flags: Any, reason: Any, _more: Any) -> None:
+        note(Attempt("refused" if reason.is_failure else "accepted", str(reason)))
+
+    def disconnected(_client: Any, _data: Any, _flags: Any, reason: Any, _more: Any) -> None:
+        note(Attempt("refused", str(reason)))  # with TLS 1.3 a refusal comes after the handshake
+
+    client = mqtt.Client(
+        CallbackAPIVersion.VERSION2,
+        client_id=name,
+        protocol=mqtt.MQTTv5,
+        reconnect_on_failure=False,
+    )
+    client.on_connect, client.on_disconnect = connected, disconnected
+    client.connect_timeout = _SECONDS
+    try:
+        with tempfile.TemporaryDirectory(prefix="discreet-") as scratch:
+            certificate, key = Path(scratch, "crt"), Path(scratch, "key")
+            write_new(certificate, made.certificate)
+            write_new(key, made.key)
+            client.tls_set(str(ca), str(certificate), str(key))
+        client.connect(broker.host, broker.port, keepalive=10, clean_start=True)
+    except ssl.SSLError as error:
+        return Attempt("refused", error.reason or "TLS")
+    except OSError as error:
+        return Attempt("unreachable", error.strerror or str(error))
+    client.loop_start()
+    try:
+        answered.wait(_SECONDS)
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    return found[0] if found else Attempt("unreachable", "no answer")

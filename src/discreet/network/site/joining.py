@@ -1,0 +1,346 @@
+"""Let a device in, and shut it out.
+
+Both change the site's register, from which the broker's rights and its revocation list
+follow, and the list of clients that the fusion centre believes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from discreet.errors import InputError
+from discreet.export.neutral import Policy
+from discreet.mapping import Mapping
+from discreet.network.site.authority import CLIENT_DAYS, Authority, Issued, as_issued
+from discreet.network.site.bundles import load_signing_key, signed_bundles
+from discreet.network.site.contact import Attempt, broker_process, reload_broker, try_connection
+from discreet.network.site.enrolment import Enrolment
+from discreet.network.site.files import (
+    locked,
+    model_bytes,
+    new_folder,
+    read_bytes,
+    write_new,
+    write_private,
+)
+from discreet.network.site.register import (
+    Register,
+    load_authority,
+    load_register,
+    now,
+    save_register,
+)
+from discreet.network.site.settings import (
+    MAX_SYMBOLS,
+    Client,
+    Clients,
+    Site,
+    SiteFiles,
+    check_client_name,
+    load_clients,
+    load_site,
+    save_clients,
+)
+from discreet.values import shown, suggest
+
+_REVOCABLE = ("sensor", "observer")
+_TAKEOVER = timedelta(minutes=10)
+_PATIENCE = 10.0
+"""Seconds that a broker gets to act on a reload."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Who is to be enrolled, and as what.
+
+    Parameters
+    ----------
+    name : str
+    sensors : sequence of str
+        As the mapping calls them; by default the one that has the client's name.
+    batch : int
+        Rounds in one message.
+    renew : bool
+        Give a known client a new certificate; the old one ends at once.
+    """
+
+    name: str
+    sensors: Sequence[str] = ()
+    batch: int = 1
+    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    days: int = CLIENT_DAYS
+    renew: bool = False
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """What was enrolled, and whether the broker knows already."""
+
+    name: str
+    sensors: tuple[str, ...]
+    expires: str
+    told: bool
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """How a revocation ended.
+
+    Attributes
+    ----------
+    outcome : str
+        "out": the broker refuses the client, which was seen, and its session is cut.
+        "stopped": no broker runs; the next one will refuse the client.
+        "pending": a broker runs that has not taken the new list.
+    words : str
+        What the broker said.
+    """
+
+    outcome: Literal["out", "stopped", "pending"]
+    words: str = ""
+
+
+# --- Enrol ---------------------------------------------------------------------------------
+
+
+def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
+    """Enrol a device: write its file, and let the broker and the fusion centre know it.
+
+    Raises
+    ------
+    InputError
+        Nothing has changed then.
+    """
+    check_client_name(wish.name)
+    site = load_site(folder)
+    with locked(folder):
+        register, clients = load_register(folder), load_clients(folder)
+        _check_new(wish, register, clients)
+        mapping = Mapping.load(folder / site.mapping)
+        sensors = _sensors(wish, mapping, clients)
+        authority, moment = load_authority(folder), now()
+        made = authority.issue_client(wish.name, valid=timedelta(days=wish.days))
+        key = clients.clients[wish.name].key if wish.renew else secrets.token_hex(32)
+        client = Client(
+            sensors=sensors,
+            batch=wish.batch,
+            key=key,
+            serial=made.serial,
+            enrolled=moment,
+            mapping=mapping.id,
+            budget=wish.policy.budget,
+        )
+        content = _enrolment(folder, site, mapping, wish, client, made)
+        changed = register.with_revoked(wish.name, moment).with_issued(wish.name, "sensor", made)
+        with _kept_only_if_done(out, model_bytes(content)):
+            save_clients(folder, clients.with_client(wish.name, client))
+            save_register(folder, site, authority, changed)
+    return Enrolled(wish.name, sensors, made.expires.date().isoformat(), reload_broker(folder))
+
+
+def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
+    """Let somebody read the decision and nothing else; write the three files that it takes.
+
+    Raises
+    ------
+    InputError
+        Nothing has changed then.
+    """
+    check_client_name(name)
+    site = load_site(folder)
+    with locked(folder):
+        register = load_register(folder)
+        _check_free(name, register)
+        authority = load_authority(folder)
+        made = authority.issue_client(name, valid=timedelta(days=days))
+        files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
+        files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
+        new_folder(out.absolute(), files)
+        try:
+            save_register(folder, site, authority, register.with_issued(name, "observer", made))
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)
+            raise
+    return Enrolled(name, (), made.expires.date().isoformat(), reload_broker(folder))
+
+
+def _check_new(wish: Wish, register: Register, clients: Clients) -> None:
+    if not wish.renew:
+        _check_free(wish.name, register)
+    elif not register.of(wish.name) or wish.name not in clients.live:
+        raise InputError(
+            f"--renew: no device {wish.name!r} is enrolled. {suggest(wish.name, clients.live)} "
+            "Leave --renew out to enrol a new one."
+        )
+
+
+def _check_free(name: str, register: Register) -> None:
+    if register.of(name):
+        raise InputError(
+            f"{name!r} is enrolled already. Take another name, revoke it first, or give --renew "
+            "for a new certificate."
+        )
+
+
+def _sensors(wish: Wish, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
+    """Return the sensors that a device is to speak for, none of which another one has."""
+    before = clients.clients[wish.name].sensors if wish.renew else ()
+    sensors = tuple(wish.sensors) or before or (wish.name,)
+    for name in sensors:
+        if name not in mapping.names:
+            hint = "" if wish.sensors else " Say which of them this device reads: --sensor."
+            raise InputError(
+                f"the mapping has no sensor {shown(name)}. {suggest(name, mapping.names)}{hint}"
+            )
+        holder = next(
+            (
+                other
+                for other, each in clients.live.items()
+                if other != wish.name and name in each.sensors
+            ),
+            None,
+        )
+        if holder is not None:
+            raise InputError(
+                f"sensor {shown(name)} belongs to {holder!r} already. Revoke that device first, "
+                "or leave the sensor out."
+            )
+    if len(set(sensors)) < len(sensors):
+        raise InputError("--sensor names one sensor twice. Name it once.")
+    if len(sensors) * wish.batch > MAX_SYMBOLS:
+        raise InputError(
+            f"{len(sensors)} sensors and --batch {wish.batch} make {len(sensors) * wish.batch} "
+            f"symbols; a message holds {MAX_SYMBOLS}. Take a smaller batch."
+        )
+    return sensors
+
+
+def _enrolment(
+    folder: Path, site: Site, mapping: Mapping, wish: Wish, client: Client, made: Issued
+) -> Enrolment:
+    key = load_signing_key(folder)
+    return Enrolment(
+        site=site.site,
+        client=wish.name,
+        sensors=client.sensors,
+        batch=client.batch,
+        epoch=site.epoch,
+        interval=site.interval,
+        broker=site.broker,
+        boot=int(client.enrolled.timestamp()),
+        mapping=mapping.id,
+        certificate=made.certificate.decode(),
+        key=made.key.decode(),
+        ca=read_bytes(SiteFiles(folder).ca).decode(),
+        mac_key=client.key,
+        public_key=key.public_hex,
+        bundles=signed_bundles(mapping, client.sensors, wish.policy, key),
+    )
+
+
+@contextmanager
+def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
+    """Write a new file, and take it away again if what follows fails."""
+    try:
+        write_new(file, data)
+    except FileExistsError:
+        raise InputError(f"{file} is there already. Name another file: --out.") from None
+    except (OSError, ValueError) as error:
+        file_error = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"{file}: cannot be written ({file_error}). Name another: --out."
+        ) from None
+    try:
+        yield
+    except BaseException:  # also when somebody presses Ctrl-C
+        file.unlink(missing_ok=True)
+        raise
+
+
+# --- Revoke --------------------------------------------------------------------------------
+
+
+def revoke(folder: Path, name: str) -> Revoked:
+    """Shut a device out: from now on it is neither connected, nor let in, nor believed.
+
+    The fusion centre is told first, by its list of clients. Then the broker reloads rights and
+    revocation list, which takes the rights of a live session; a connection in the device's
+    name, with a certificate of ten minutes that nobody else gets, ends the session. That the
+    new list is in force is seen by trying a certificate that is on it.
+
+    Raises
+    ------
+    InputError
+        If there never was such a device; nothing has changed then.
+    """
+    site = load_site(folder)
+    with locked(folder):
+        register, clients = load_register(folder), load_clients(folder)
+        if not any(each.name == name and each.role in _REVOCABLE for each in register.issued):
+            raise InputError(
+                f"no device {shown(name)} was ever enrolled. {suggest(name, clients.live)} "
+                "There is nothing to revoke."
+            )
+        authority, moment = load_authority(folder), now()
+        client = clients.clients.get(name)
+        if client is not None and client.revoked is None:
+            gone = client.model_copy(update={"revoked": moment})
+            save_clients(folder, clients.with_client(name, gone))
+        probe = _load_probe(folder, name) if not register.of(name) else None
+        if probe is None:
+            probe = authority.issue_client(name)
+            changed = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
+            save_register(folder, site, authority, changed)
+            _save_probe(folder, name, probe)
+        reload_broker(folder)
+        return _cut(folder, site, authority, name, probe)
+
+
+def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issued) -> Revoked:
+    """Wait until the broker refuses what is revoked, then end the live session."""
+    if not site.broker.tls:
+        return Revoked("pending", "the broker of a demo knows no certificates")
+    seen = _until_refused(folder, site, name, probe)
+    if seen.answer == "unreachable":
+        nobody = seen.words == os.strerror(errno.ECONNREFUSED) and broker_process(folder) is None
+        return Revoked("stopped" if nobody else "pending", seen.words)
+    if seen.answer == "accepted":
+        return Revoked("pending", seen.words)
+    ca = SiteFiles(folder).ca
+    taken = try_connection(site.broker, ca, name, authority.issue_client(name, valid=_TAKEOVER))
+    return Revoked("out" if taken.answer == "accepted" else "pending", taken.words)
+
+
+def _save_probe(folder: Path, name: str, probe: Issued) -> None:
+    """Keep a certificate that was never good for anything, so that a second try can use it."""
+    files = SiteFiles(folder)
+    write_private(files.probes / f"{name}.crt", probe.certificate)
+    write_private(files.probes / f"{name}.key", probe.key)
+
+
+def _load_probe(folder: Path, name: str) -> Issued | None:
+    files = SiteFiles(folder)
+    try:
+        certificate = read_bytes(files.probes / f"{name}.crt")
+        return as_issued(certificate, read_bytes(files.probes / f"{name}.key"))
+    except InputError:
+        return None
+
+
+def _until_refused(folder: Path, site: Site, name: str, probe: Issued) -> Attempt:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        seen = try_connection(site.broker, SiteFiles(folder).ca, name, probe)
+        if seen.answer != "accepted" or time.monotonic() > end:
+            return seen
+        time.sleep(0.1)

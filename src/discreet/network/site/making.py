@@ -1,0 +1,175 @@
+"""Make a site: all of its folder, or nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from discreet.errors import InputError
+from discreet.mapping import Mapping
+from discreet.network.site.authority import Authority, make_authority
+from discreet.network.site.broker_files import access_list, mosquitto_config
+from discreet.network.site.bundles import make_signing_key
+from discreet.network.site.files import model_bytes, new_folder, read_bytes
+from discreet.network.site.register import Register
+from discreet.network.site.services import service_files
+from discreet.network.site.settings import (
+    BrokerEndpoint,
+    Clients,
+    Endpoint,
+    Site,
+    check_name,
+    checked,
+    worker_name,
+)
+
+_BROKER = BrokerEndpoint(host="localhost", port=8883)
+_DASHBOARD, _METRICS = Endpoint(port=8080), Endpoint(port=9464)
+_LONGEST = 86_400.0
+
+
+def a_year_from_now() -> date:
+    """Return when a guarantee has to be looked at again, if nothing else is said."""
+    return (datetime.now(UTC) + timedelta(days=365)).date()
+
+
+@dataclass(frozen=True)
+class SitePlan:
+    """What a new site is to be like.
+
+    Parameters
+    ----------
+    folder : Path
+        New or empty.
+    mapping : Path
+    name : str
+    broker : BrokerEndpoint
+        Host that devices find the broker by, and its port.
+    interval, deadline : float
+        Seconds of a round, and seconds after it until it is closed.
+    """
+
+    folder: Path
+    mapping: Path
+    name: str = "home"
+    broker: BrokerEndpoint = _BROKER
+    interval: float = 60.0
+    deadline: float = 15.0
+    database: str = "sqlite:fusion/fusion.db"
+    dashboard: Endpoint = _DASHBOARD
+    metrics: Endpoint = _METRICS
+    audit: Path | None = None
+    frontier: Path | None = None
+    expires: date | None = field(default_factory=a_year_from_now)
+    workers: int = 1
+    broker_program: Path | None = None
+
+
+def make_folder(plan: SitePlan) -> Site:
+    """Write a new site; it appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+    MappingFileError
+    """
+    from discreet.export.folder import check_folder
+
+    check_name(plan.name, "name of the site")
+    check_folder(plan.folder)
+    site = _settings(plan)
+    files = _files(plan, site)
+    new_folder(plan.folder.absolute(), files)
+    return site
+
+
+def _settings(plan: SitePlan) -> Site:
+    for option, seconds, least in (
+        ("interval", plan.interval, 0.01),
+        ("deadline", plan.deadline, 0),
+    ):
+        if not least <= seconds <= _LONGEST:
+            raise InputError(
+                f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got {seconds:g}."
+            )
+    # A round begins with each whole interval of the clock, the first one within the present.
+    epoch = int(time.time() // plan.interval * plan.interval)
+    return checked(
+        Site,
+        site=plan.name,
+        epoch=epoch,
+        interval=plan.interval,
+        deadline=plan.deadline,
+        broker=plan.broker,
+        database=plan.database,
+        dashboard=plan.dashboard,
+        metrics=plan.metrics,
+        expires=plan.expires,
+        workers=plan.workers,
+    )
+
+
+def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
+    mapping = Mapping.load(plan.mapping)
+    certificate, key = make_authority(site.site)
+    authority = Authority(certificate, key)
+    bundle_key, bundle_public = make_signing_key()
+    hosts = [site.broker.host, "localhost", "127.0.0.1", "::1"]
+    broker = authority.issue_server("broker", hosts)
+    register = Register().with_issued("broker", "broker", broker)
+    files = {
+        "site.json": model_bytes(site),
+        "mapping.json": mapping.dumps().encode(),
+        "keys/ca.crt": certificate,
+        "keys/ca.key": key,
+        "keys/bundle.key": bundle_key,
+        "keys/bundle.pub": f"{bundle_public}\n".encode(),
+        "broker/ca.crt": certificate,
+        "broker/broker.crt": broker.certificate,
+        "broker/broker.key": broker.key,
+        "broker/mosquitto.conf": mosquitto_config(site.broker).encode(),
+        "fusion/clients.json": model_bytes(Clients()),
+        "fusion/ca.crt": certificate,
+        "dashboard/": b"",
+        "keys/probes/": b"",
+    }
+    for worker in range(1, site.workers + 1):
+        name = worker_name(worker)
+        made = authority.issue_fusion(name)
+        register = register.with_issued(name, "fusion", made)
+        files |= {f"fusion/{name}.crt": made.certificate, f"fusion/{name}.key": made.key}
+    revoked = authority.revocation_list(register.revoked)
+    files |= {
+        "keys/issued.json": model_bytes(register),
+        "keys/ca.crl": revoked,
+        "broker/ca.crl": revoked,
+        "broker/acl": access_list(site.site, register.rights).encode(),
+    }
+    return files | _extras(plan) | service_files(plan.folder, site, plan.broker_program)
+
+
+def _extras(plan: SitePlan) -> dict[str, bytes]:
+    """Return what the dashboard shows of the mapping's promise, if it was given."""
+    found = {}
+    if plan.audit is not None:
+        found["audit.json"] = _audit(plan.audit)
+    if plan.frontier is not None:
+        from discreet.tradeoff.results import Frontier
+
+        Frontier.load(plan.frontier)  # refuses what is none
+        found["frontier.json"] = read_bytes(plan.frontier)
+    return found
+
+
+def _audit(file: Path) -> bytes:
+    data = read_bytes(file)
+    try:
+        looks_right = "private" in json.loads(data)
+    except (ValueError, TypeError, RecursionError):
+        looks_right = False
+    if not looks_right:
+        raise InputError(f"--audit {file}: is not what `discreet audit --json` prints.")
+    return data

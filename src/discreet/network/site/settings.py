@@ -1,0 +1,311 @@
+"""The settings of a site and the clients it knows, as ``site.json`` and ``clients.json`` hold them.
+
+Everything that runs at a site reads these two files. They say who may send what; the keys
+that prove it lie beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from discreet.errors import InputError
+from discreet.network.site.files import model_bytes, read_model, write_private
+
+NAME = r"[a-z0-9][a-z0-9-]{0,31}"
+FUSION = "fusion"
+"""Common name of the fusion centre's certificate; further workers are fusion-2, fusion-3, ..."""
+_RESERVED = re.compile(r"(fusion|observer|broker|dashboard|decision|ca)(-\d+)?")
+_MEND = "Restore it from a good copy, or make the site anew with `discreet init`."
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _plain_host(host: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})?|::1?", host):
+        raise ValueError("must be a host name or an address")
+    return host
+
+
+def _known_database(url: str) -> str:
+    if not re.match(r"sqlite:.|postgres(ql)?://.", url):
+        raise ValueError("must begin with sqlite: or postgresql://")
+    return url
+
+
+Name = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
+Host = Annotated[str, AfterValidator(_plain_host)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Database = Annotated[str, AfterValidator(_known_database), StringConstraints(max_length=1000)]
+HexKey = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Serial = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,40}$")]
+SensorName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+MAX_SYMBOLS = 2**16 - 1
+"""Most symbols in one message."""
+
+
+class Endpoint(BaseModel):
+    """Where something listens."""
+
+    model_config = _STRICT
+    host: Host = "127.0.0.1"
+    port: Port
+
+
+class BrokerEndpoint(Endpoint):
+    """Where the broker is found, and how it is spoken to.
+
+    Attributes
+    ----------
+    tls : bool
+        False only for the embedded broker of the demo, which has no mutual TLS.
+    mqtt : str
+        "5" for Mosquitto, "3.1.1" for the embedded broker of the demo.
+    """
+
+    tls: bool = True
+    mqtt: Literal["5", "3.1.1"] = "5"
+
+
+class Site(BaseModel):
+    """What ``site.json`` holds.
+
+    Attributes
+    ----------
+    site : str
+        Name of the site, part of every topic and of every key in the store.
+    epoch : int
+        Unix time, in seconds, at which round 0 begins.
+    interval : float
+        Seconds of a round.
+    deadline : float
+        Seconds after the end of a round at which it is closed.
+    database : str
+        ``sqlite:PATH``, relative to the site's folder, or ``postgresql://...``.
+    mapping : str
+        File of the mapping that runs, relative to the site's folder.
+    expires : date, optional
+        When the guarantee of the mapping has to be looked at again.
+    workers : int
+        How many fusion workers have a certificate.
+    """
+
+    model_config = _STRICT
+    format: Literal["discreet-site"] = "discreet-site"
+    version: Literal[1] = 1
+    site: Name
+    epoch: Annotated[int, Field(ge=0, lt=2**40)]
+    interval: Annotated[float, Field(gt=0, le=86_400)]
+    deadline: Annotated[float, Field(ge=0, le=86_400)]
+    broker: BrokerEndpoint
+    database: Database = "sqlite:fusion/fusion.db"
+    dashboard: Endpoint = Endpoint(port=8080)
+    metrics: Endpoint = Endpoint(port=9464)
+    mapping: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "mapping.json"
+    expires: date | None = None
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class Client(BaseModel):
+    """One enrolled device: the sensors it speaks for and the key that vouches for its messages.
+
+    Attributes
+    ----------
+    budget : float, optional
+        What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+    mapping : str, optional
+        Id of the mapping that its bundles are of.
+    """
+
+    model_config = _STRICT
+    sensors: Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
+    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    key: Annotated[HexKey, Field(repr=False)]
+    serial: Serial
+    enrolled: datetime
+    revoked: datetime | None = None
+    mapping: MappingId | None = None
+    budget: Annotated[float, Field(gt=0)] | None = None
+
+
+class Clients(BaseModel):
+    """What ``fusion/clients.json`` holds: every client by its name."""
+
+    model_config = _STRICT
+    clients: Annotated[dict[Name, Client], Field(max_length=100_000)] = {}
+
+    @model_validator(mode="after")
+    def _one_client_for_each_sensor(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, client in self.live.items():
+            for sensor in client.sensors:
+                if sensor in taken:
+                    raise ValueError(
+                        f"sensor {sensor[:60]!r} is of both {taken[sensor]!r} and {name!r}"
+                    )
+                taken[sensor] = name
+        return self
+
+    @property
+    def live(self) -> dict[str, Client]:
+        """The clients that are not revoked."""
+        return {name: each for name, each in self.clients.items() if each.revoked is None}
+
+    def with_client(self, name: str, client: Client) -> Clients:
+        """Return these clients with one put in or replaced."""
+        return Clients(clients={**self.clients, name: client})
+
+
+class SiteFiles:
+    """Where each file of a site lies.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        self.settings = self.folder / "site.json"
+        self.keys = self.folder / "keys"
+        self.broker = self.folder / "broker"
+        self.clients = self.folder / "fusion" / "clients.json"
+        self.ca = self.folder / "keys" / "ca.crt"
+        self.ca_key = self.folder / "keys" / "ca.key"
+        self.register = self.folder / "keys" / "issued.json"
+        self.probes = self.folder / "keys" / "probes"
+        self.bundle_key = self.folder / "keys" / "bundle.key"
+        self.audit = self.folder / "audit.json"
+        self.frontier = self.folder / "frontier.json"
+
+    def fusion_certificate(self, worker: int = 1) -> tuple[Path, Path]:
+        """Return certificate and key of a fusion worker, counted from 1."""
+        name = worker_name(worker)
+        return self.folder / "fusion" / f"{name}.crt", self.folder / "fusion" / f"{name}.key"
+
+    def database(self, site: Site) -> str:
+        """Return the address of the database, a SQLite file as an absolute path."""
+        if not site.database.startswith("sqlite:"):
+            return site.database
+        path = (self.folder / site.database.removeprefix("sqlite:")).absolute()
+        return f"sqlite:{path}"
+
+
+def worker_name(worker: int) -> str:
+    """Return the common name of a fusion worker, counted from 1."""
+    return FUSION if worker == 1 else f"{FUSION}-{worker}"
+
+
+# --- Topics --------------------------------------------------------------------------------
+
+
+def message_topic(site: str, client: str) -> str:
+    """Return where a client's messages go."""
+    return f"discreet/v1/{site}/{client}/z"
+
+
+def ack_topic(site: str, client: str) -> str:
+    """Return where a client reads its acknowledgements."""
+    return f"discreet/v1/{site}/{client}/ack"
+
+
+def decision_topic(site: str) -> str:
+    """Return where the fused decision stands."""
+    return f"discreet/v1/{site}/decision"
+
+
+# --- Reading and writing -------------------------------------------------------------------
+
+
+def check_name(name: str, what: str = "name") -> str:
+    """Return a name that topics and certificates can hold.
+
+    Raises
+    ------
+    InputError
+    """
+    if not re.fullmatch(NAME, name):
+        raise InputError(
+            f"the {what} {name[:60]!r} must be 1 to 32 of a-z, 0-9 and -, and must not begin "
+            "with -. Choose another."
+        )
+    return name
+
+
+def check_client_name(name: str) -> str:
+    """Return a name that a client may have.
+
+    Raises
+    ------
+    InputError
+        If it cannot be one, or the site keeps it for itself.
+    """
+    check_name(name)
+    if _RESERVED.fullmatch(name):
+        raise InputError(f"the name {name!r} is kept for the site itself. Choose another.")
+    return name
+
+
+def load_site(folder: Path) -> Site:
+    """Return the settings of a site.
+
+    Raises
+    ------
+    InputError
+    """
+    file = SiteFiles(folder).settings
+    if not file.exists():
+        raise InputError(f"{folder}: is no site, it has no site.json. Make one: discreet init.")
+    return read_model(file, Site, _MEND)
+
+
+def load_clients(folder: Path) -> Clients:
+    """Return the clients of a site.
+
+    Raises
+    ------
+    InputError
+    """
+    return read_model(SiteFiles(folder).clients, Clients, _MEND)
+
+
+def save_clients(folder: Path, clients: Clients) -> None:
+    """Replace the clients of a site, whole.
+
+    Raises
+    ------
+    InputError
+    """
+    write_private(SiteFiles(folder).clients, model_bytes(clients))
+
+
+def checked(model: type[_Model], **values: Any) -> _Model:
+    """Return settings made of values that a person has typed.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is wrong.
+    """
+    try:
+        return model(**values)
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        place = ".".join(map(str, found["loc"])) or model.__name__.lower()
+        raise InputError(f"{place}: {found['msg']}, got {found['input']!r:.60}.") from None

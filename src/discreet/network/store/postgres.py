@@ -1,0 +1,171 @@
+"""PostgreSQL: several workers, one database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from discreet.network.store.connection import Row
+from discreet.network.store.errors import StoreError
+from discreet.network.store.rows import Outcome, Reading
+from discreet.network.store.schema import statements
+
+_COLUMNS = "client, boot, seq, round, symbols, spent, received"
+_TYPES = ("int4", "text", "int8", "int8", "int8", "bytea", "int8", "float8")
+_STAGE = """
+CREATE TEMPORARY TABLE IF NOT EXISTS staged (
+    place INTEGER, client TEXT, boot BIGINT, seq BIGINT, round BIGINT, symbols BYTEA, spent BIGINT,
+    received DOUBLE PRECISION) ON COMMIT DELETE ROWS
+"""
+_MERGE = f"""
+INSERT INTO readings (site, {_COLUMNS})
+SELECT %s, {_COLUMNS} FROM staged ORDER BY client, boot, seq, place
+ON CONFLICT (site, client, boot, seq) DO NOTHING
+"""
+# What this very transaction has written is told by xmin from what was there before.
+_FOUND = """
+SELECT place, there.xmin = pg_current_xact_id()::xid,
+    staged.round = there.round AND staged.symbols = there.symbols AND staged.spent = there.spent
+FROM staged JOIN readings there ON there.site = %s AND there.client = staged.client
+    AND there.boot = staged.boot AND there.seq = staged.seq
+"""
+_LOCK = 0x64697363726565  # "discree": makes tables one worker at a time
+
+
+class PostgresConnection:
+    """A database server.
+
+    Parameters
+    ----------
+    url : str
+        As libpq reads it; may hold a password, which no message repeats.
+    read_only : bool, default=False
+    """
+
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self._url, self._read_only = url, read_only
+        self._base: psycopg.Connection[Row] | None = None
+        self._leads: tuple[str, psycopg.Connection[Row]] | None = None
+
+    def _connected(self) -> psycopg.Connection[Row]:
+        if self._base is None:
+            # A server that is gone without a word must be noticed, or intake would stand still.
+            self._base = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=5,
+                keepalives_idle=5,
+                keepalives_interval=2,
+                keepalives_count=3,
+                options="-c statement_timeout=30000",
+            )
+            if self._read_only:
+                self._base.execute("SET default_transaction_read_only = on")
+            else:
+                self._base.execute("SET synchronous_commit = on")
+                self._base.execute(_STAGE)
+        return self._base
+
+    @contextmanager
+    def _translated(self) -> Iterator[psycopg.Connection[Row]]:
+        try:
+            yield self._connected()
+        except (psycopg.Error, OSError) as error:
+            self._let_go()
+            raise _explained(error) from None
+
+    def _let_go(self) -> None:
+        base, self._base, self._leads = self._base, None, None
+        if base is not None:
+            base.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin; commit at the end, or roll back if there was an error."""
+        with self._translated() as base:
+            base.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._let_go()  # which rolls back
+            raise
+        with self._translated() as base:
+            base.execute("COMMIT")
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        with self._translated() as base:
+            return base.execute(_marked(sql), parameters).fetchall()
+
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        with self._translated() as base:
+            return base.execute(_marked(sql), parameters).rowcount
+
+    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each of some rows."""
+        with self._translated() as base, base.cursor() as cursor:
+            cursor.executemany(_marked(sql), rows)
+
+    def insert_readings(self, site: str, readings: Sequence[Reading]) -> Outcome:
+        """Insert what is not there yet, inside of a transaction."""
+        with self._translated() as base, base.cursor() as cursor:
+            command = f"COPY staged (place, {_COLUMNS}) FROM STDIN (FORMAT BINARY)"
+            with cursor.copy(command) as copy:
+                copy.set_types(_TYPES)
+                for place, reading in enumerate(readings):
+                    copy.write_row((place, *reading))
+            if cursor.execute(_MERGE, (site,)).rowcount == len(readings):
+                return Outcome()  # all were new, as nearly always
+            return self._left_out(cursor, site, readings)
+
+    @staticmethod
+    def _left_out(cursor: psycopg.Cursor[Row], site: str, readings: Sequence[Reading]) -> Outcome:
+        """Tell what was there before from what is new: the first of its key."""
+        rows = cursor.execute(_FOUND, (site,)).fetchall()
+        repeated: set[int] = set()
+        conflicting: set[int] = set()
+        seen = set()
+        for place, ours, same in sorted(rows):
+            key = readings[place][:3]
+            if ours and same and key not in seen:
+                seen.add(key)
+            else:
+                (repeated if same else conflicting).add(place)
+        return Outcome(frozenset(repeated), frozenset(conflicting))
+
+    def lead(self, site: str) -> bool:
+        """Whether this connection leads; the server lets the next one lead when it is gone."""
+        with self._translated() as base:
+            if self._leads != (site, base):
+                sql = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+                found = base.execute(sql, (f"discreet {site}",)).fetchone()
+                self._leads = (site, base) if found and found[0] else None
+        return self._leads is not None
+
+    def make_tables(self) -> None:
+        """Make the tables that are missing."""
+        made = statements(integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", compact="")
+        with self.transaction(), self._translated() as base:
+            base.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            for statement in made:
+                base.execute(statement)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._let_go()
+
+
+def _marked(sql: str) -> str:
+    return sql.replace("?", "%s")
+
+
+def _explained(error: Exception) -> StoreError:
+    code = getattr(error, "sqlstate", None) or ""
+    if code in ("53100", "58030"):  # disk_full, io_error
+        return StoreError("PostgreSQL: the disk is full. Make room; nothing is lost.", "full")
+    text = " ".join(str(error).split())[:200]
+    return StoreError(f"PostgreSQL: the database cannot be used ({text}).")

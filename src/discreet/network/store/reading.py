@@ -1,0 +1,145 @@
+"""The read side of the store: what the dashboard needs.
+
+A reader has a connection of its own that cannot write, so that it may run in another process than
+the fusion centre. While the database is away every method raises ``StoreError``, whose ``state`` is
+"away" or "full"; the next call tries again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from discreet.network.store.connection import Connection, Row
+from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
+from discreet.network.store.writing import read_clients
+
+_DECISIONS = """
+SELECT round, closed, reported, expected, probabilities, decision FROM decisions
+WHERE site = ? AND round > ? ORDER BY round DESC LIMIT ?
+"""
+_HEALTH = """
+SELECT name, at, value FROM health AS each WHERE site = ? AND at = (
+    SELECT max(at) FROM health WHERE site = each.site AND name = each.name)
+"""
+
+
+class Reader:
+    """What the store holds for a site. One thread at a time may use it.
+
+    Parameters
+    ----------
+    connection : Connection
+        Opened to read only.
+    site : str
+    """
+
+    def __init__(self, connection: Connection, site: str) -> None:
+        self._base, self.site = connection, site
+
+    def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]:
+        """Return the latest decisions of rounds after one, oldest first.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(_DECISIONS, (self.site, since_round, limit))
+        return [_decision(row) for row in reversed(rows)]
+
+    def latest(self) -> Decision | None:
+        """Return the decision of the last round that was closed.
+
+        Raises
+        ------
+        StoreError
+        """
+        found = self.decisions(limit=1)
+        return found[0] if found else None
+
+    def clients(self) -> list[ClientState]:
+        """Return what is known of every client that was ever heard, by name.
+
+        Raises
+        ------
+        StoreError
+        """
+        return read_clients(self._base, self.site)
+
+    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]:
+        """Return symbols and spending of a client's latest messages, newest first.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(
+            "SELECT symbols, spent FROM readings WHERE site = ? AND client = ?"
+            " ORDER BY boot DESC, seq DESC LIMIT ?",
+            (self.site, client, limit),
+        )
+        return [(bytes(symbols), spent) for symbols, spent in rows]
+
+    def refused(self) -> list[Refusal]:
+        """Return how many messages were refused, by client and reason.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(
+            "SELECT client, reason, count, last FROM refused WHERE site = ?"
+            " ORDER BY client, reason",
+            (self.site,),
+        )
+        return [Refusal(*row) for row in rows]
+
+    def health(self) -> dict[str, Sample]:
+        """Return the latest value of everything that the fusion centre notes about itself.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(_HEALTH, (self.site,))
+        return {name: Sample(at, json.loads(value)) for name, at, value in rows}
+
+    def history(self, name: str, window: float) -> list[Sample]:
+        """Return the values of health with a name in the last seconds, oldest first.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(
+            "SELECT at, value FROM health WHERE site = ? AND name = ? AND at >= ? ORDER BY at",
+            (self.site, name, time.time() - window),
+        )
+        return [Sample(at, json.loads(value)) for at, value in rows]
+
+    def rate(self, window: float = 60.0) -> float | None:
+        """Return messages stored per second over the last seconds; None if nothing is noted.
+
+        Raises
+        ------
+        StoreError
+        """
+        return _slope(self.history("messages", window))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._base.close()
+
+
+def _decision(row: Row) -> Decision:
+    number, closed, reported, expected, probabilities, decision = row
+    likely = tuple(json.loads(probabilities))
+    return Decision(number, closed, reported, expected, likely, decision)
+
+
+def _slope(samples: Sequence[Sample]) -> float | None:
+    if len(samples) < 2 or samples[-1].at <= samples[0].at:
+        return None
+    rise = samples[-1].value - samples[0].value
+    return max(0.0, float(rise) / (samples[-1].at - samples[0].at))

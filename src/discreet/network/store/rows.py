@@ -1,0 +1,110 @@
+"""What the store holds, row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Reading(NamedTuple):
+    """A message that was accepted; client, boot and seq tell it from every other."""
+
+    client: str
+    boot: int
+    seq: int
+    round: int
+    symbols: bytes
+    spent: int
+    received: float
+
+
+class Decision(NamedTuple):
+    """What was concluded when a round was closed.
+
+    Attributes
+    ----------
+    round : int
+    closed : float
+        When, in seconds since 1970.
+    reported : int
+        How many sensors were heard.
+    expected : int
+        How many there are.
+    probabilities : tuple of float
+        One for each public class, in the mapping's order.
+    decision : str
+        The class as it is written.
+    """
+
+    round: int
+    closed: float
+    reported: int
+    expected: int
+    probabilities: tuple[float, ...]
+    decision: str
+
+
+class ClientState(NamedTuple):
+    """What is known of a client by its accepted messages.
+
+    ``spent`` is in millionths of a nat; 4294967295 stands for: without bound.
+    """
+
+    client: str
+    last_seen: float
+    last_round: int
+    boot: int
+    seq: int
+    spent: int
+    messages: int
+
+
+class Refusal(NamedTuple):
+    """How often messages of a client were refused for a reason, and when last."""
+
+    client: str
+    reason: str
+    times: int
+    last: float
+
+
+class Refused(NamedTuple):
+    """A refused message that is kept for a look at it, never to be decided on."""
+
+    client: str
+    reason: str
+    at: float
+    payload: bytes
+
+
+class Sample(NamedTuple):
+    """A value of health at a moment; the value is anything that JSON can hold."""
+
+    at: float
+    value: Any
+
+
+@dataclass
+class Batch:
+    """What is committed together."""
+
+    readings: list[Reading] = field(default_factory=list)
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    quarantine: list[Refused] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the readings of a batch, by their places in it.
+
+    Attributes
+    ----------
+    repeated : frozenset of int
+        Stored before, with the same content: to be acknowledged again, counted once.
+    conflicting : frozenset of int
+        Another content is stored under the same key: refused.
+    """
+
+    repeated: frozenset[int] = frozenset()
+    conflicting: frozenset[int] = frozenset()

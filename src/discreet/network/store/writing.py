@@ -1,0 +1,275 @@
+"""The write side of the store: what the fusion centre needs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from discreet.network.store.connection import Connection
+from discreet.network.store.rows import (
+    Batch,
+    ClientState,
+    Decision,
+    Outcome,
+    Reading,
+    Refused,
+)
+
+KEPT_REFUSED = 20
+"""How many refused messages of a client are kept for a look at them."""
+KEPT_HEALTH = 86_400.0
+"""Seconds for which values of health are kept."""
+
+_CLIENT = """
+INSERT INTO clients (site, client, last_seen, last_round, boot, seq, spent, messages)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (site, client) DO UPDATE SET
+    last_seen = excluded.last_seen, messages = clients.messages + excluded.messages,
+    last_round = CASE WHEN excluded.last_round > clients.last_round
+                      THEN excluded.last_round ELSE clients.last_round END,
+    spent = CASE WHEN excluded.spent > clients.spent THEN excluded.spent ELSE clients.spent END,
+    seq = CASE WHEN excluded.boot > clients.boot
+                 OR excluded.boot = clients.boot AND excluded.seq > clients.seq
+               THEN excluded.seq ELSE clients.seq END,
+    boot = CASE WHEN excluded.boot > clients.boot THEN excluded.boot ELSE clients.boot END
+"""
+_REFUSAL = """
+INSERT INTO refused (site, client, reason, count, last) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (site, client, reason) DO UPDATE SET
+    count = refused.count + excluded.count, last = excluded.last
+"""
+_QUARANTINE = "INSERT INTO quarantine (site, client, reason, at, payload) VALUES (?, ?, ?, ?, ?)"
+_TRIM_QUARANTINE = """
+DELETE FROM quarantine WHERE site = ? AND client = ? AND at < (
+    SELECT min(at) FROM (SELECT at FROM quarantine WHERE site = ? AND client = ?
+                         ORDER BY at DESC LIMIT ?) AS latest)
+"""
+_DECISION = """
+INSERT INTO decisions (site, round, closed, reported, expected, probabilities, decision)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (site, round) DO NOTHING
+"""
+_HEALTH = """
+INSERT INTO health (site, at, name, value) VALUES (?, ?, ?, ?)
+ON CONFLICT (site, name, at) DO UPDATE SET value = excluded.value
+"""
+_FLOOR = """
+INSERT INTO floors (site, round) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
+SET round = CASE WHEN excluded.round > floors.round THEN excluded.round ELSE floors.round END
+"""
+
+
+class Store:
+    """The readings and decisions of one site. One thread at a time may use it.
+
+    Parameters
+    ----------
+    connection : Connection
+    site : str
+    """
+
+    def __init__(self, connection: Connection, site: str) -> None:
+        self._base, self.site = connection, site
+
+    def prepare(self) -> None:
+        """Make the tables that are missing.
+
+        Raises
+        ------
+        StoreError
+        """
+        self._base.make_tables()
+
+    def commit(self, batch: Batch) -> Outcome:
+        """Store a batch whole or not at all; when this returns, it is safe.
+
+        Whoever does not know whether a batch was stored may commit it again: what is there
+        already is neither stored nor counted twice.
+
+        Raises
+        ------
+        StoreError
+        """
+        with self._base.transaction():
+            outcome = Outcome()
+            if batch.readings:
+                outcome = self._base.insert_readings(self.site, batch.readings)
+                self._note_clients(batch.readings, outcome)
+            self._note_refusals(batch, outcome)
+        return outcome
+
+    def _note_clients(self, readings: Sequence[Reading], outcome: Outcome) -> None:
+        known = outcome.repeated | outcome.conflicting
+        states: dict[str, ClientState] = {}
+        for place, reading in enumerate(readings):
+            if known and place in known:
+                continue
+            client, boot, seq, round_, _, spent, received = reading
+            old = states.get(client)
+            if old is None:
+                states[client] = ClientState(client, received, round_, boot, seq, spent, 1)
+            else:
+                boot, seq = max((old.boot, old.seq), (boot, seq))
+                states[client] = ClientState(
+                    client,
+                    received,
+                    max(old.last_round, round_),
+                    boot,
+                    seq,
+                    max(old.spent, spent),
+                    old.messages + 1,
+                )
+        # In order, so that two workers cannot wait for each other's rows.
+        rows = [(self.site, *states[client]) for client in sorted(states)]
+        if rows:
+            self._base.change_many(_CLIENT, rows)
+
+    def _note_refusals(self, batch: Batch, outcome: Outcome) -> None:
+        counts, now = batch.refusals.copy(), time.time()
+        for place in outcome.repeated:
+            counts[batch.readings[place].client, "replay"] += 1
+        for place in outcome.conflicting:
+            counts[batch.readings[place].client, "conflict"] += 1
+        rows = [(self.site, *key, count, now) for key, count in sorted(counts.items()) if count]
+        if rows:
+            self._base.change_many(_REFUSAL, rows)
+        if batch.quarantine:
+            self._set_aside(batch.quarantine)
+
+    def _set_aside(self, refused: Sequence[Refused]) -> None:
+        self._base.change_many(_QUARANTINE, [(self.site, *each) for each in refused])
+        for client in sorted({each.client for each in refused}):
+            where = (self.site, client)
+            self._base.change(_TRIM_QUARANTINE, (*where, *where, KEPT_REFUSED))
+
+    def readings(self, first: int, last: int) -> list[tuple[str, int, int, int, bytes]]:
+        """Return client, boot, seq, round and symbols of what begins in some rounds.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(
+            "SELECT client, boot, seq, round, symbols FROM readings"
+            " WHERE site = ? AND round >= ? AND round <= ? ORDER BY boot, seq",
+            (self.site, first, last),
+        )
+        return [(*row[:4], bytes(row[4])) for row in rows]
+
+    def decide(self, decisions: Iterable[Decision]) -> None:
+        """Store decisions; a round that has one keeps it.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = [
+            (self.site, *each[:4], json.dumps(each.probabilities), each.decision)
+            for each in decisions
+        ]
+        with self._base.transaction():
+            self._base.change_many(_DECISION, rows)
+
+    def last_decided(self) -> int | None:
+        """Return the latest round that was closed.
+
+        Raises
+        ------
+        StoreError
+        """
+        ((found,),) = self._base.query(
+            "SELECT max(round) FROM decisions WHERE site = ?", (self.site,)
+        )
+        return None if found is None else int(found)
+
+    def first_round(self) -> int | None:
+        """Return the first round that there is a reading of.
+
+        Raises
+        ------
+        StoreError
+        """
+        ((found,),) = self._base.query(
+            "SELECT min(round) FROM readings WHERE site = ?", (self.site,)
+        )
+        return None if found is None else int(found)
+
+    def lead(self) -> bool:
+        """Whether this worker is the one to close rounds; once it is, it stays so.
+
+        Raises
+        ------
+        StoreError
+        """
+        return self._base.lead(self.site)
+
+    def clients(self) -> list[ClientState]:
+        """Return what is known of every client.
+
+        Raises
+        ------
+        StoreError
+        """
+        return read_clients(self._base, self.site)
+
+    def note(self, values: dict[str, Any], at: float) -> None:
+        """Store values of health, and forget those of the day before.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = [(self.site, at, name, json.dumps(value)) for name, value in sorted(values.items())]
+        with self._base.transaction():
+            self._base.change_many(_HEALTH, rows)
+            for name in sorted(values):
+                self._base.change(
+                    "DELETE FROM health WHERE site = ? AND name = ? AND at < ?",
+                    (self.site, name, at - KEPT_HEALTH),
+                )
+
+    def floor(self) -> int:
+        """Return the first round that messages are still accepted for.
+
+        Raises
+        ------
+        StoreError
+        """
+        found = self._base.query("SELECT round FROM floors WHERE site = ?", (self.site,))
+        return int(found[0][0]) if found else 0
+
+    def forget(self, before: int) -> None:
+        """Delete readings and decisions of old rounds.
+
+        The floor rises in the same commit: what was deleted could otherwise be replayed as new.
+
+        Raises
+        ------
+        StoreError
+        """
+        with self._base.transaction():
+            self._base.change(_FLOOR, (self.site, before))
+            for table in ("readings", "decisions"):
+                self._base.change(
+                    f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, before)
+                )
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._base.close()
+
+
+def read_clients(connection: Connection, site: str) -> list[ClientState]:
+    """Return what is known of every client of a site.
+
+    Raises
+    ------
+    StoreError
+    """
+    rows = connection.query(
+        "SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients"
+        " WHERE site = ? ORDER BY client",
+        (site,),
+    )
+    return [ClientState(*row) for row in rows]

@@ -1,0 +1,37 @@
+"""What the tests of the network share: databases and brokers of our own."""
+
+import uuid
+
+import pytest
+from databases import PostgresServer, why_no_postgres
+
+from discreet.network.store.opening import open_store
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    if reason := why_no_postgres():
+        pytest.skip(reason)
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request):
+    """Where a database is, of each kind; in PostgreSQL a new one for each test."""
+    if request.param == "sqlite":
+        return "sqlite:fusion.db"
+    import psycopg
+
+    server, name = request.getfixturevalue("postgres"), f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server.url, autocommit=True) as base:
+        base.execute(f"CREATE DATABASE {name}")
+    return server.url.rsplit("/", 1)[0] + f"/{name}"
+
+
+@pytest.fixture
+def store(database, tmp_path):
+    store = open_store(database, tmp_path, "home")
+    store.prepare()
+    yield store
+    store.close()

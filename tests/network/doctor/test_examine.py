@@ -1,0 +1,331 @@
+import json
+import os
+import ssl
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from commands import run
+from helpers import make_mapping, refused
+from sites import broker_of, make_site, needs_mosquitto
+
+from discreet.network.broker import Broker
+from discreet.network.doctor import broker as broker_checks
+from discreet.network.doctor import certificates, content, machine
+from discreet.network.doctor.examine import examine
+from discreet.network.site import authority as authority_module
+from discreet.network.site import joining
+from discreet.network.site.authority import Authority, make_authority
+from discreet.network.site.files import model_bytes
+from discreet.network.site.joining import Wish, enroll, revoke
+from discreet.network.site.settings import load_clients, load_site, save_clients
+from discreet.network.store.opening import open_store
+
+
+@pytest.fixture
+def site(tmp_path):
+    return make_site(tmp_path)
+
+
+def findings(checks):
+    return {each.subject: each for each in checks}
+
+
+def by_subject(site):
+    return findings(examine(site))
+
+
+def change_settings(site, **changes):
+    settings = load_site(site).model_copy(update=changes)
+    (site / "site.json").write_bytes(model_bytes(settings))
+    return settings
+
+
+def test_every_finding_that_is_not_well_says_what_to_do(site):
+    for each in examine(site):
+        assert bool(each.fix) == (each.level != "ok"), each
+        assert each.words and "Traceback" not in each.words
+
+
+@needs_mosquitto
+def test_a_site_that_runs_is_well(site, tmp_path):
+    for name in ("hall", "door"):
+        enroll(site, Wish(name), tmp_path / f"{name}.enrol")
+    settings = load_site(site)
+    store = open_store(settings.database, site, "home")
+    store.prepare()
+    store.note({"queue": 0}, datetime.now(UTC).timestamp())
+    store.close()
+    with broker_of(site):
+        found = by_subject(site)
+    unwell = {name for name, each in found.items() if each.level != "ok"}
+    assert unwell <= {"guarantee", "clock", "disk"}  # the latter two are this machine's
+    assert "refuses who shows no certificate" in found["TLS"].words
+
+
+def test_a_folder_that_is_no_site_is_one_message(tmp_path):
+    refused("is no site", lambda: list(examine(tmp_path)))
+
+
+# --- The machine ---------------------------------------------------------------------------
+
+
+def test_a_clock_before_the_site_was_made(site):
+    settings = change_settings(site, epoch=int(datetime.now(UTC).timestamp()) + 10_000)
+    assert findings(machine.clock(settings))["clock"].level == "failure"
+
+
+@pytest.mark.parametrize(("said", "level"), [(True, "ok"), (False, "warning"), (None, "ok")])
+def test_a_clock_that_nobody_keeps(site, monkeypatch, said, level):
+    monkeypatch.setattr(machine, "_is_synchronised", lambda: said)
+    assert findings(machine.clock(load_site(site)))["clock"].level == level
+
+
+def test_a_stuck_random_source(monkeypatch):
+    monkeypatch.setattr(os, "urandom", lambda size: b"\1" * size)
+    found = findings(machine.randomness())["randomness"]
+    assert found.level == "failure" and "Do not run sensors" in found.fix
+
+
+def test_randomness_that_is_not_there_yet(monkeypatch):
+    def not_yet(*_):
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "getrandom", not_yet)
+    assert findings(machine.randomness())["randomness"].level == "failure"
+
+
+@pytest.mark.parametrize(
+    ("free", "level"), [(5e10, "ok"), (9e8, "warning"), (4e9, "warning"), (9e7, "failure")]
+)
+def test_room_on_the_disk(site, monkeypatch, free, level):
+    usage = type("Usage", (), {"free": free, "total": 1e11 if free > 1e9 else 1e10})
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage)
+    assert findings(machine.disk(site))["disk"].level == level
+
+
+def test_a_disk_that_cannot_be_written(site, monkeypatch):
+    def full(*_args, **_more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(machine.tempfile, "TemporaryFile", full)
+    found = findings(machine.disk(site))["disk"]
+    assert found.level == "failure" and "No space left" in found.words
+
+
+def test_keys_that_others_can_read(site):
+    (site / "keys/ca.key").chmod(0o644)
+    assert findings(machine.privacy(site))["privacy"].level == "ok"  # the folder is closed
+    site.chmod(0o755)
+    found = findings(machine.privacy(site))["privacy"]
+    assert found.level == "failure" and "ca.key" in found.words and "chmod" in found.fix
+
+
+# --- Certificates --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("days", "level"), [(3000, "ok"), (30, "warning"), (-1, "failure")])
+def test_certificates_and_the_revocation_list_grow_old(tmp_path, monkeypatch, days, level):
+    past = datetime.now(UTC).replace(microsecond=0) - timedelta(days=3652 - days)
+    with monkeypatch.context() as patched:
+        patched.setattr(authority_module, "_now", lambda: past)
+        site = make_site(tmp_path)
+    found = findings(certificates.certificates(site, load_site(site)))
+    for subject in ("certificate of the authority", "certificate of the broker", "revocation list"):
+        assert found[subject].level == level, subject
+    if level == "failure":
+        assert "lets nobody in" in found["revocation list"].words
+
+
+def test_foreign_and_damaged_certificates(site):
+    other = Authority(*make_authority("home"))
+    (site / "broker/broker.crt").write_bytes(
+        other.issue_server("broker", ["localhost"]).certificate
+    )
+    (site / "broker/ca.crl").write_bytes(other.revocation_list([]))
+    (site / "fusion/fusion.crt").write_text("nothing")
+    found = findings(certificates.certificates(site, load_site(site)))
+    assert "not of this site's authority" in found["certificate of the broker"].words
+    assert "not of this site's authority" in found["revocation list"].words
+    assert found["certificate of the fusion"].level == "failure"
+    (site / "broker/ca.crt").unlink()
+    assert findings(certificates.certificates(site, load_site(site)))["certificates"].fix
+
+
+def test_devices_whose_certificates_end(site, tmp_path):
+    enroll(site, Wish("hall", days=10), tmp_path / "hall.enrol")
+    found = findings(certificates.devices(site))["devices' certificates"]
+    assert found.level == "warning" and "discreet enroll hall --renew" in found.fix
+    revoke(site, "hall")
+    assert findings(certificates.devices(site))["devices' certificates"].level == "ok"
+    for file in (site / "keys").glob("*.json"):
+        file.unlink()  # as where keys are kept elsewhere
+    assert "not here" in findings(certificates.devices(site))["devices' certificates"].words
+
+
+# --- The broker ----------------------------------------------------------------------------
+
+
+def test_no_mosquitto_and_an_old_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(broker_checks, "find_mosquitto", lambda: None)
+    assert findings(broker_checks.program())["Mosquitto"].level == "warning"
+    old = tmp_path / "mosquitto"
+    old.write_text("#!/bin/sh\necho mosquitto version 1.6.9\n")
+    old.chmod(0o755)
+    monkeypatch.setattr(broker_checks, "find_mosquitto", lambda: old)
+    found = findings(broker_checks.program())["Mosquitto"]
+    assert found.level == "failure" and "1.6.9" in found.words
+
+
+def test_a_broker_that_does_not_run(site):
+    found = findings(broker_checks.broker(site, load_site(site)))
+    assert found["broker"].level == "failure" and "systemctl start" in found["broker"].fix
+
+
+@needs_mosquitto
+def test_the_broker_of_somebody_else(site, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = make_site(tmp_path / "other")
+    with broker_of(other):
+        settings = change_settings(site, broker=load_site(other).broker)
+        found = findings(broker_checks.broker(site, settings))["TLS"]
+    assert found.level == "failure" and "not good for localhost" in found.words
+
+
+@needs_mosquitto
+def test_a_broker_without_tls_and_one_that_asks_for_no_certificate(site, tmp_path):
+    settings = load_site(site)
+    with Broker.plain(tmp_path / "plain", settings.broker.port):
+        assert findings(broker_checks.broker(site, settings))["TLS"].level == "failure"
+    config = site / "broker/mosquitto.conf"
+    text = config.read_text().replace("require_certificate true", "require_certificate false")
+    text = text.replace("use_identity_as_username true", "").replace("acl_file acl", "")
+    text = text.replace("use_username_as_clientid true", "").replace("crlfile ca.crl", "")
+    config.write_text(text.replace("allow_anonymous false", "allow_anonymous true"))
+    with broker_of(site):
+        found = findings(broker_checks.broker(site, settings))["TLS"]
+    assert found.level == "failure" and "whoever comes" in found.words
+
+
+@needs_mosquitto
+def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch):
+    enroll(site, Wish("hall"), tmp_path / "hall.enrol")
+    monkeypatch.setattr(joining, "_PATIENCE", 0.2)
+    settings = load_site(site)
+    with broker_of(site) as broker:
+        (site / "broker/mosquitto.pid").unlink()
+        assert revoke(site, "hall").outcome == "pending"
+        found = findings(broker_checks.broker(site, settings))
+        assert found["revocation"].level == "failure" and "reload" in found["revocation"].fix
+        broker.reload()
+        assert revoke(site, "hall").outcome == "out"
+        assert findings(broker_checks.broker(site, settings))["revocation"].level == "ok"
+
+
+@needs_mosquitto
+def test_looking_at_the_broker_cuts_nobodys_session(site):
+    from sites import fusion_visitor
+
+    settings = load_site(site)
+    with broker_of(site):
+        fusion = fusion_visitor(site)
+        assert fusion.connect(settings.broker.port)
+        assert findings(broker_checks.broker(site, settings))["TLS"].level == "ok"
+        assert fusion.drops == 0
+        fusion.leave()
+
+
+def test_a_host_that_hangs_up_at_once_is_a_refusal(site, monkeypatch):
+    class Line:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    def broken(*_args, **_more):
+        raise ssl.SSLError("alert")
+
+    monkeypatch.setattr(broker_checks.socket, "create_connection", lambda *_: Line())
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", broken)
+    assert broker_checks.knock(load_site(site), site / "broker/ca.crt") == "refused"
+
+
+# --- What runs -----------------------------------------------------------------------------
+
+
+def test_a_silent_fusion_centre_and_a_damaged_database(site):
+    settings = load_site(site)
+    store = open_store(settings.database, site, "home")
+    store.prepare()
+    assert findings(content.database(site, settings))["fusion centre"].level == "warning"
+    store.note({"queue": 0}, datetime.now(UTC).timestamp() - 7200)
+    store.close()
+    found = findings(content.database(site, settings))["fusion centre"]
+    assert found.level == "failure" and "2 hours" in found.words
+    for file in (site / "fusion").glob("fusion.db*"):
+        file.write_bytes(b"not a database" * 1000)
+    assert findings(content.database(site, settings))["database"].level == "failure"
+
+
+def test_a_database_server_that_is_away_and_no_password_shown(site):
+    url = "postgresql://me:hunter2@127.0.0.1:1/home?connect_timeout=2"
+    found = findings(content.database(site, change_settings(site, database=url)))["database"]
+    assert found.level == "failure" and "hunter2" not in found.words
+
+
+def test_devices_that_fit_the_mapping(site, tmp_path):
+    settings = load_site(site)
+    assert "'hall', 'door'" in findings(content.mapping(site, settings))["devices"].words
+    for name in ("hall", "door"):
+        enroll(site, Wish(name), tmp_path / f"{name}.enrol")
+    assert findings(content.mapping(site, settings))["devices"].level == "ok"
+    clients = load_clients(site)
+    stale = clients.clients["hall"].model_copy(update={"mapping": "sha256:" + "0" * 64})
+    save_clients(site, clients.with_client("hall", stale))
+    found = findings(content.mapping(site, settings))["devices"]
+    assert found.level == "warning" and "discreet enroll hall --renew" in found.fix
+    (site / "fusion/clients.json").write_text("{")
+    assert findings(content.mapping(site, settings))["devices"].level == "failure"
+    (site / "mapping.json").write_text("{}")
+    assert findings(content.mapping(site, settings))["mapping"].level == "failure"
+
+
+def test_a_guarantee_that_has_ended_or_is_damaged(site):
+    settings = load_site(site)
+    assert findings(content.mapping(site, settings))["guarantee"].level == "warning"
+    (site / "audit.json").write_text(json.dumps({"private": []}))
+    assert findings(content.mapping(site, settings))["guarantee"].level == "failure"
+    fact = {"name": "fall", "error": 0.1, "error_low": 0.05, "error_high": 0.15}
+    audit = {
+        "format": "discreet-audit", "version": 1, "mapping_id": make_mapping().id, "rows": 10,
+        "confidence": 0.95, "date": "2026-01-01", "verdict": "", "public": fact, "private": [],
+        "limits": [],
+    }  # fmt: skip
+    (site / "audit.json").write_text(json.dumps(audit))
+    today = datetime.now(UTC).date()
+    for expires, level in ((today + timedelta(days=90), "ok"), (date(2026, 2, 1), "failure")):
+        settings = change_settings(site, expires=expires)
+        assert findings(content.mapping(site, settings))["guarantee"].level == level
+
+
+# --- The command ---------------------------------------------------------------------------
+
+
+def test_the_command_tells_and_its_exit_code_counts(site, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, printed, error = run(monkeypatch, capsys, "doctor")
+    assert (code, error) == (3, "")
+    assert "FAILURE  broker" in printed and "-> Start it" in printed and "to mend" in printed
+    code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", "site", "--json")
+    assert code == 3 and any(each["subject"] == "broker" for each in json.loads(printed))
+    from discreet import doctor_console
+    from discreet.network.doctor.findings import ok, warning
+
+    for seen, options, expected in (
+        ([ok("a", "b")], (), 0),
+        ([warning("a", "b", "c")], (), 0),
+        ([warning("a", "b", "c")], ("--strict",), 3),
+    ):
+        monkeypatch.setattr(doctor_console, "examine", lambda _, seen=seen: seen)
+        code, printed, _ = run(monkeypatch, capsys, "doctor", *options)
+        assert code == expected and ("all 1 well" in printed) == (seen[0].level == "ok")

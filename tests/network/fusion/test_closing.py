@@ -1,0 +1,152 @@
+"""Rounds are closed once, in order, on their deadline, with what came."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from network_samples import additive_mapping, table_mapping
+from network_sites import PlainSite
+
+from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.missing import MISSING, posterior, rule_of
+from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.rounds import RoundClock
+from discreet.network.store.opening import open_store
+from discreet.network.store.rows import Batch, Reading
+
+NAMES = ["sensor 0", "sensor 1", "sensor 2"]
+
+
+class Bench:
+    """A closer, a store and two clients: "one" for the first sensor, "two" for the others."""
+
+    def __init__(self, folder, mapping=None):
+        self.mapping = mapping or table_mapping()
+        self.site = PlainSite(folder, self.mapping, 1, interval=1.0, deadline=2.0)
+        self.site.enrol("one", NAMES[:1])
+        self.site.enrol("two", [NAMES[2], NAMES[1]], batch=3)
+        self.store = open_store("sqlite:fusion.db", folder, "home")
+        self.store.prepare()
+        self.registry = Registry(self.site.file, "home", self.mapping)
+        self.clock = self.site.clock
+        self.seq = 0
+
+    def closer(self, at):
+        closer = Closer(self.store, self.mapping, self.registry, self.clock)
+        closer.lead(at)
+        return closer
+
+    def put(self, client, number, symbols):
+        self.seq += 1
+        self.store.commit(Batch([Reading(client, 1, self.seq, number, symbols, 0, 0.0)]))
+
+    def expect(self, *row):
+        (found,) = posterior(rule_of(self.mapping).scores(np.array([row])))
+        return tuple(np.round(found, 6))
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path)
+    yield bench
+    bench.store.close()
+
+
+def test_a_round_is_decided_on_what_came_by_its_deadline(bench):
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1")
+    bench.put("two", 19, b"\0\1\1\0\0\0")
+    assert closer.close(bench.clock.closes(20) - 0.01) == []
+    (decision,) = closer.close(bench.clock.closes(20) + 0.01)
+    # The second row of the batch is for round 20, with sensor 2 before sensor 1.
+    assert decision.probabilities == bench.expect(1, 0, 1)
+    assert (decision.round, decision.reported, decision.expected) == (20, 3, 3)
+    assert decision.decision == str(bool(np.argmax(decision.probabilities)))
+    assert not closer.due(bench.clock.closes(20) + 0.02)
+
+
+def test_the_silent_are_summed_out_and_told(bench):
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1")
+    decisions = closer.close(bench.clock.closes(21) + 0.01)
+    assert [each.reported for each in decisions] == [1, 0]
+    assert decisions[0].probabilities == bench.expect(1, MISSING, MISSING)
+    assert decisions[1].probabilities == bench.expect(MISSING, MISSING, MISSING)
+
+
+def test_a_round_has_one_symbol_per_sensor(bench):
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1")
+    bench.put("one", 20, b"\0")
+    (decision,) = closer.close(bench.clock.closes(20) + 0.01)
+    assert decision.probabilities == bench.expect(1, MISSING, MISSING)
+
+
+def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
+    closer = bench.closer(bench.clock.end(19))
+    closer.close(bench.clock.closes(20) + 0.01)
+    back = bench.clock.end(1000)
+    again = bench.closer(back)
+    assert again.closed == 20
+    assert not again.due(back + bench.clock.deadline - 0.1)
+    bench.put("one", 500, b"\1")
+    decisions = again.close(back + bench.clock.deadline + 0.1)
+    # Nobody spoke in the other rounds; they are passed over, up to the last one.
+    assert [each.round for each in decisions] == [500, 1000]
+
+
+def test_what_comes_late_does_not_change_a_decision(bench):
+    closer = bench.closer(bench.clock.end(19))
+    closer.close(bench.clock.closes(20) + 0.01)
+    bench.put("one", 20, b"\1")
+    assert closer.close(bench.clock.closes(20) + 0.02) == []
+    assert closer.closed == 20
+
+
+def test_an_old_enrolment_with_another_length_is_passed_over(bench):
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1\1")
+    bench.put("gone", 20, b"\1")
+    (decision,) = closer.close(bench.clock.closes(20) + 0.01)
+    assert decision.reported == 0
+
+
+def test_a_follower_closes_nothing(bench):
+    closer = Closer(bench.store, bench.mapping, bench.registry, bench.clock)
+    closer.follow()
+    assert not closer.due(bench.clock.end(1000))
+    assert closer.close(bench.clock.end(1000)) == []
+
+
+cells = st.dictionaries(st.integers(20, 25), st.integers(0, 1))
+
+
+@given(
+    one=cells, two=st.dictionaries(st.sampled_from([18, 21, 24]), st.binary(min_size=6, max_size=6))
+)
+def test_any_pattern_of_arrivals_is_decided_like_its_matrix(tmp_path_factory, one, two):
+    bench = Bench(tmp_path_factory.mktemp("bench"), additive_mapping())
+    Z = np.full((6, 3), MISSING)
+    closer = bench.closer(bench.clock.end(19))
+    for number, symbol in one.items():
+        bench.put("one", number, bytes([symbol]))
+        Z[number - 20, 0] = symbol
+    for number, raw in two.items():
+        symbols = bytes(each & 1 for each in raw)
+        bench.put("two", number, symbols)
+        for i in range(3):
+            if 20 <= number + i <= 25:
+                Z[number + i - 20, [2, 1]] = list(symbols[2 * i : 2 * i + 2])
+    decisions = closer.close(bench.clock.closes(25) + 0.01)
+    expected = posterior(rule_of(bench.mapping).scores(Z))
+    np.testing.assert_allclose([each.probabilities for each in decisions], expected, atol=1e-6)
+    assert [each.reported for each in decisions] == (Z != MISSING).sum(axis=1).tolist()
+    bench.store.close()
+
+
+@given(st.floats(0, 2e9), st.floats(0.01, 1e4), st.floats(0, 1e4), st.integers(0, 10**6))
+def test_rounds_end_where_the_next_begins(epoch, interval, deadline, number):
+    clock = RoundClock(epoch, interval, deadline)
+    middle = clock.end(number) - interval / 2
+    assert clock.number(middle) == number
+    assert clock.last_due(clock.closes(number) + interval / 2) == number

@@ -1,0 +1,170 @@
+"""Every source gives readings by sensor, and nothing it says can stop the schedule."""
+
+import io
+import json
+import sys
+
+import paho.mqtt.publish
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from network_samples import additive_mapping
+from network_sites import wait_for
+from sites import needs_mosquitto
+
+from discreet.codes import BinsEncoder, CategoriesEncoder
+from discreet.errors import InputError
+from discreet.export.body import bundle_body
+from discreet.export.neutral import Policy, sensor_table
+from discreet.export.runtimes.python.discreet_sensor import Table
+from discreet.mapping_parts import Sensor
+from discreet.network.broker import Broker
+from discreet.network.sensor.sources import LineSource, open_sources
+from discreet.network.sensor.values import home_value, parse, row_of
+
+HALF = (2**31, 2**31)
+
+
+def table_of(encoder, rows):
+    sensor = Sensor(name="hall", encoder=encoder, symbols=2, weights=(HALF,) * rows)
+    return Table(bundle_body(sensor_table(additive_mapping().id, sensor, Policy())))
+
+
+BINS = table_of(BinsEncoder(edges=(0.5, 1.5), missing=True), 4)
+WORDS = table_of(CategoriesEncoder(categories=("on", "off", True), missing=True), 5)
+
+
+@pytest.mark.parametrize(
+    ("value", "row"),
+    [
+        (0, 0), ("1", 1), (" 2.5 ", 2), (True, 1), ("on", 1), ("off", 0), ("Closed", 0),
+        (None, 3), ("unavailable", 3), ("", 3), ("nan", 3), (float("nan"), 3),
+        ("soup", 4), ([], 4), ({"a": 1}, 4), (1e999, 2), ("9" * 5000, 2),
+    ],
+)  # fmt: skip
+def test_a_number_is_read_from_whatever_says_it(value, row):
+    assert row_of(BINS, value) == row
+
+
+@pytest.mark.parametrize(
+    ("value", "row"),
+    [("on", 0), ("off", 1), (True, 2), ("True", 2), ("else", 3), (None, 4), ("unknown", 4)],
+)
+def test_words_are_read_as_they_are_written(value, row):
+    assert row_of(WORDS, value) == row
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@given(anything)
+def test_anything_has_a_row(value):
+    assert 0 <= row_of(BINS, value) < BINS.rows
+    assert 0 <= row_of(WORDS, value) < WORDS.rows
+
+
+@given(st.text())
+def test_any_line_is_parsed(text):
+    row_of(BINS, home_value(parse(text), ""))
+    row_of(BINS, home_value(parse(text), "a.b"))
+    row_of(BINS, parse(text))
+
+
+def test_payloads_of_home_automation():
+    zigbee = parse('{"occupancy": true, "battery": 97, "color": {"hue": 12}}')
+    assert home_value(zigbee, "occupancy") is True
+    assert home_value(zigbee, "color.hue") == 12
+    assert home_value(zigbee, "color.hue.deep") is None
+    assert home_value(parse("on"), "") == "on"
+    assert home_value(parse('{"state": "21.5", "attributes": {}}'), "") == "21.5"
+    assert parse("[" * 100_000) == {}
+    assert parse("[" * 60_000) == "[" * 60_000
+
+
+def open_one(words, sensors=("hall",), hold=0.0):
+    return open_sources(words, sensors, interval=1.0, hold=hold)
+
+
+def test_lines_give_the_last_reading_of_a_round():
+    source = LineSource(io.StringIO('1\n2\n{"hall": 3, "other": 4}\n[1]\n\n'), ["hall"])
+    wait_for(lambda: source.finished)
+    assert source.take() == {"hall": "\n"}
+    assert source.take() == {}
+    several = LineSource(io.StringIO('1\n{"hall": 3, "door": null, "x": 1}\n'), ["hall", "door"])
+    wait_for(lambda: several.finished)
+    assert several.take() == {"hall": 3, "door": None}
+
+
+def test_a_reading_stands_for_as_long_as_it_is_held():
+    source = LineSource(io.StringIO("7\n"), ["hall"], hold=60.0)
+    wait_for(lambda: source.finished)
+    assert source.take() == source.take() == {"hall": 7}
+
+
+def test_a_table_is_played_back(tmp_path):
+    (tmp_path / "t.csv").write_text("door,hall,x\n1,2,3\n4,5,6\n,,\n")
+    source = open_one([f"csv:{tmp_path / 't.csv'}"], ("hall", "door"))
+    assert source.take() == {"hall": "2", "door": "1"}
+    assert source.take() == {"hall": "5", "door": "4"}
+    assert not source.finished
+    assert source.take() == {"hall": "", "door": ""}
+    assert source.finished
+    source.close()
+
+
+def test_a_file_and_a_command_are_asked_each_round(tmp_path):
+    file = tmp_path / "temperature"
+    script = tmp_path / "it's.py"
+    script.write_text("print(4.5)")
+    source = open_one(
+        [f"hall=file:{file}", f'door=command:{sys.executable} "{script}"'], ("hall", "door")
+    )
+    assert source.take() == {"door": 4.5}
+    file.write_text("21.5\n")
+    assert source.take() == {"hall": 21.5, "door": 4.5}
+    script.write_text("raise SystemExit(1)")
+    assert source.take() == {"hall": 21.5}
+    source.close()
+
+
+@needs_mosquitto
+def test_readings_come_from_a_topic(tmp_path):
+    with Broker.plain(tmp_path / "broker") as broker:
+        place = f"mqtt://127.0.0.1:{broker.port}/zigbee2mqtt/hall"
+        source = open_one([f"hall={place}#occupancy", f"door={place}"], ("hall", "door"))
+        payload = json.dumps({"occupancy": True, "state": "ON"})
+        seen = {}
+
+        def heard():
+            paho.mqtt.publish.single(
+                "zigbee2mqtt/hall", payload, hostname="127.0.0.1", port=broker.port
+            )
+            seen.update(source.take())
+            return len(seen) == 2
+
+        wait_for(heard)
+        source.close()
+    assert seen == {"hall": True, "door": "ON"}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "file:", "csv:", "command:", "command: ", "command:'", "ftp://x", "hall", "mqtt://h/a/+"],
+)
+def test_a_word_that_is_no_source_is_refused(word):
+    with pytest.raises(InputError):
+        open_one([word]).close()
+
+
+def test_a_source_for_several_sensors_says_which():
+    with pytest.raises(InputError, match="Say which"):
+        open_one(["file:/dev/null"], ("hall", "door"))
+
+
+def test_a_table_without_the_column_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("door\n1\n")
+    with pytest.raises(InputError, match="no column 'hall'"):
+        open_one([f"csv:{tmp_path / 't.csv'}"])

@@ -1,0 +1,306 @@
+import json
+import os
+import signal
+import stat
+import time
+
+import pytest
+from helpers import make_mapping, refused
+from sites import (
+    Visitor,
+    broker_of,
+    eventually,
+    fusion_visitor,
+    make_site,
+    needs_mosquitto,
+    visitor_of,
+)
+
+from discreet.export.neutral import Policy
+from discreet.export.runtimes.python import discreet_sensor
+from discreet.network.site import joining
+from discreet.network.site.enrolment import load_enrolment
+from discreet.network.site.joining import Wish, enroll, enroll_observer, revoke
+from discreet.network.site.register import load_register
+from discreet.network.site.settings import load_clients, load_site
+
+
+@pytest.fixture
+def site(tmp_path):
+    return make_site(tmp_path)
+
+
+def enrolled(site, name="hall", **wish):
+    file = site.parent / f"{name}.enrol"
+    enroll(site, Wish(name, **wish), file)
+    return load_enrolment(file)
+
+
+def state_of(site):
+    return {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+# --- Enrol ---------------------------------------------------------------------------------
+
+
+def test_one_file_holds_all_that_a_device_needs(site, tmp_path):
+    content = enrolled(site, "gateway", sensors=["door", "hall"], batch=3)
+    assert stat.S_IMODE((tmp_path / "gateway.enrol").stat().st_mode) == 0o600
+    settings, client = load_site(site), load_clients(site).clients["gateway"]
+    assert (content.site, content.client, content.batch) == ("home", "gateway", 3)
+    assert (content.epoch, content.interval) == (settings.epoch, settings.interval)
+    assert content.broker == settings.broker
+    assert content.sensors == client.sensors == ("door", "hall")
+    assert content.mac_key == client.key
+    assert content.public_key == (site / "keys/bundle.pub").read_text().strip()
+    assert content.mapping == client.mapping == make_mapping().id
+    for name, bundle in zip(content.sensors, content.bundle_bytes, strict=True):
+        file = tmp_path / "one.bundle"
+        file.write_bytes(bundle)
+        table = discreet_sensor.read_bundle(file, content.public_key)
+        assert table.name == name
+    assert load_register(site).rights["gateway"] == "sensor"
+
+
+def test_the_policy_goes_into_the_bundles(tmp_path):
+    mapping = make_mapping(names=["hall"], **_one_sensor())
+    site = make_site(tmp_path, mapping)
+    content = enrolled(site, policy=Policy(budget=2.5, period=60, repeat="period"))
+    (tmp_path / "b").write_bytes(content.bundle_bytes[0])
+    table = discreet_sensor.read_bundle(tmp_path / "b", content.public_key)
+    assert (table.budget, table.period, table.repeat) == (2_500_000, 60, 1)
+
+
+def _one_sensor():
+    from discreet.codes import CodesEncoder
+    from discreet.mapping_parts import AdditiveFusion
+
+    return {
+        "encoders": [CodesEncoder(size=2)],
+        "tables": [[[0.75, 0.25], [0.25, 0.75]]],
+        "fusion": AdditiveFusion(weights=[[-1.0, 1.0]], bias=0.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (Wish("Hall"), "'Hall' .*lower-case|'Hall'.*a-z"),
+        (Wish("fusion"), "kept for the site itself"),
+        (Wish("fusion-2", ["hall"]), "kept for the site itself"),
+        (Wish("kitchen"), "no sensor 'kitchen'.*There are: 'hall', 'door'.*--sensor"),
+        (Wish("a", ["halls"]), "no sensor 'halls'.*Did you mean 'hall'"),
+        (Wish("a", ["hall", "hall"]), "twice"),
+        (Wish("a", ["hall"], batch=65_536), "a message holds 65535"),
+        (Wish("hall", renew=True), "no device 'hall' is enrolled"),
+        (Wish("hall", policy=Policy(budget=1.0)), "no budget"),
+    ],
+)
+def test_a_wrong_wish_changes_nothing(site, tmp_path, wish, words):
+    before = state_of(site)
+    refused(words, enroll, site, wish, tmp_path / "x.enrol")
+    after = state_of(site)
+    after.pop(site / ".lock", None)
+    assert after == before and not (tmp_path / "x.enrol").exists()
+
+
+def test_names_and_sensors_are_given_once(site, tmp_path):
+    enrolled(site)
+    refused("'hall' is enrolled already", enroll, site, Wish("hall"), tmp_path / "again.enrol")
+    refused("belongs to 'hall' already", enroll, site, Wish("b", ["hall"]), tmp_path / "b.enrol")
+    refused("there already", enroll, site, Wish("door"), tmp_path / "hall.enrol")
+    assert list(load_clients(site).clients) == ["hall"]
+
+
+def test_an_enrolment_that_fails_late_leaves_no_file(site, tmp_path, monkeypatch):
+    def full_disk(*_args, **_more):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(joining, "save_register", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            enroll(site, Wish("hall"), tmp_path / "hall.enrol")
+    assert not (tmp_path / "hall.enrol").exists()
+    assert enrolled(site)  # the same command again is all it takes
+
+
+def test_two_commands_do_not_change_a_site_at_once(site, tmp_path):
+    from discreet.network.site.files import locked
+
+    with locked(site):
+        refused("another command", enroll, site, Wish("hall"), tmp_path / "hall.enrol")
+
+
+def test_a_renewed_device_keeps_its_key_and_loses_its_certificate(site, tmp_path):
+    first = enrolled(site)
+    enroll(site, Wish("hall", renew=True), tmp_path / "new.enrol")
+    second = load_enrolment(tmp_path / "new.enrol")
+    assert second.mac_key == first.mac_key and second.certificate != first.certificate
+    assert second.sensors == first.sensors
+    old, new = [each for each in load_register(site).issued if each.name == "hall"]
+    assert old.revoked is not None and new.revoked is None
+
+
+def test_a_device_that_comes_back_has_a_new_key_and_counts_on(site, tmp_path, monkeypatch):
+    first = enrolled(site)
+    assert revoke(site, "hall").outcome == "stopped"
+    later = joining.now().replace(year=2040)
+    monkeypatch.setattr(joining, "now", lambda: later)
+    enroll(site, Wish("hall"), tmp_path / "new.enrol")
+    second = load_enrolment(tmp_path / "new.enrol")
+    assert second.mac_key != first.mac_key and second.boot > first.boot
+    assert load_clients(site).live["hall"].key == second.mac_key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client": "Hall"},
+        {"bundles": []},
+        {"bundles": ["!!"]},
+        {"mac_key": "00"},
+        {"interval": 0},
+        {"broker": {"host": "a b", "port": 1}},
+        {"more": 1},
+        {"sensors": ["hall", "hall"], "bundles": ["", ""]},
+    ],
+)
+def test_a_hostile_enrolment_is_refused_without_its_secrets(site, tmp_path, change):
+    content = enrolled(site)
+    text = json.dumps({**json.loads(content.model_dump_json()), **change})
+    (tmp_path / "bad.enrol").write_text(text)
+    message = refused("bad.enrol", load_enrolment, tmp_path / "bad.enrol")
+    assert content.mac_key not in message and "PRIVATE KEY" not in message
+    assert content.mac_key not in repr(content) and "PRIVATE KEY" not in repr(content)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_changes_stays_readable_for_the_services(site, tmp_path):
+    for path in [site, *site.rglob("*")]:
+        os.chown(path, 12_345, 12_345)
+    enrolled(site)
+    revoke(site, "hall")
+    assert {path.stat().st_uid for path in [site, *site.rglob("*")]} == {12_345}
+
+
+# --- Revoke --------------------------------------------------------------------------------
+
+
+def test_nobody_unknown_is_revoked(site):
+    enrolled(site)
+    for name in ("hal", "fusion", "broker", "../hall"):
+        refused("was ever enrolled", revoke, site, name)
+
+
+@needs_mosquitto
+def test_a_revoked_device_is_cut_and_kept_out_while_others_go_on(site, tmp_path):
+    hall, door = enrolled(site), enrolled(site, "door")
+    port = load_site(site).broker.port
+    with broker_of(site):
+        fusion, other = fusion_visitor(site), visitor_of(site, door, tmp_path)
+        thief = visitor_of(site, hall, tmp_path)
+        assert fusion.connect(port) and other.connect(port) and thief.connect(port)
+        fusion.subscribe("discreet/v1/home/+/z")
+        thief.subscribe("discreet/v1/home/hall/ack")
+        thief.publish("discreet/v1/home/hall/z", b"before")
+        assert eventually(lambda: ("discreet/v1/home/hall/z", b"before") in fusion.messages)
+
+        assert revoke(site, "hall").outcome == "out"
+
+        assert load_clients(site).clients["hall"].revoked is not None
+        assert eventually(thief.closed.is_set), "the live session goes on"
+        again = visitor_of(site, hall, tmp_path)
+        assert not again.connect(port)
+        fusion.publish("discreet/v1/home/hall/ack", b"not for a thief")
+        other.publish("discreet/v1/home/door/z", b"after")
+        assert eventually(lambda: ("discreet/v1/home/door/z", b"after") in fusion.messages)
+        assert (fusion.drops, other.drops) == (0, 0)
+        assert thief.messages == again.messages == []
+        for visitor in (fusion, other, thief, again):
+            visitor.leave()
+
+
+@needs_mosquitto
+def test_a_thief_who_reconnects_and_publishes_all_the_time_gets_nothing_through(site, tmp_path):
+    hall = enrolled(site)
+    port = load_site(site).broker.port
+    with broker_of(site):
+        fusion = fusion_visitor(site)
+        assert fusion.connect(port)
+        fusion.subscribe("discreet/v1/home/+/z")
+        thief = visitor_of(site, hall, tmp_path)
+        thief.client._reconnect_on_failure = True
+        thief.client.reconnect_delay_set(1, 1)
+        assert thief.connect(port)
+        thief.publish("discreet/v1/home/hall/z", b"before")
+        assert eventually(lambda: fusion.messages)
+        assert revoke(site, "hall").outcome == "out"
+        seen = len(fusion.messages)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            thief.publish("discreet/v1/home/hall/z", b"after")
+            time.sleep(0.02)
+        assert len(fusion.messages) == seen
+        thief.leave()
+        fusion.leave()
+
+
+@needs_mosquitto
+def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monkeypatch):
+    hall = enrolled(site)
+    monkeypatch.setattr(joining, "_PATIENCE", 0.5)
+    with broker_of(site) as broker:
+        (site / "broker/mosquitto.pid").unlink()
+        assert revoke(site, "hall").outcome == "pending"
+        broker.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: not visitor_of(site, hall, tmp_path).connect(broker.port))
+        # Done again, it can be seen to be in force.
+        assert revoke(site, "hall").outcome == "out"
+
+
+def test_a_broker_that_cannot_be_reached_may_still_run(site, monkeypatch):
+    enrolled(site)
+    silent = joining.Attempt("unreachable", "timed out")
+    monkeypatch.setattr(joining, "try_connection", lambda *_: silent)
+    assert revoke(site, "hall") == joining.Revoked("pending", "timed out")
+
+
+def test_a_stale_process_number_is_not_hung_up_on(site):
+    from discreet.network.site.contact import reload_broker
+
+    asked = []
+    old = signal.signal(signal.SIGHUP, lambda *_: asked.append(1))
+    try:
+        (site / "broker/mosquitto.pid").write_text(f"{os.getpid()}\n")
+        assert not reload_broker(site)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    assert asked == []
+
+
+@needs_mosquitto
+def test_an_observer_reads_the_decision_and_nothing_else(site, tmp_path):
+    hall = enrolled(site)
+    enroll_observer(site, "watcher", tmp_path / "watcher")
+    names = sorted(path.name for path in (tmp_path / "watcher").iterdir())
+    assert names == ["ca.crt", "watcher.crt", "watcher.key"]
+    port = load_site(site).broker.port
+    with broker_of(site):
+        folder = tmp_path / "watcher"
+        watcher = Visitor(site, "watcher", folder / "watcher.crt", folder / "watcher.key")
+        sensor, fusion = visitor_of(site, hall, tmp_path), fusion_visitor(site)
+        assert watcher.connect(port) and sensor.connect(port) and fusion.connect(port)
+        for topic in ("#", "homeassistant/#", "discreet/v1/home/#"):
+            watcher.subscribe(topic)
+        fusion.subscribe("discreet/v1/home/+/z")
+        watcher.publish("discreet/v1/home/decision", b"forged")
+        sensor.publish("discreet/v1/home/hall/z", b"symbols")
+        assert eventually(lambda: fusion.messages)
+        fusion.publish("discreet/v1/home/hall/ack", b"ack")
+        fusion.publish("discreet/v1/home/decision", b"true")
+        assert eventually(lambda: watcher.messages)
+        assert {message for message in watcher.messages} == {("discreet/v1/home/decision", b"true")}
+        assert revoke(site, "watcher").outcome == "out"
+        assert eventually(watcher.closed.is_set)
+        for visitor in (watcher, sensor, fusion):
+            visitor.leave()

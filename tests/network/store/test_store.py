@@ -1,0 +1,164 @@
+"""Both databases keep the same promises."""
+
+import uuid
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from discreet.errors import InputError
+from discreet.network.store.errors import StoreError
+from discreet.network.store.opening import open_reader, open_store
+from discreet.network.store.rows import Batch, Decision, Outcome, Reading, Refused
+
+
+def reading(client="hall", boot=1, seq=0, round=5, symbols=b"\x01", spent=7, received=100.0):
+    return Reading(client, boot, seq, round, symbols, spent, received)
+
+
+def stored(store):
+    return sorted(store.readings(0, 2**32))
+
+
+def test_a_reading_is_stored_once(store):
+    assert store.commit(Batch([reading()])) == Outcome()
+    again = store.commit(Batch([reading(received=200.0)]))
+    assert again == Outcome(repeated=frozenset([0]))
+    assert stored(store) == [("hall", 1, 0, 5, b"\x01")]
+    (client,) = store.clients()
+    assert client.messages == 1
+
+
+def test_the_same_key_with_another_content_is_refused(store):
+    store.commit(Batch([reading()]))
+    outcome = store.commit(Batch([reading(symbols=b"\x00"), reading(seq=1, round=6)]))
+    assert outcome == Outcome(conflicting=frozenset([0]))
+    assert stored(store) == [("hall", 1, 0, 5, b"\x01"), ("hall", 1, 1, 6, b"\x01")]
+
+
+def test_a_batch_may_repeat_and_contradict_itself(store):
+    batch = Batch([reading(), reading(), reading(symbols=b"\x00"), reading(seq=1, round=6)])
+    outcome = store.commit(batch)
+    assert outcome == Outcome(repeated=frozenset([1]), conflicting=frozenset([2]))
+    assert len(stored(store)) == 2
+
+
+def test_refusals_are_counted_and_few_are_kept(store, database, tmp_path):
+    kept = [Refused("hall", "mac", float(i), bytes([i])) for i in range(30)]
+    store.commit(Batch([], Counter({("hall", "mac"): 30}), kept))
+    store.commit(Batch([reading(), reading()], Counter({("hall", "mac"): 2})))
+    reader = open_reader(database, tmp_path, "home")
+    counts = {(each.client, each.reason): each.times for each in reader.refused()}
+    assert counts == {("hall", "mac"): 32, ("hall", "replay"): 1}
+    ((left,),) = store._base.query("SELECT count(*) FROM quarantine")
+    assert left == 20
+    reader.close()
+
+
+def test_what_is_known_of_a_client_never_goes_back(store):
+    store.commit(Batch([reading(boot=3, seq=8, round=9, spent=50)]))
+    store.commit(Batch([reading(boot=2, seq=90, round=4, spent=40, received=300.0)]))
+    (client,) = store.clients()
+    assert (client.boot, client.seq, client.last_round, client.spent) == (3, 8, 9, 50)
+    assert (client.messages, client.last_seen) == (2, 300.0)
+
+
+def test_a_round_keeps_its_first_decision(store, database, tmp_path):
+    first = Decision(5, 1.0, 2, 3, (0.25, 0.75), "yes")
+    store.decide([first, Decision(6, 1.5, 3, 3, (0.5, 0.5), "no")])
+    store.decide([first._replace(decision="no"), Decision(7, 2.0, 0, 3, (0.5, 0.5), "no")])
+    reader = open_reader(database, tmp_path, "home")
+    assert [each.round for each in reader.decisions()] == [5, 6, 7]
+    assert reader.decisions(since_round=4, limit=3)[0] == first
+    assert [each.round for each in reader.decisions(limit=2)] == [6, 7]
+    assert reader.latest().round == 7
+    assert store.last_decided() == 7
+    reader.close()
+
+
+def test_health_is_noted_and_read(store, database, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.network.store.reading.time.time", lambda: 100_060.0)
+    for at, messages in ((10.0, 1), (100_000.0, 200), (100_060.0, 800)):
+        store.note({"messages": messages, "state": {"database": "here"}}, at)
+    reader = open_reader(database, tmp_path, "home")
+    assert reader.rate(120) == pytest.approx(10.0)
+    assert reader.health()["state"].value == {"database": "here"}
+    assert [each.at for each in reader.history("messages", 1e9)] == [100_000.0, 100_060.0]
+    assert reader.rate(1) is None
+    reader.close()
+
+
+def test_what_is_forgotten_cannot_come_back(store):
+    store.commit(Batch([reading(round=5), reading(seq=1, round=6)]))
+    store.decide([Decision(5, 1.0, 1, 1, (1.0,), "a"), Decision(6, 1.0, 1, 1, (1.0,), "a")])
+    assert store.floor() == 0
+    store.forget(6)
+    store.forget(4)
+    assert store.floor() == 6
+    assert [each[3] for each in stored(store)] == [6]
+
+
+def test_sites_do_not_see_each_other(store, database, tmp_path):
+    store.commit(Batch([reading()]))
+    other = open_store(database, tmp_path, "office")
+    assert other.commit(Batch([reading(symbols=b"\x00")])) == Outcome()
+    assert other.readings(0, 9) == [("hall", 1, 0, 5, b"\x00")]
+    other.close()
+
+
+def test_a_reader_cannot_write(store, database, tmp_path):
+    reader = open_reader(database, tmp_path, "home")
+    with pytest.raises(StoreError):
+        reader._base.change("DELETE FROM readings")
+    reader.close()
+
+
+def test_the_file_is_for_its_owner(tmp_path):
+    store = open_store("sqlite:fusion.db", tmp_path, "home")
+    store.prepare()
+    store.commit(Batch([reading()]))
+    files = list(tmp_path.glob("fusion.db*"))
+    assert files and all(file.stat().st_mode & 0o077 == 0 for file in files)
+    store.close()
+
+
+@pytest.mark.parametrize("word", ["mysql://x", "sqlite:", "postgres.db", ""])
+def test_an_unknown_database_is_refused(word, tmp_path):
+    with pytest.raises(InputError, match="must begin with"):
+        open_store(word, tmp_path, "home")
+
+
+def test_a_database_that_is_away_says_so_and_comes_back(tmp_path):
+    folder = tmp_path / "gone"
+    store = open_store("sqlite:fusion.db", folder, "home")
+    with pytest.raises(StoreError) as caught:
+        store.prepare()
+    assert caught.value.state == "away"
+    folder.mkdir()
+    store.prepare()
+    assert store.commit(Batch([reading()])) == Outcome()
+    store.close()
+
+
+keys = st.tuples(st.sampled_from("ab"), st.integers(1, 2), st.integers(0, 3))
+rows = st.builds(
+    lambda key, symbol: reading(*key, symbols=bytes([symbol])), keys, st.integers(0, 1)
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(rows, max_size=6), max_size=5))
+def test_any_sequence_of_batches_is_what_a_dictionary_would_hold(store, batches):
+    store.site = uuid.uuid4().hex  # a new one for each example
+    kept: dict[tuple[str, int, int], bytes] = {}
+    for batch in batches:
+        repeated, conflicting = set(), set()
+        for place, row in enumerate(batch):
+            if row[:3] not in kept:
+                kept[row[:3]] = row.symbols
+            else:
+                (repeated if kept[row[:3]] == row.symbols else conflicting).add(place)
+        outcome = store.commit(Batch(list(batch)))
+        assert outcome == Outcome(frozenset(repeated), frozenset(conflicting))
+    assert {row[:3]: row[4] for row in store.readings(0, 9)} == kept

@@ -1,0 +1,130 @@
+"""``discreet serve`` and ``discreet sensor`` with a real site: TLS, rights and all."""
+
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from commands import clean_environment, run_apart
+from network_samples import additive_mapping
+from network_sites import wait_for
+from sites import broker_of, make_site, needs_mosquitto
+
+from discreet.network.site.joining import Wish, enroll
+from discreet.network.site.settings import load_site
+from discreet.network.store.opening import open_reader, open_store
+
+NAMES = ["hall", "door"]
+
+
+def start(folder, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "discreet", *map(str, arguments)],
+        cwd=folder,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def read_all(site):
+    store = open_store(load_site(site).database, site, "home")
+    try:
+        return store.readings(0, 2**32)
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def site(tmp_path):
+    site = make_site(tmp_path, additive_mapping(names=NAMES), interval=0.25, deadline=0.5)
+    (tmp_path / "home.csv").write_text("hall,door\n" + "0,1\n1,\nbroken,0\n" * 3)
+    for name in NAMES:
+        enroll(site, Wish(name), tmp_path / f"{name}.enrol")
+    return site
+
+
+@needs_mosquitto
+def test_a_site_with_tls_stores_and_decides(site, tmp_path):
+    with broker_of(site):
+        serve = start(tmp_path, "serve", "site")
+        sensors = [
+            start(tmp_path, "sensor", f"{name}.enrol", "--state", name, "--read", "csv:home.csv")
+            for name in NAMES
+        ]
+        for sensor in sensors:
+            out, _ = sensor.communicate(timeout=60)
+            assert sensor.returncode == 0, out
+        endpoint = load_site(site).metrics
+        page = f"http://{endpoint.host}:{endpoint.port}/metrics"
+        metrics = urllib.request.urlopen(page, timeout=5).read().decode()
+        assert "discreet_messages_total 18" in metrics
+        reader = open_reader(load_site(site).database, site, "home")
+        last = max(each.last_round for each in reader.clients())
+        wait_for(lambda: (found := reader.latest()) and found.round >= last)
+        assert max(each.reported for each in reader.decisions()) == 2
+        reader.close()
+        serve.send_signal(signal.SIGTERM)
+        out, _ = serve.communicate(timeout=20)
+        assert serve.returncode == 0, out
+        assert "Traceback" not in out
+    assert len(read_all(site)) == 18
+
+
+@needs_mosquitto
+def test_what_was_not_delivered_is_sent_at_the_next_start(site, tmp_path):
+    first = run_apart(
+        *("sensor", "hall.enrol", "--state", "hall", "--read", "csv:home.csv", "--drain", "0"),
+        folder=tmp_path,
+    )
+    assert first.returncode == 3
+    assert "9 messages wait" in first.stdout
+    (tmp_path / "more.csv").write_text("hall\n1\n")
+    with broker_of(site):
+        serve = start(tmp_path, "serve", "site")
+        again = run_apart(
+            *("sensor", "hall.enrol", "--state", "hall", "--read", "csv:more.csv"), folder=tmp_path
+        )
+        assert again.returncode == 0, again.stderr
+        serve.send_signal(signal.SIGTERM)
+        serve.communicate(timeout=20)
+    stored = read_all(site)
+    assert len(stored) == 10
+    assert len({each[1] for each in stored}) == 2  # two starts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("sensor", "none.enrol", "--state", "x"), "none.enrol"),
+        (("sensor", "hall.enrol", "--state", "x", "--read", "carrier:pigeon"), "is no source"),
+        (("sensor", "hall.enrol", "--state", "x", "--read", "csv:none.csv"), "cannot be read"),
+        (("sensor", "hall.enrol", "--state", "x", "--read", "mqtt://host"), "names no topic"),
+        (("sensor", "hall.enrol", "--state", "hall.enrol"), "cannot be written"),
+        (("serve", "nowhere"), "no site.json"),
+        (("serve", "site", "--worker", "7"), "--worker must be from 1 to 1"),
+    ],
+)
+def test_a_mistake_is_one_message(site, tmp_path, arguments, words):
+    done = run_apart(*arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_lost_ledger_does_not_refill_the_budget(tmp_path):
+    from discreet.export.neutral import Policy
+
+    site = make_site(tmp_path, additive_mapping(names=NAMES), interval=0.05)
+    enroll(site, Wish("hall", policy=Policy(budget=20)), tmp_path / "hall.enrol")
+    (tmp_path / "hall.csv").write_text("hall\n1\n")
+    call = ("sensor", "hall.enrol", "--state", "hall", "--read", "csv:hall.csv", "--drain", "0")
+    assert run_apart(*call, folder=tmp_path).returncode == 3
+    (ledger,) = (tmp_path / "hall").glob("*.ledger")
+    ledger.unlink()
+    done = run_apart(*call, folder=tmp_path)
+    assert done.returncode == 2
+    assert "must not refill the budget" in done.stderr

@@ -1,0 +1,84 @@
+"""Readings at sensors become decisions in the store, over a real broker."""
+
+import json
+import threading
+
+import paho.mqtt.client as mqtt
+import pytest
+from network_samples import additive_mapping
+from network_sites import PlainSite, Running, wait_for
+
+from discreet.network.broker import Broker, find_mosquitto
+from discreet.network.sensor.running import SensorTask, run_sensor
+from discreet.network.sensor.sources import open_sources
+
+NAMES = ["hall", "door", "bed"]
+
+
+@pytest.fixture
+def broker(tmp_path):
+    if find_mosquitto() is None:
+        pytest.skip("Mosquitto is not installed")
+    with Broker.plain(tmp_path / "broker") as broker:
+        yield broker
+
+
+def write_table(path, rows):
+    lines = [",".join(NAMES), *(f"{i % 2},{i // 2 % 2},{(i + 1) % 2}" for i in range(rows))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def start_sensor(site, folder, client, sensors, table, **options):
+    enrolment = site.enrol(client, sensors, **options)
+
+    def work():
+        sources = open_sources([f"csv:{table}"], sensors, interval=site.clock.interval, hold=0)
+        task = SensorTask(enrolment, folder / client, retry=0.5, drain=20)
+        left.append(run_sensor(task, sources, threading.Event()))
+        sources.close()
+
+    left = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, left
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_readings_become_decisions(broker, tmp_path, database, batch):
+    site = PlainSite(tmp_path, additive_mapping(names=NAMES), broker.port, database=database)
+    table = tmp_path / "rooms.csv"
+    write_table(table, 12)
+    runs = [start_sensor(site, tmp_path, "pair", ["hall", "bed"], table, batch=batch)]
+    runs.append(start_sensor(site, tmp_path, "single", ["door"], table))
+    said = []
+    listener = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+    listener.on_message = lambda *each: said.append((each[2].topic, json.loads(each[2].payload)))
+    listener.connect("127.0.0.1", broker.port)
+    listener.subscribe([("discreet/v1/home/decision", 1), ("homeassistant/#", 1)])
+    listener.loop_start()
+    with Running(site.service()) as service:
+        for thread, left in runs:
+            thread.join(30)
+            assert left == [0]
+        stored = site.stored()
+        last = max(each[3] for each in stored)
+        wait_for(lambda: service._closer.closed >= last)
+        wait_for(lambda: any("decision" in each for _, each in said))
+    listener.loop_stop()
+    listener.disconnect()
+    by_client = {name: [each for each in stored if each[0] == name] for name in ("pair", "single")}
+    assert len(by_client["single"]) == 12
+    assert all(len(each[4]) == 2 * batch for each in by_client["pair"])
+    reader = site.reader()
+    decisions = {each.round: each for each in reader.decisions()}
+    assert max(each.reported for each in decisions.values()) == 3
+    assert all(each.expected == 3 for each in decisions.values())
+    assert all(sum(each.probabilities) == pytest.approx(1) for each in decisions.values())
+    assert [each.client for each in reader.clients()] == ["pair", "single"]
+    assert {each.reason for each in reader.refused()} <= {"late"}  # on a busy machine
+    reader.close()
+    topics = {topic for topic, _ in said}
+    assert topics == {
+        "discreet/v1/home/decision",
+        "homeassistant/binary_sensor/discreet_home/decision/config",
+    }

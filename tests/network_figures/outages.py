@@ -1,0 +1,107 @@
+"""Full disks, and a database that is away."""
+
+import os
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from databases import PostgresServer
+
+from network_figures.home import Home, wait_until
+
+
+def why_no_small_disk():
+    """Return the reason to skip, or None."""
+    if os.geteuid() != 0:
+        return "only root can mount a small disk"
+    return None
+
+
+@contextmanager
+def small_disk(folder, megabytes):
+    """Put a small file system over a folder, with what is in it."""
+    folder = Path(folder)
+    aside = folder.with_name(f"{folder.name}.aside")
+    folder.mkdir(exist_ok=True)
+    shutil.copytree(folder, aside)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", folder], check=True
+    )
+    try:
+        shutil.copytree(aside, folder, dirs_exist_ok=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder):
+    """Take all the room there is; return the file that does."""
+    ballast = Path(folder) / "ballast"
+    with ballast.open("wb") as stream:
+        try:
+            while True:
+                stream.write(bytes(1 << 14))
+                stream.flush()
+        except OSError:
+            pass
+    return ballast
+
+
+def full_disk_at_sensor(folder, seconds, sensors=2):
+    """Return the tally, and whether the sensors said that they cannot write."""
+    folder = Path(folder)
+    with (
+        small_disk(folder / "devices", 16),
+        Home(folder, sensors=sensors, state=folder / "devices") as home,
+    ):
+        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        ballast = fill(folder / "devices")
+        time.sleep(seconds)
+        ballast.unlink()
+        before = home.count_stored()
+        wait_until(lambda: home.count_stored() > before + 5 * sensors, 60, "recovery")
+        home.settle()
+        said = all("nothing can be sent" in (folder / f"{n}.log").read_text() for n in home.names)
+        return home.tally(), said
+
+
+def full_disk_at_fusion(folder, seconds, sensors=2):
+    """Return the tally, and whether the fusion centre said that its disk is full."""
+    folder = Path(folder)
+    home = Home(folder, sensors=sensors)
+    with small_disk(home.site / "fusion", 16), home:
+        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        ballast = fill(home.site / "fusion")
+        said = _state_turns(home, "full", seconds)
+        ballast.unlink()
+        wait_until(lambda: _state(home) == "here", 60, "recovery")
+        home.settle()
+        return home.tally(), said
+
+
+def database_away(folder, seconds, sensors=2):
+    """Return the tally, and whether the fusion centre said that its database is away."""
+    with PostgresServer() as server, Home(folder, sensors=sensors, database=server.url) as home:
+        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        server.stop()
+        said = _state_turns(home, "away", seconds)
+        server.start()
+        wait_until(lambda: _state(home) == "here", 60, "recovery")
+        home.settle()
+        return home.tally(), said
+
+
+def _state(home):
+    found = home.metrics()
+    return found and found["parts"]["database"]["state"]
+
+
+def _state_turns(home, state, seconds):
+    """Wait for some seconds; return whether the database was said to be in a state."""
+    end, said = time.monotonic() + seconds, False
+    while time.monotonic() < end or (not said and time.monotonic() < end + 20):
+        said |= _state(home) == state
+        time.sleep(0.2)
+    return said
