@@ -7,6 +7,7 @@ same with the same code (tests/intruders.py), fewer times.
 """
 
 import argparse
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -42,6 +43,7 @@ def main() -> int:
                 figures = (f"{found.attempts}", f"{found.accepted}", f"{found.read}")
                 table.add_row(found.what, *figures, "PASS" if good else "MISSED")
             honest = f"{len(stage.sent)} sent meanwhile by the honest sensor"
+            cut = stage.cut_after
             stage.be_quiet()
             checked = control(stage)
         (folder / "replays").mkdir()
@@ -56,6 +58,10 @@ def main() -> int:
     Console(width=110).print(table)
     told = ", ".join(f"{client} {reason} {times}" for (client, reason), times in reasons.items())
     print(f"the fusion centre on the replays: {told}; others the broker turned away")
+    print(
+        f"a revocation took {statistics.median(cut):.2f} s to cut the session (median of "
+        f"{len(cut)}), {max(cut):.2f} s at most"
+    )
     print(f"{honest}; no session of the honest was cut")
     return int(missed)
 
