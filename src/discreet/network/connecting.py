@@ -6,6 +6,7 @@ import random
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
@@ -13,6 +14,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from discreet.errors import InputError
 
 KEEPALIVE = 30  # seconds
+
+AnyClient = TypeVar("AnyClient", bound=Client)
 
 
 @dataclass(frozen=True)
@@ -37,20 +40,19 @@ class BrokerAddress:
     mqtt5: bool = True
 
 
-def make_client(address: BrokerAddress, name: str, *, manual_ack: bool = False) -> Client:
-    """Return a client that is not connected yet.
+def make_client(address: BrokerAddress, name: str, kind: type[AnyClient]) -> AnyClient:
+    """Return a client of a kind that is not connected yet.
 
     Raises
     ------
     InputError
         If a certificate cannot be read.
     """
-    client = Client(
+    client = kind(
         CallbackAPIVersion.VERSION2,
         client_id=name,
         protocol=MQTTv5 if address.mqtt5 else MQTTv311,
         clean_session=None if address.mqtt5 else True,
-        manual_ack=manual_ack,
     )
     client.connect_timeout = 10.0
     if address.ca is not None:

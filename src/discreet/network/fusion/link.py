@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.client import Client
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
+from discreet.network.fusion.stream import Stream, StreamingClient, acknowledgement, message_packet
 
 logger = logging.getLogger(__name__)
 
 Ticket = tuple[int, int]
 """Names a message that waits for its acknowledgement: the connection it came by, and its number."""
-_BURST = 256  # messages read before anything else is looked at
 
 
 class Link:
@@ -59,14 +59,13 @@ class Link:
         self._address, self._subscriptions = address, list(subscriptions)
         self._on_message, self._on_up = on_message, on_up
         self._receive_maximum = receive_maximum
-        self._client = make_client(address, name, manual_ack=True)
+        self._client = make_client(address, name, StreamingClient)
+        self._client.on_packet = self._arrived
         self._client.on_connect = self._connected
-        self._client.on_message = self._arrived
         self._client.on_disconnect = self._lost
         # Asked for so that packets are queued, and written many at a time by the loop.
         self._client.on_socket_register_write = lambda *_: None
         self._generation = 0
-        self._count = 0
         self._tasks: deque[tuple[list[Ticket], list[tuple[str, bytes, bool]]]] = deque()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -116,55 +115,59 @@ class Link:
     def _serve(self, stop: threading.Event, backoff: Backoff) -> None:
         misc = 0.0
         while not stop.is_set():
-            sock = self._client.socket()
-            if sock is None:
+            stream = self._client.stream
+            if self._client.socket() is None or stream is None:
                 return
-            writing = [sock] if self._client.want_write() else []
-            watched: list[Any] = [sock, self._wake_read]
+            self._client.loop_write()  # into the stream
+            writing = [stream] if stream.writing else []
+            watched: list[Any] = [stream, self._wake_read]
             readable, writable, _ = select.select(watched, writing, [], 0.2)
             if self._wake_read in readable:
-                self._work()
-            if sock in readable:
-                self._read()
-            if writable or self._client.want_write():
-                self._client.loop_write()
+                self._work(stream)
+            if stream in readable:
+                stream.fill()
+            if writable or stream.writing:
+                stream.flush()
+            while stream.reading and self._client.socket() is not None:
+                self._client.loop_read()
             if (now := time.monotonic()) > misc:
                 misc = now + 1.0
                 self._client.loop_misc()
             if self.up:
                 backoff.reset()
 
-    def _read(self) -> None:
-        for _ in range(_BURST):
-            before = self._count
-            self._client.loop_read()
-            if self._count == before:
-                return
-
-    def _work(self) -> None:
+    def _work(self, stream: Stream) -> None:
         try:
             os.read(self._wake_read, 65536)
         except BlockingIOError:
             return
         while self._tasks:
             tickets, messages = self._tasks.popleft()
-            for generation, number in tickets:
-                if generation == self._generation:
-                    self._client.ack(number, 1)
+            now = self._generation
+            due = [acknowledgement(number) for age, number in tickets if number and age == now]
+            stream.send(b"".join(due))
             if self.up:
-                for topic, payload, retained in messages:
-                    self._client.publish(topic, payload, qos=1 if retained else 0, retain=retained)
+                self._publish(stream, messages)
+
+    def _publish(self, stream: Stream, messages: list[tuple[str, bytes, bool]]) -> None:
+        for topic, payload, retained in messages:
+            if retained:
+                self._client.publish(topic, payload, qos=1, retain=True)
+            else:
+                properties = self._address.mqtt5
+                stream.send(message_packet(topic.encode(), payload, properties=properties))
 
     def _finish(self) -> None:
-        self._work()
-        end = time.monotonic() + 2.0
-        while self._client.socket() is not None and self._client.want_write():
+        stream, end = self._client.stream, time.monotonic() + 2.0
+        if stream is not None and self._client.socket() is not None:
+            self._work(stream)
             self._client.loop_write()
-            if time.monotonic() > end:
-                break
-        self.up = False
+            while stream.writing and not stream.ended and time.monotonic() < end:
+                select.select([], [stream], [], 0.1)
+                stream.flush()
         self._client.disconnect()
         self._client.loop_write()
+        self.up = False
 
     def close(self) -> None:
         """Free what the loop used, after it has ended."""
@@ -182,13 +185,12 @@ class Link:
         logger.info("connected to the broker")
         self._on_up()
 
-    def _arrived(self, _: Client, __: Any, message: MQTTMessage) -> None:
-        self._count += 1
+    def _arrived(self, topic: bytes, payload: bytes, number: int) -> None:
         try:
-            topic = message.topic
+            name = topic.decode()
         except UnicodeDecodeError:
-            topic = ""
-        self._on_message(topic, bytes(message.payload), (self._generation, message.mid))
+            name = ""
+        self._on_message(name, payload, (self._generation, number))
 
     def _lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self._generation += 1  # numbers of messages mean nothing on the next connection

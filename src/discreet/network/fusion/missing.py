@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
 from discreet.mapping import Mapping
 from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
@@ -166,26 +166,25 @@ def absent_scores(
     steps : int, default=2000
         Most steps of the fixed-point iteration, which ends when nothing moves any more.
     """
-    absent = np.zeros((len(bias), len(weights)))
+    # All sensors at once, with room for the most symbols; those that one lacks never occur.
+    room = max(each.shape[1] for each in weights)
+    padded = np.array([np.pad(each, ((0, 0), (0, room - each.shape[1]))) for each in weights])
+    with np.errstate(divide="ignore"):
+        often = np.log([np.pad(each, (0, room - len(each))) for each in frequencies])
+    absent = np.zeros((len(weights), len(bias)))
     for _ in range(steps):
-        prior = softmax(bias + absent.sum(axis=1))
-        moved = np.column_stack(
-            [
-                _absent_one(rows, absent[:, t], prior, frequencies[t])
-                for t, rows in enumerate(weights)
-            ]
-        )
+        prior = log_softmax(bias + absent.sum(axis=0))
+        moved = _absent_now(padded, absent, prior, often)
         change = np.abs(moved - absent).max()
         absent = (absent + moved) / 2  # halfway, so that it cannot swing
         if change < 1e-10:
             break
-    return absent
+    return absent.T
 
 
-def _absent_one(weights: Floats, absent: Floats, prior: Floats, frequency: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        log_base = np.log(frequency) - logsumexp(
-            np.log(prior)[:, None] + weights - absent[:, None], axis=0
-        )
-    log_base -= logsumexp(log_base)
-    return np.asarray(logsumexp(weights + log_base, axis=1))
+def _absent_now(weights: Floats, absent: Floats, prior: Floats, often: Floats) -> Floats:
+    """Sensors by classes, from weights of sensors by classes by symbols."""
+    given = prior[:, None] + weights - absent[:, :, None]
+    base = often - np.logaddexp.reduce(given, axis=1)
+    base -= np.logaddexp.reduce(base, axis=1, keepdims=True)
+    return np.asarray(np.logaddexp.reduce(weights + base[:, None, :], axis=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -50,9 +51,13 @@ class Known:
     own: tuple[bytes, ...]
     revoked: bool
 
+    @cached_property
+    def _alike(self) -> bool:
+        return len(set(self.own)) == 1
+
     def sends_only_its_own(self, symbols: bytes) -> bool:
         """Whether every symbol is one that its sensor can send."""
-        if len(set(self.own)) == 1:
+        if self._alike:
             return not symbols.translate(None, self.own[0])
         width = len(self.own)
         return not any(symbols[t::width].translate(None, own) for t, own in enumerate(self.own))

@@ -77,7 +77,7 @@ class Courier:
         self._dead, self._give_up_at = False, 0.0
 
     def _new_client(self) -> Client:
-        client = make_client(self._address, self._name)
+        client = make_client(self._address, self._name, Client)
         client.on_connect = self._connected
         client.on_message = self._heard
         client.on_disconnect = self._lost

@@ -1,0 +1,147 @@
+"""Messages per second, acknowledged and committed, beside the bare broker.
+
+    python benchmarks/network/throughput.py [--clients 200] [--each 200] [--rounds 5]
+
+In every round the same messages go twice from the same generators through the same Mosquitto at
+quality of service 1: to a bare subscriber (paho as it comes, which stores nothing), and to
+``discreet serve``, which checks, commits and acknowledges each to its sender. Both databases are
+measured, then gateways that send many readings in one message. The rate counts from the first
+message sent to the last acknowledgement received; afterwards all must be in the database.
+"""
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from databases import PostgresServer, why_no_postgres
+from network_figures.load import LoadSite, Serve, run_bare, run_loads
+from rich.console import Console
+from rich.table import Table
+
+from discreet.network.broker import Broker, find_mosquitto
+
+MESSAGES, RATIO, READINGS = 4000, 0.8, 500_000
+GATEWAYS, SENSORS, BATCH = 64, 16, 256
+
+
+def once(site, serve, given, each):
+    """One run: messages per second and the fusion centre's processor time for each of them."""
+    loads = site.loads(given.processes, each, window=given.window)
+    before, used = stored(site), serve.processor()
+    sent = run_loads(loads)
+    count = sum(len(load.senders) for load in loads) * each
+    fresh = stored(site) - before
+    if not sum(each.stored for each in sent) == fresh == count:
+        raise RuntimeError(f"{count} sent, {fresh} in the database")
+    taken = max(each.end for each in sent) - min(each.begin for each in sent)
+    return count / taken, (serve.processor() - used) / count
+
+
+def stored(site):
+    reader = site.reader()
+    try:
+        return sum(each.messages for each in reader.clients())
+    finally:
+        reader.close()
+
+
+def single(site, given):
+    """Messages of one reading: bare and ours, rates and processor seconds, round by round."""
+    found = []
+    with Serve(site) as serve:
+        once(site, serve, given, given.each)  # to warm up
+        for _ in range(given.rounds):
+            loads = site.loads(given.processes, given.each, window=given.window, bare=True)
+            found.append((*run_bare(loads), *once(site, serve, given, given.each)))
+    return found
+
+
+def verdict(good):
+    return "PASS" if good else "MISSED"
+
+
+def span(values, form=",.0f"):
+    values = sorted(values)
+    return f"{median(values):{form}} ({values[0]:{form}} to {values[-1]:{form}})"
+
+
+def single_row(name, found):
+    bare, bare_seconds, ours, seconds = zip(*found, strict=True)
+    ratios = [one / other for one, other in zip(ours, bare, strict=True)]
+    good = median(ours) >= MESSAGES, median(ratios) >= RATIO
+    figures = [
+        *(name, span(bare), span(ours), f">= {MESSAGES:,} {verdict(good[0])}"),
+        *(span(ratios, ".2f"), f">= {RATIO} {verdict(good[1])}"),
+        f"{1e6 * median(bare_seconds):.0f} / {1e6 * median(seconds):.0f}",
+    ]
+    return figures, all(good)
+
+
+def gateway_row(name, site, given):
+    """Gateways of many sensors and rounds in one message."""
+    each = max(1, given.readings // (GATEWAYS * SENSORS * BATCH))
+    with Serve(site) as serve:
+        once(site, serve, given, 1)
+        rates = [once(site, serve, given, each)[0] for _ in range(given.rounds)]
+    found = [rate * SENSORS * BATCH for rate in rates]
+    good = median(found) >= READINGS
+    return [name, span(rates), span(found), f">= {READINGS:,} {verdict(good)}"], good
+
+
+def places(stack, only):
+    """Where the databases are, by name."""
+    if only != "postgresql":
+        yield "SQLite", None
+    if why_no_postgres():
+        print(f"not run with PostgreSQL: {why_no_postgres()}")
+    elif only != "sqlite":
+        yield "PostgreSQL", stack.enter_context(PostgresServer()).url
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--each", type=int, default=200, help="messages of each client")
+    parser.add_argument("--readings", type=int, default=5_000_000, help="of the gateways")
+    parser.add_argument("--processes", type=int, default=2, help="generators")
+    parser.add_argument("--window", type=int, default=1000, help="messages under way, each")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["sqlite", "postgresql"])
+    given = parser.parse_args()
+    if find_mosquitto() is None:
+        print("not run: Mosquitto is not installed")
+        return 0
+    console, passed = Console(width=130), True
+    one = Table("one reading", "bare broker /s", "discreet /s", "", "ratio", "", "µs bare / ours")
+    many = Table("gateways", "messages /s", "readings /s", "")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(Broker.plain(folder / "broker"))
+        for name, url in places(stack, given.only):
+            site = LoadSite(folder / name, broker.port, clients=given.clients, database=url)
+            row, good = single_row(name, single(site, given))
+            one.add_row(*row)
+            shape = {"clients": GATEWAYS, "width": SENSORS, "batch": BATCH, "interval": 0.001}
+            site = LoadSite(
+                folder / f"{name}-many", broker.port, database=url, **shape, name="many"
+            )
+            row, fine = gateway_row(name, site, given)
+            many.add_row(*row)
+            passed &= good and fine
+    console.print(one)
+    console.print(many)
+    print(
+        f"{given.clients} clients in {given.processes} generators, {given.each} messages each; "
+        f"{GATEWAYS} gateways of {SENSORS} sensors, {BATCH} rounds in a message; "
+        f"{given.rounds} rounds: median (least to most). µs: processor time of the consumer alone."
+    )
+    return int(not passed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
