@@ -199,7 +199,7 @@ def test_the_page_is_live(visit):
         "text => document.querySelector('#decision').textContent.replace(/\\s/g, '')"
         ".includes(text)",
         arg=f"Round{last},closed",
-        timeout=10_000,
+        timeout=30_000,
     )
     assert page.inner_text("#decision .soft") != before
     assert page.evaluate("document.activeElement.getAttribute('href')") == "/"  # focus is kept
@@ -213,7 +213,7 @@ def test_a_silent_device_shows_by_itself(visit):
     assert reader.page.locator("#devices .badge.bad").count() == 0
     base = maker.store._base
     base.change("UPDATE clients SET last_seen = last_seen - 600 WHERE client = 'hall'")
-    reader.page.wait_for_selector("#devices .badge.bad", timeout=10_000)
+    reader.page.wait_for_selector("#devices .badge.bad", timeout=30_000)
     assert "hall" in reader.page.inner_text("#devices tbody tr:first-child")
     assert "1 device silent" in reader.page.inner_text("#banner")
 
@@ -224,7 +224,7 @@ def test_a_lost_connection_is_told_and_found_again(chromium, tmp_path):
     with served(maker.folder) as address:
         reader = Reader(chromium, address).log_in()
         reader.show("overview")
-    reader.page.wait_for_selector("#link[data-state=lost]", timeout=20_000)
+    reader.page.wait_for_selector("#link[data-state=lost]", timeout=30_000)
     assert "connection lost" in reader.page.inner_text("#link")
     reader.context.close()
     maker.store.close()
@@ -238,7 +238,7 @@ def test_a_log_out_elsewhere_closes_the_page(visit):
     other.goto(reader.address + "/system")
     other.click("button.quiet")
     other.wait_for_url("**/login")
-    reader.page.wait_for_url("**/login**", timeout=15_000)
+    reader.page.wait_for_url("**/login**", timeout=30_000)
 
 
 def test_it_can_be_read_without_scripts(visit):

@@ -86,7 +86,7 @@
       body.replaceChildren(...at.map((when, k) => {
         const row = document.createElement("tr");
         const delay = lags.get(Math.round(when));
-        const cells = [new Date(1000 * when).toLocaleTimeString(), rate[k]?.toFixed(2) ?? "–",
+        const cells = [new Date(1000 * when).toLocaleTimeString([], { hour12: false }), rate[k]?.toFixed(2) ?? "–",
           delay == null ? "–" : `${Math.round(1000 * delay)} ms`];
         row.append(...cells.map((text, place) => {
           const cell = document.createElement("td");
