@@ -6,7 +6,7 @@ import pandas as pd
 from discreet import RandomizedResponseMapper
 from discreet.network.fusion.missing import MISSING, rule_of
 
-WAYS = ("summed out", "left out", "read as zero")
+STYLES = {"summed out": "C0o-", "left out": "C1s:", "read as zero": "C2^--"}
 
 
 def made_up_house(rows, sensors, rng):
@@ -36,21 +36,20 @@ def errors(mapping, Z, fall, loss, rng):
     heard = np.where(gone, MISSING, Z)
     rule = rule_of(mapping)
     rule.observe(heard)
+    scores = {"summed out": rule.scores(heard)}
+    if mapping.fusion.kind != "table":  # where silence could also be left out of a sum
+        scores["left out"] = _left_out(mapping, Z, gone)
+    scores["read as zero"] = mapping.fusion.scores(np.where(gone, 0, Z), mapping.n_symbols)
     classes = mapping.public.array
-    return {
-        "summed out": np.mean(classes[rule.scores(heard).argmax(axis=1)] != fall),
-        "left out": np.mean(classes[_left_out(mapping, heard).argmax(axis=1)] != fall),
-        "read as zero": np.mean(mapping.fuse(np.where(gone, 0, Z)) != fall),
-    }
+    return {way: np.mean(classes[each.argmax(axis=1)] != fall) for way, each in scores.items()}
 
 
-def _left_out(mapping, heard):
-    """Scores in which a silent sensor adds nothing; a table has no such thing."""
-    rule = rule_of(mapping)
-    if hasattr(rule, "absent"):
-        for weights in rule._weights:
-            weights[:, MISSING] = 0
-    return rule.scores(heard)
+def _left_out(mapping, Z, gone):
+    """Scores to which a silent sensor adds nothing."""
+    total = np.full(len(Z), mapping.fusion.bias)
+    for t, weights in enumerate(mapping.fusion.weights):
+        total += np.where(gone[:, t], 0, np.array(weights)[Z[:, t]])
+    return np.column_stack([np.zeros(len(Z)), total])
 
 
 def curves(houses=(8, 14), losses=None, seed=0):
@@ -62,7 +61,7 @@ def curves(houses=(8, 14), losses=None, seed=0):
         mapping, Z, fall = learned(sensors, rng)
         by_loss = [errors(mapping, Z, fall, loss, rng) for loss in losses]
         name = f"{sensors} sensors, {mapping.fusion.kind} rule"
-        found[name] = {way: [each[way] for each in by_loss] for way in WAYS}
+        found[name] = {way: [each[way] for each in by_loss] for way in by_loss[0]}
     return losses, found
 
 
@@ -73,10 +72,13 @@ def draw(losses, found, path):
     figure = Figure(figsize=(4.6 * len(found), 3.6), layout="constrained")
     axes = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
     for axis, (name, lines) in zip(axes, found.items(), strict=True):
-        for (way, values), style in zip(lines.items(), ("o-", "s:", "^--"), strict=True):
-            axis.plot(100 * losses, values, style, label=way)
-        axis.set(title=name, xlabel="messages lost (%)", ylim=(0, None))
+        for way, values in lines.items():
+            axis.plot(100 * losses, values, STYLES[way], label=way)
+        axis.set(title=name, xlabel="messages lost (%)")
         axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
     axes[0].set_ylabel("public error")
-    axes[0].legend(frameon=False)
+    axes[0].set_ylim(
+        0, 1.05 * max(max(each) for lines in found.values() for each in lines.values())
+    )
     figure.savefig(path, dpi=150)

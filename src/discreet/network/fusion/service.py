@@ -141,9 +141,10 @@ class FusionService:
             self._store.close()
 
     def stop(self) -> None:
-        """Have ``run`` end."""
-        self._stop.set()
-        self._link.wake()
+        """Have ``run`` end; once is enough."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._link.wake()
 
     # -- in the thread of the line --
 
