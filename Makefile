@@ -12,13 +12,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench format clean FORCE
+.PHONY: help demo test check bench faults format clean FORCE
 
 help:
 	@echo "make demo    see it work on made-up data"
 	@echo "make test    run the tests"
 	@echo "make check   formatting, lint, types, imports and tests, as CI does"
 	@echo "make bench   run the benchmarks"
+	@echo "make faults  what the network does when things go wrong, and what intruders get"
 	@echo "make format  format the sources and mend what ruff can"
 	@echo "make clean   remove .venv, caches and build products"
 
@@ -42,6 +43,11 @@ check: $(READY)/dev
 
 bench: $(READY)/bench
 	@for script in $(filter-out benchmarks/large_tables.py,$(wildcard benchmarks/*.py)); do \
+	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
+faults: $(READY)/test
+	@for script in $(wildcard benchmarks/network/faults.py benchmarks/network/intruder.py); do \
 	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 

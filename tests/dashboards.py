@@ -1,18 +1,29 @@
 """Sites to look at: in good health, in trouble, hostile, and new. All figures are made up."""
 
+import copy
 import json
 import math
 import os
 import random
+import shutil
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
+import uvicorn
 from frontiers import ABOUT, point
 
 from discreet.codes import BinsEncoder
 from discreet.mapping import Mapping
-from discreet.mapping_parts import AdditiveFusion, Design, Fact
+from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, Design, Fact
+from discreet.network.dashboard.serving import (
+    DashboardTask,
+    StoppableServer,
+    listen,
+    make_dashboard,
+)
 from discreet.network.site.settings import Client, Clients, Site, save_clients
 from discreet.network.store.opening import open_store
 from discreet.network.store.rows import Batch, Decision, Reading
@@ -32,7 +43,7 @@ def make_mapping(names=SENSORS, public="fall", classes=(False, True)):
         tables=tables,
         public=Fact(name=public, classes=list(classes)),
         private=[Fact(name="who", classes=["ann", "bob"])],
-        fusion=AdditiveFusion(weights=[[-1.0, 1.0]] * len(names)),
+        fusion=_fusion(len(names), len(classes)),
         design=Design(
             method="npo",
             parameters={},
@@ -41,6 +52,13 @@ def make_mapping(names=SENSORS, public="fall", classes=(False, True)):
             discreet="0.1.0",
         ),
     )
+
+
+def _fusion(sensors, classes):
+    if classes == 2:
+        return AdditiveFusion(weights=[[-1.0, 1.0]] * sensors)
+    weights = [[[0.0, float(k)]] * sensors for k in range(classes)]
+    return AdditiveClassesFusion(weights=weights, bias=[0.0] * classes)
 
 
 def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True, facts=("who",)):
@@ -53,7 +71,7 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
     check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "within", "fact": "who"}
     return {
         "format": "discreet-audit",
-        "version": 1,
+        "version": "0.1.0",
         "ok": True,
         "mapping_id": mapping.id,
         "rows": rows,
@@ -112,9 +130,20 @@ class SiteMaker:
         )
         (folder / "site.json").write_text(self.site.model_dump_json(), encoding="utf-8")
         self.mapping.save(folder / "mapping.json")
-        self.store = open_store(self.site.database, folder, self.site.site)
+        self.open()
         self.store.prepare()
         self.clients = {}
+
+    def open(self):
+        self.store = open_store(self.site.database, self.folder, self.site.site)
+
+    def copied_to(self, folder):
+        """Return the same site in another folder; nobody may have it open."""
+        shutil.copytree(self.folder, folder)
+        other = copy.copy(self)
+        other.folder, other.clients = folder, dict(self.clients)
+        other.open()
+        return other
 
     def round_at(self, moment):
         return int((moment - self.epoch) // self.site.interval)
@@ -159,14 +188,16 @@ class SiteMaker:
             )
         self.store.decide(decisions)
 
-    def note(self, minutes=60, rate=0.6):
+    def note(self, minutes=15, rate=0.6):
         rng = random.Random(1)
         total = 10_000.0
-        for k in range(6 * minutes, -1, -1):
-            at = self.now - 10 * k
-            total += 10 * rate * (1 + 0.3 * math.sin(k / 20) + 0.1 * rng.random())
+        for k in (*range(minutes, 0, -1), 0.4, 0):
+            at = self.now - 60 * k
+            total += 60 * rate * (1 + 0.3 * math.sin(k / 4) + 0.1 * rng.random())
             lag = 0.02 + 0.01 * rng.random()
-            self.store.note({"messages": round(total), "lag": lag, "queue": 0, "shed": 0}, at)
+            parts = {"broker": {"state": "here", "since": at, "words": ""}}
+            values = {"messages": round(total), "lag_seconds": lag, "queue": 0, "shed": 0}
+            self.store.note(values | {"parts": parts}, at)
 
 
 def healthy(folder, **options):
@@ -230,3 +261,20 @@ def new(folder):
 
 
 SITES = {"healthy": healthy, "troubled": troubled, "hostile": hostile, "new": new}
+
+
+@contextmanager
+def served(folder):
+    """Serve a site's dashboard on a free port of this machine; yield its address."""
+    dashboard, _, (host, _) = make_dashboard(DashboardTask(folder))
+    listening = listen(host, 0)
+    config = uvicorn.Config(dashboard.app, log_level="warning", lifespan="off", ws="none")
+    server = StoppableServer(config, dashboard)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.handle_exit(0, None)
+        thread.join(20)
+        listening.close()

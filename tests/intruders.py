@@ -72,6 +72,7 @@ class Stage:
         self._done = threading.Event()
         self._count = itertools.count()
         self.sent: list[bytes] = []
+        self.cut_after: list[float] = []  # seconds from a revocation's start to a cut session
 
     def _enrol(self, name):
         file = self.scratch / f"{name}.enrol"
@@ -180,7 +181,10 @@ def revoked(stage: Stage, times: int) -> Tried:
         assert victim.connect(stage.port)
         victim.publish(f"{TOPICS}/door/z", b"honest, still")
         assert eventually(lambda: (f"{TOPICS}/door/z", b"honest, still") in stage.fusion.messages)
+        began = time.monotonic()
         assert revoke(stage.site, "door").outcome == "out"
+        if victim.closed.wait(5.0):
+            stage.cut_after.append(time.monotonic() - began)
         victim.publish(f"{TOPICS}/door/z", b"forged")
         victim.subscribe(f"{TOPICS}/door/ack")
         stage.fusion.publish(f"{TOPICS}/door/ack", b"secret")

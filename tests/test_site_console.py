@@ -8,9 +8,8 @@ from commands import run
 from helpers import make_mapping
 from sites import broker_of, eventually, needs_mosquitto, visitor_of
 
-from discreet import site_console
 from discreet.network.broker import free_port
-from discreet.network.site import joining
+from discreet.network.site import finding, joining
 from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.settings import load_clients, load_site
 
@@ -134,6 +133,6 @@ def test_an_observer_sends_nothing(command, mistake):
 def test_what_is_not_installed_is_named(mistake, monkeypatch):
     for name in ("cryptography", "paho"):
         monkeypatch.setattr(
-            site_console, "find_spec", lambda each, name=name: None if each == name else sys
+            finding, "find_spec", lambda each, name=name: None if each == name else sys
         )
         assert "discreet[network]" in mistake("init site --mapping home.json")

@@ -7,6 +7,7 @@ same with the same code (tests/intruders.py), fewer times.
 """
 
 import argparse
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from intruders import ALL, Stage, control
+from replays import replayed
 from sites import make_site
 
 from discreet.network.broker import find_mosquitto
@@ -41,10 +43,25 @@ def main() -> int:
                 figures = (f"{found.attempts}", f"{found.accepted}", f"{found.read}")
                 table.add_row(found.what, *figures, "PASS" if good else "MISSED")
             honest = f"{len(stage.sent)} sent meanwhile by the honest sensor"
+            cut = stage.cut_after
             stage.be_quiet()
-            found = control(stage)
+            checked = control(stage)
+        (folder / "replays").mkdir()
+        found, reasons = replayed(folder / "replays", times * 5)
+    good = found.accepted == 0
+    missed |= not good
+    table.add_row(
+        found.what, f"{found.attempts}", f"{found.accepted}", "0", "PASS" if good else "MISSED"
+    )
+    found = checked
     table.add_row(found.what, f"{found.attempts}", f"{found.accepted}", f"{found.read}", "control")
     Console(width=110).print(table)
+    told = ", ".join(f"{client} {reason} {times}" for (client, reason), times in reasons.items())
+    print(f"the fusion centre on the replays: {told}; others the broker turned away")
+    print(
+        f"a revocation took {statistics.median(cut):.2f} s to cut the session (median of "
+        f"{len(cut)}), {max(cut):.2f} s at most"
+    )
     print(f"{honest}; no session of the honest was cut")
     return int(missed)
 

@@ -90,6 +90,7 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
         If the folder cannot be used, or holds a ``home.csv`` or ``home.json`` of somebody else.
     """
     table, out = folder / "home.csv", folder / "home.json"
+    missing = _check_network(folder) if seconds != 0.0 else ""
     _write_table(table, make_home(_ROWS, seed))
     plain_print(f"A made-up home, {_ROWS} rows. To be inferred: did somebody fall. Not: who.")
     command = ["discreet", "learn", str(table), "--public", "fall", "--private", "who"]
@@ -104,7 +105,10 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     _show_sending(mapping, learned.held_out)
     _show_frontier(task, folder)
     _show_audit(folder, seed)
-    if seconds != 0.0:
+    if missing:
+        plain_print()
+        plain_print(f"The network is left out. It needs {missing}.")
+    elif seconds != 0.0:
         _show_network(folder, seed, seconds)
     return learned
 
@@ -146,16 +150,23 @@ def _show_audit(folder: Path, seed: int) -> None:
 # --- The network ---------------------------------------------------------------------------
 
 
-def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
-    """Run site, broker, sensors, fusion centre and dashboard, and leave an account."""
+def _check_network(folder: Path) -> str:
+    """Return what the network lacks; refuse, before the work, a folder that it cannot use."""
     from discreet.network.demo.parts import missing_parts
 
-    plain_print()
-    if missing := missing_parts():
-        plain_print(f"The network is left out. It needs {missing}.")
-        return
+    missing = missing_parts()
+    if not missing:
+        from discreet.network.demo.running import check_room
+
+        check_room(folder / "network")
+    return missing
+
+
+def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
+    """Run site, broker, sensors, fusion centre and dashboard, and leave an account."""
     from discreet.network.demo.running import DemoPlan, run_network
 
+    plain_print()
     moments = _moments(seed)
     plain_print("Now the home is lived in, a round every second:")
     account = run_network(

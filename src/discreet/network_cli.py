@@ -188,7 +188,7 @@ def sensor(
 
     A motion sensor of Zigbee2MQTT, whose last word stands for an hour:
 
-        discreet sensor hall.enrol --state hall --hold 3600 --read mqtt://gw/z/h#on
+        discreet sensor h.enrol --state h --hold 3600 --read mqtt://gw/z/h#on
 
     A table played back, a row each round:
 
@@ -249,10 +249,11 @@ def dashboard(
     """
     with interruptible("stopped."):
         from discreet.dashboard_console import run_dashboard
-        from discreet.network.dashboard.serving import DashboardTask
 
-        task = DashboardTask(
-            folder=folder,
+        run_dashboard(
+            folder,
+            add=add_user,
+            remove=remove_user,
             host=host,
             port=port,
             remote=remote,
@@ -260,7 +261,6 @@ def dashboard(
             certificate=tls_certificate,
             key=tls_key,
         )
-        run_dashboard(task, add=add_user, remove=remove_user)
 
 
 @app.command()

@@ -17,9 +17,9 @@ import threading
 import time
 
 import numpy as np
-from network_figures.home import Home, wait_until
 
 from discreet.network.store.opening import open_reader
+from network_figures.home import Home, wait_until
 
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 

@@ -4,12 +4,11 @@ import random
 import ssl
 import time
 
-from network_figures.home import Home, wait_until
-from network_figures.raw_mqtt import UNDER_WAY, RawClient
-
 from discreet.network import wire
 from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.settings import message_topic
+from network_figures.home import Home, wait_until
+from network_figures.raw_mqtt import UNDER_WAY, RawClient
 
 _BEHIND = 20_000  # messages that the fusion centre may not have looked at yet
 

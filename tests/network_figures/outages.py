@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from databases import PostgresServer
+
 from network_figures.home import Home, wait_until
 
 
@@ -22,6 +23,7 @@ def why_no_small_disk():
 def small_disk(folder, megabytes):
     """Put a small file system over a folder, with what is in it."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     aside = folder.with_name(f"{folder.name}.aside")
     folder.mkdir(exist_ok=True)
     shutil.copytree(folder, aside)
@@ -51,22 +53,26 @@ def fill(folder):
 def full_disk_at_sensor(folder, seconds, sensors=2):
     """Return the tally, and whether the sensors said that they cannot write."""
     folder = Path(folder)
-    with small_disk(folder / "devices", 16):
-        with Home(folder, sensors=sensors, state=folder / "devices") as home:
-            wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
-            ballast = fill(folder / "devices")
-            time.sleep(seconds)
-            ballast.unlink()
-            before = home.count_stored()
-            wait_until(lambda: home.count_stored() > before + 5 * sensors, 60, "recovery")
-            home.settle()
-            said = all("nothing can be sent" in (folder / f"{n}.log").read_text() for n in home.names)
-            return home.tally(), said
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        small_disk(folder / "devices", 16),
+        Home(folder, sensors=sensors, state=folder / "devices") as home,
+    ):
+        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        ballast = fill(folder / "devices")
+        time.sleep(seconds)
+        ballast.unlink()
+        before = home.count_stored()
+        wait_until(lambda: home.count_stored() > before + 5 * sensors, 60, "recovery")
+        home.settle()
+        said = all("nothing can be sent" in (folder / f"{n}.log").read_text() for n in home.names)
+        return home.tally(), said
 
 
 def full_disk_at_fusion(folder, seconds, sensors=2):
     """Return the tally, and whether the fusion centre said that its disk is full."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     home = Home(folder, sensors=sensors)
     with small_disk(home.site / "fusion", 16), home:
         wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")

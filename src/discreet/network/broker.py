@@ -131,6 +131,7 @@ class Broker:
             return CONFIG
         # It would go over to the user mosquitto, who cannot read keys that are ours alone.
         own = self.folder / f"as-root-{CONFIG}"
+        own.touch(mode=0o600)
         own.write_text(f"user root\n{(self.folder / CONFIG).read_text()}")
         return own.name
 

@@ -174,6 +174,15 @@ def test_a_hostile_enrolment_is_refused_without_its_secrets(site, tmp_path, chan
     assert content.mac_key not in repr(content) and "PRIVATE KEY" not in repr(content)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_changes_stays_readable_for_the_services(site, tmp_path):
+    for path in [site, *site.rglob("*")]:
+        os.chown(path, 12_345, 12_345)
+    enrolled(site)
+    revoke(site, "hall")
+    assert {path.stat().st_uid for path in [site, *site.rglob("*")]} == {12_345}
+
+
 # --- Revoke --------------------------------------------------------------------------------
 
 

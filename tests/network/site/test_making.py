@@ -237,3 +237,27 @@ def test_the_compose_file_runs_the_same_parts(tmp_path):
         if name != "broker":
             assert "/site/keys" in service["tmpfs"]
     assert services["broker"]["volumes"] == ["./broker:/site/broker"]
+
+
+def compose_program():
+    """Docker Compose 2, as a program or as a part of docker; None if there is none."""
+    for words in (["docker-compose"], ["docker", "compose"]):
+        if shutil.which(words[0]) is not None:
+            tried = subprocess.run([*words, "version", "--short"], capture_output=True, text=True)
+            if tried.returncode == 0 and tried.stdout.startswith(("2", "v2")):
+                return words
+    return None
+
+
+@pytest.mark.skipif(compose_program() is None, reason="Docker Compose 2 is not installed")
+def test_compose_takes_the_file_and_never_builds_from_the_keys(tmp_path):
+    site = make_site(tmp_path)
+    environment = {**os.environ, "DISCREET_SOURCE": "/source"}
+    command = [*compose_program(), "-f", str(site / "compose.yaml"), "config"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    assert services["fusion"]["build"]["context"] == "/source"
+    del environment["DISCREET_SOURCE"]
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert refused.returncode != 0 and "DISCREET_SOURCE" in refused.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
@@ -79,6 +79,7 @@ class Dashboard:
             middleware=[Middleware(Gate, logins=logins, cookie=self.cookie)],
             exception_handlers={HTTPException: _refused, Exception: _failed},
         )
+        inner.router.redirect_slashes = False  # one address for each page
         # Around everything, so that the answer to an unforeseen error has the headers too.
         self.app: ASGIApp = GuardHeaders(inner, names, tls)
 
@@ -119,7 +120,7 @@ class Dashboard:
     def _page(self, view: View) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
             session: Session = request.state.session
-            choices = Choices.of(request.query_params)
+            choices = Choices.of(view.name, request.query_params)
             token = self._logins.sessions.form_token(session.nonce)
             now = await self._look()
             text = await asyncio.to_thread(
@@ -137,7 +138,7 @@ class Dashboard:
         cookie = request.cookies.get(self.cookie)
         stream = self.streams.events(
             view,
-            Choices.of(request.query_params),
+            Choices.of(view.name, request.query_params),
             lambda: self._logins.current(cookie) is not None,
         )
         return StreamingResponse(stream, media_type="text/event-stream")
@@ -150,7 +151,7 @@ class Dashboard:
 
     def _series(self, make: Callable[[Snapshots, int], dict[str, Any]]) -> Callable[..., Any]:
         async def show(request: Request) -> Response:
-            window = Choices.of(request.query_params).window
+            window = Choices.of("", request.query_params).window
             try:
                 async with self._reading:
                     return JSONResponse(await asyncio.to_thread(make, self._snapshots, window))
@@ -165,10 +166,10 @@ class Dashboard:
         """Show the form, or go on if there is nothing to log in to."""
         if request.state.session is not None:
             return RedirectResponse(_next_page(request.query_params), status_code=303)
-        return self._login_form(request, "", 200)
+        return self._login_form(request, request.query_params, "", 200)
 
     def _login_form(
-        self, request: Request, problem: str, code: int, name: str = "", wait: int = 0
+        self, request: Request, given: Mapping[str, str], problem: str, code: int, wait: int = 0
     ) -> Response:
         nonce = request.cookies.get(self.form_cookie, "")
         if not 16 <= len(nonce) <= 64 or not nonce.isascii():
@@ -177,9 +178,9 @@ class Dashboard:
             "login",
             site=self._snapshots.view.settings.site,
             problem=problem,
-            name=name[:_LONGEST_NAME],
-            link=request.query_params.get("link", "")[:_LONGEST_NAME],
-            next=_next_page(request.query_params),
+            name=given.get("name", "")[:_LONGEST_NAME],
+            link=given.get("link", "")[:_LONGEST_NAME],
+            next=_next_page(given),
             token=self._logins.sessions.form_token(nonce),
         )
         answer = HTMLResponse(text, status_code=code)
@@ -193,21 +194,22 @@ class Dashboard:
         form = await read_form(request)
         nonce = request.cookies.get(self.form_cookie, "")
         if not nonce or not self._logins.sessions.fits(nonce, form.get("token", "")):
-            words = "The form was out of date. Please try again."
-            return self._login_form(request, words, 403, form.get("name", ""))
+            return self._login_form(
+                request, form, "The form was out of date. Please try again.", 403
+            )
         address = request.client.host if request.client else ""
         link, name = form.get("link", ""), form.get("name", "")[:_LONGEST_NAME]
         wait = self._logins.wait(address, name)
         if wait:
             words = f"Too many tries. Please wait {wait} seconds."
-            return self._login_form(request, words, 429, name, wait)
+            return self._login_form(request, form, words, 429, wait)
         if link:
             cookie, words = self._logins.by_link(address, link), "This link has been used."
         else:
             cookie = await self._logins.by_password(address, name, form.get("password", ""))
             words = "Name or password is wrong."
         if cookie is None:
-            return self._login_form(request, words, 401, name)
+            return self._login_form(request, form, words, 401)
         answer = RedirectResponse(_next_page(form), status_code=303)
         self._set_cookie(answer, self.cookie, cookie)
         return answer
@@ -252,7 +254,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     return HTMLResponse(plain_page("error", code=500, words=words), status_code=500)
 
 
-def _next_page(given: Any) -> str:
+def _next_page(given: Mapping[str, str]) -> str:
     """Return where to go after the login: one of our own pages and nowhere else."""
     wanted = given.get("next", "/")
     return wanted if wanted in {view.path for view in VIEWS.values()} else "/"
@@ -270,7 +272,7 @@ def describe(now: Snapshot) -> dict[str, Any]:
         "decision": None if decision is None else decision._asdict() | {"public": now.public},
         "devices": [asdict(each) | {"left": each.left} for each in now.devices],
         "rate": now.stored.rate,
-        "lag": now.stored.sample("lag"),
+        "lag": now.stored.sample("lag_seconds"),
         "refused": [each._asdict() for each in now.stored.refusals],
         "store": asdict(now.store),
         "guarantee": {

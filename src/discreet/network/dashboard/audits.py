@@ -104,7 +104,6 @@ class AuditSummary(BaseModel):
 
     model_config = _Part
     format: Literal["discreet-audit"]
-    version: Literal[1]
     mapping_id: Text
     rows: Annotated[int, Field(ge=0)]
     confidence: Share

@@ -35,7 +35,7 @@ class Streams:
         self._site, self._look, self._pause = site, look, pause
         self._open = 0
         self._stopping = False
-        self._made: tuple[float, dict[tuple[str, Choices], dict[str, str]]] = (0.0, {})
+        self._made: tuple[float, dict[Choices, dict[str, str]]] = (0.0, {})
 
     @property
     def full(self) -> bool:
@@ -84,10 +84,10 @@ class Streams:
         """Return the parts of a page, made once for all who look at the same one."""
         if self._made[0] != now.at:
             self._made = (now.at, {})
-        made, key = self._made[1], (view.name, choices)
-        if key not in made:
-            made[key] = await asyncio.to_thread(live_parts, view, now, self._site, choices)
-        return made[key]
+        made = self._made[1]
+        if choices not in made:
+            made[choices] = await asyncio.to_thread(live_parts, view, now, self._site, choices)
+        return made[choices]
 
 
 def status(now: Snapshot) -> str:

@@ -47,7 +47,7 @@ class Gate:
 
 
 def _refusal(request: Request) -> Response:
-    path = request.url.path
+    path = request.scope["path"]  # not from the URL, which fails on bytes beyond ASCII
     if request.method in ("GET", "HEAD") and path in _PAGES:
         return RedirectResponse(f"/login?next={quote(path)}", status_code=303)
     return JSONResponse({"error": "Log in first."}, status_code=401)

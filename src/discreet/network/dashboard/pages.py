@@ -46,6 +46,21 @@ VIEWS = {
         View("system", "/system", "System", ("banner", "traffic", "store", "refused")),
     )
 }
+REASONS = {
+    "mac": "the seal does not fit: another key, or a changed message",
+    "replay": "came before",
+    "conflict": "another message was stored under the same number",
+    "reordered": "older than what was stored",
+    "late": "after its round was closed",
+    "early": "for a round that is still far off",
+    "mapping": "drawn from the tables of another mapping",
+    "length": "of a wrong length",
+    "malformed": "not a message at all",
+    "unknown-client": "from nobody who is enrolled",
+    "revoked": "from a device that is shut out",
+    "symbol": "a symbol that the table does not have",
+    "forgotten": "of a round whose readings are gone",
+}
 STATES = ("all", "silent", "reporting", "never seen", "revoked")
 
 
@@ -55,21 +70,25 @@ class Choices:
 
     Attributes
     ----------
+    view : str
+        Name of the page.
     window : int
         Seconds that charts go back.
     state : str
         Which devices are listed.
     """
 
+    view: str = "overview"
     window: int = DEFAULT_WINDOW
     state: str = "all"
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Choices:
+    def of(cls, view: str, query: Mapping[str, str]) -> Choices:
         """Read choices from an address; what is not known counts as not chosen."""
         window, state = query.get("window", ""), query.get("state", "all")
         known = window.isascii() and window.isdecimal() and len(window) < 9
         return cls(
+            view,
             int(window) if known and int(window) in WINDOWS else DEFAULT_WINDOW,
             state if state in STATES else "all",
         )
@@ -119,6 +138,7 @@ def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, 
         "frontier": frontier,
         "picture": draw(frontier, site.mapping, site.audit()) if frontier else None,
         "picture_size": (WIDTH, HEIGHT),
+        "reasons": REASONS,
     }
 
 
@@ -141,6 +161,7 @@ def _templates() -> Environment:
         "size": size,
         "count": count,
         "seconds": seconds,
+        "code": code,
     }
     return found
 
@@ -156,6 +177,15 @@ def moment(at: float | None) -> Markup | str:
     return Markup('<time datetime="{}" data-ago>{}</time>').format(
         when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S UTC")
     )
+
+
+def code(text: str) -> Markup:
+    """Return a text in which what stands between backticks is to be typed."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # an odd one out is only a backtick
+        return Markup.escape(text)
+    pairs = (Markup("<code>{}</code>") if k % 2 else Markup("{}") for k in range(len(parts)))
+    return Markup("").join(form.format(part) for form, part in zip(pairs, parts, strict=True))
 
 
 def percent(share: float | None, digits: int = 0) -> str:
@@ -185,7 +215,7 @@ def seconds(value: Any) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "–"
     if value < 1:
-        return f"{1000 * value:.0f} ms"
+        return "< 1 ms" if 0 < value < 0.001 else f"{1000 * value:.0f} ms"
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.0f} min"
 
 

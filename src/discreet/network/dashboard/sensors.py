@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.network.dashboard.levels import BAD, GOOD, WARN
 from discreet.network.site.settings import Client, Site
@@ -31,9 +31,11 @@ class Device:
     spent, budget : float or None
         In nats; a budget of None is no limit, a spending of None cannot be bounded.
     cost : float or None
-        What one release tells at most, over the sensors of the device; None without a bound.
+        What one release of a sensor tells at most, the worst of the device; None without a bound.
     refused : int
         Messages that were not accepted.
+    foreign : bool
+        Whether its tables are of another mapping than the one that runs.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Device:
     budget: float | None
     cost: float | None
     refused: int
+    foreign: bool = False
 
     @property
     def level(self) -> str:
@@ -85,6 +88,7 @@ def describe_devices(
     heard: Iterable[ClientState],
     refusals: Iterable[Refusal],
     costs: Mapping[str, float | None],
+    mapping_id: str,
     now: float,
 ) -> tuple[Device, ...]:
     """Return every device of a site, those in need of a look first.
@@ -99,7 +103,11 @@ def describe_devices(
     for client, _, count, _ in refusals:
         refused[client] += count
     found = [
-        _device(site, name, client, known.get(name), refused[name], costs, now)
+        replace(
+            _device(site, name, client, known.get(name), costs, now),
+            refused=refused[name],
+            foreign=client.mapping not in (None, mapping_id),
+        )
         for name, client in clients.items()
     ]
     order = (SILENT, NEVER, REPORTING, REVOKED)
@@ -111,7 +119,6 @@ def _device(
     name: str,
     client: Client,
     heard: ClientState | None,
-    refused: int,
     costs: Mapping[str, float | None],
     now: float,
 ) -> Device:
@@ -125,7 +132,7 @@ def _device(
         spent=_spent(heard),
         budget=client.budget,
         cost=_cost(client.sensors, costs),
-        refused=refused,
+        refused=0,
     )
 
 
@@ -147,4 +154,4 @@ def _spent(heard: ClientState | None) -> float | None:
 def _cost(sensors: Sequence[str], costs: Mapping[str, float | None]) -> float | None:
     found = [costs.get(sensor) for sensor in sensors]
     known = [cost for cost in found if cost is not None]
-    return sum(known) if len(known) == len(found) else None
+    return max(known) if len(known) == len(found) else None

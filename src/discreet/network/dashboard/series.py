@@ -40,7 +40,7 @@ def traffic_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
     StoreError
     """
     counts = thinned(snapshots.history("messages", window))
-    lags = thinned(snapshots.history("lag", window))
+    lags = thinned(snapshots.history("lag_seconds", window))
     rates = [_rate(before, after) for before, after in pairwise(counts)]
     return {
         "at": [each.at for each in counts[1:]],

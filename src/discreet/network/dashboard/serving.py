@@ -122,8 +122,8 @@ def serve(task: DashboardTask) -> None:
         ssl_keyfile=task.key,
     )
     _load_tls(config, task)
-    listening = _listen(host, port)
-    server = _StoppableServer(config, dashboard)
+    listening = listen(host, port)
+    server = StoppableServer(config, dashboard)
     for line in announce(task, logins, host, listening.getsockname()[1]):
         print(line, flush=True)
     try:
@@ -133,7 +133,7 @@ def serve(task: DashboardTask) -> None:
         listening.close()
 
 
-class _StoppableServer(uvicorn.Server):
+class StoppableServer(uvicorn.Server):
     """A server that ends its streams when it is told to stop, and does not wait for them."""
 
     def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
@@ -177,12 +177,20 @@ def _load_tls(config: uvicorn.Config, task: DashboardTask) -> None:
         raise InputError(f"{where}: certificate and key cannot be used ({reason}).") from None
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that takes connections.
+
+    Raises
+    ------
+    InputError
+        If the port is taken, or not ours to take.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(128)  # before the address is printed, so that it answers from then on
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from discreet.errors import DiscreetError
 from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
@@ -79,10 +79,14 @@ class SiteView:
         """Return which files cannot be read."""
         watched = (self._clients, self._audit, self._canary, self._frontier)
         return [
-            Finding(BAD, f"{each.path.name} cannot be read", each.problem, "system")
+            Finding(BAD, f"{each.path.name} cannot be read", self._without_path(each), "system")
             for each in watched
             if each.problem
         ]
+
+    def _without_path(self, watched: _Watched[Any]) -> str:
+        """Return what is wrong with a file; where the site lies is of no interest on a page."""
+        return watched.problem.removeprefix(f"{watched.path}: ")
 
 
 class _Watched(Generic[_T]):

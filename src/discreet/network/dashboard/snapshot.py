@@ -16,7 +16,15 @@ from typing import Any, Protocol
 
 from discreet.network.dashboard.guarantee import Guarantee
 from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
-from discreet.network.dashboard.sensors import SILENT, Device, describe_devices
+from discreet.network.dashboard.marginals import Marginals, Sent, check_marginals
+from discreet.network.dashboard.sensors import (
+    MICRO,
+    REVOKED,
+    SILENT,
+    UNBOUNDED,
+    Device,
+    describe_devices,
+)
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.store.errors import StoreError
 from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
@@ -26,8 +34,10 @@ _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
 _LATE_ROUNDS = 3
+_QUIET_SECONDS = 60.0
 _RECENT = 900.0
 _LISTED = 20
+_LOOK_SECONDS = 600.0
 _MOST_DECISIONS = 10_000
 
 
@@ -37,6 +47,7 @@ class Readings(Protocol):
     def latest(self) -> Decision | None: ...
     def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]: ...
     def clients(self) -> list[ClientState]: ...
+    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]: ...
     def refused(self) -> list[Refusal]: ...
     def rate(self, window: float = 60.0) -> float | None: ...
     def health(self) -> dict[str, Sample]: ...
@@ -81,6 +92,19 @@ class Stored:
         """Return the last value of that name, or None."""
         return next((each.value for key, each in self.health if key == name), None)
 
+    @property
+    def noted(self) -> float | None:
+        """When the fusion centre last noted anything about itself."""
+        return max((each.at for _, each in self.health), default=None)
+
+    @property
+    def broker(self) -> str:
+        """Whether the fusion centre has the broker: "here", "away" or "" if not known."""
+        parts = self.sample("parts")
+        broker = parts.get("broker") if isinstance(parts, dict) else None
+        state = broker.get("state") if isinstance(broker, dict) else None
+        return state if isinstance(state, str) else ""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -95,6 +119,7 @@ class Snapshot:
     devices: tuple[Device, ...]
     store: StoreState
     guarantee: Guarantee
+    marginals: Marginals
     findings: tuple[Finding, ...]
 
     @property
@@ -131,6 +156,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._last: Snapshot | None = None
         self._stored = Stored()
+        self._marginals: tuple[float, Marginals] | None = None
 
     def now(self) -> Snapshot:
         """Return the snapshot of this second."""
@@ -176,8 +202,10 @@ class Snapshots:
             stored.clients,
             stored.refusals,
             self.view.costs,
+            self.view.mapping.id,
             now,
         )
+        marginals = self._check_marginals(devices, now)
         store = _store_state(self.view, stored, failure, took)
         guarantee = self.view.guarantee(now)
         return Snapshot(
@@ -190,8 +218,38 @@ class Snapshots:
             devices=devices,
             store=store,
             guarantee=guarantee,
-            findings=tuple(_findings(self.view, stored, devices, store, guarantee, now)),
+            marginals=marginals,
+            findings=_sorted(
+                [
+                    store.finding,
+                    *self.view.problems(),
+                    *_fusion(self.view, stored, now),
+                    *_devices(devices),
+                    guarantee.certificate,
+                    guarantee.canary,
+                    marginals.finding,
+                    *_refusals(stored, now),
+                    *([store.disk] if store.disk else []),
+                ]
+            ),
         )
+
+    def _check_marginals(self, devices: Sequence[Device], now: float) -> Marginals:
+        """Return what the symbols say, looked at every ten minutes: it takes a while."""
+        if self._marginals is None or not 0 <= now - self._marginals[0] < _LOOK_SECONDS:
+            try:
+                sent = [self._sent(each) for each in devices if each.state != REVOKED]
+            except StoreError:
+                sent = []
+            self._marginals = now, check_marginals(self.view.mapping, sent)
+        return self._marginals[1]
+
+    def _sent(self, device: Device) -> Sent:
+        rows = self.reader.symbols(device.name)
+        counted = [spent for _, spent in rows if spent < UNBOUNDED]
+        spent = (max(counted) - min(counted)) / MICRO if len(counted) == len(rows) > 1 else None
+        symbols = tuple(symbols for symbols, _ in rows)
+        return Sent(device.name, device.sensors, symbols, spent, device.cost)
 
     def _read(self) -> Stored:
         latest = self.reader.latest()
@@ -208,32 +266,28 @@ class Snapshots:
 # --- What is wrong -------------------------------------------------------------------------
 
 
-def _findings(
-    view: SiteView,
-    stored: Stored,
-    devices: Sequence[Device],
-    store: StoreState,
-    guarantee: Guarantee,
-    now: float,
-) -> list[Finding]:
+def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return everything that needs a look, the worst first."""
-    found = [store.finding, *view.problems(), *_fusion(view, stored, now), *_devices(devices)]
-    found += [guarantee.certificate, guarantee.canary, *_refusals(stored, now)]
-    found += [store.disk] if store.disk else []
-    wrong = [each for each in found if each.level != GOOD]
-    return sorted(wrong, key=lambda each: (BAD, WARN).index(each.level))
+    wrong = [each for each in found if each.level in (WARN, BAD)]
+    return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
 
 
 def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
-    settings = view.settings
+    """Return what is wrong with the fusion centre: it is away, or its rounds do not close."""
+    settings, found = view.settings, []
+    if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
+        words = "Nothing has been heard of it. Is `discreet serve` running?"
+        found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
+    elif stored.broker == "away":
+        words = "The fusion centre cannot reach it; devices keep their readings until it can."
+        found.append(Finding(BAD, "The broker is away", words, "system"))
     if stored.decision is None:
         words = "No round has been closed yet. Is `discreet serve` running?"
-        return [Finding(WARN, "No decision yet", words, "system")]
-    late = now - stored.decision.closed
-    if late > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
-        words = "The fusion centre has stopped closing rounds. Is `discreet serve` running?"
-        return [Finding(BAD, "The decision is old", words, "system")]
-    return []
+        found.append(Finding(WARN, "No decision yet", words, "system"))
+    elif now - stored.decision.closed > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
+        words = "Rounds are no longer closed: what is shown is not the present."
+        found.append(Finding(BAD, "The decision is old", words, "system"))
+    return found
 
 
 def _devices(devices: Sequence[Device]) -> list[Finding]:
@@ -246,6 +300,11 @@ def _devices(devices: Sequence[Device]) -> list[Finding]:
         if names:
             short = f"{len(names)} device{'s'[: len(names) > 1]} {state}"
             found.append(Finding(level, short, f"{_some(names)}. {words}", "sensors"))
+    foreign = [each.name for each in devices if each.foreign and each.state != "revoked"]
+    if foreign:
+        short = f"{len(foreign)} device{'s'[: len(foreign) > 1]} with another mapping"
+        words = f"{_some(foreign)}. Their messages are refused: enrol them anew."
+        found.append(Finding(BAD, short, words, "sensors"))
     gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
     if gone:
         short = f"{len(gone)} budget{'s'[: len(gone) > 1]} spent"

@@ -27,6 +27,10 @@ _COST, _BLOCK, _LANES = 2**15, 8, 1
 _MEMORY = 2 * 128 * _COST * _BLOCK
 
 
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
 class Hashed(Model):
     """One password's hash, with what is needed to compute it again."""
 
@@ -49,6 +53,10 @@ class Hashed(Model):
         return hmac.compare_digest(found, base64.b64decode(self.key))
 
 
+_NOBODY = Hashed(n=_COST, r=_BLOCK, p=_LANES, salt=_text(bytes(16)), key=_text(bytes(32)))
+"""Stands in for a user who does not exist, so that checking takes as long."""
+
+
 class _File(Model):
     format: str = Field(default="discreet-users", pattern="^discreet-users$")
     version: int = Field(default=1, ge=1, le=1)
@@ -66,7 +74,6 @@ class Users:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._nobody = Hashed.of(secrets.token_hex(16))
 
     def names(self) -> list[str]:
         """Return who may log in."""
@@ -75,7 +82,7 @@ class Users:
     def check(self, name: str, password: str) -> bool:
         """Whether the password is that of the user, in the same time if there is no such user."""
         known = self._read().get(name)
-        fits = (known or self._nobody).fits(password[:MOST_PASSWORD])
+        fits = (known or _NOBODY).fits(password[:MOST_PASSWORD])
         return fits and known is not None and len(password) <= MOST_PASSWORD
 
     def fingerprint(self, name: str) -> str | None:
@@ -143,7 +150,3 @@ def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
     return hashlib.scrypt(
         text, salt=salt, n=n, r=r, p=p, maxmem=max(_MEMORY, 256 * n * r), dklen=32
     )
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

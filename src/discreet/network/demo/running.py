@@ -10,6 +10,7 @@ import os
 import secrets
 import shlex
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from discreet.network.demo.children import Children
 from discreet.network.site.contact import broker_process
 from discreet.network.site.joining import Wish, enroll
 from discreet.network.site.making import SitePlan, make_folder
-from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site
+from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
 from discreet.network.store.opening import open_reader
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import Decision
@@ -95,9 +96,11 @@ def run_network(plan: DemoPlan) -> Account:
     InputError
         If a part does not come up.
     """
+    check_room(plan.folder)
     _make_room(plan.folder)
     account = Account()
     with ExitStack() as stack:
+        stack.enter_context(_ended_by_signals())
         site_folder, site = _init(plan)
         account.broker = stack.enter_context(_broker(plan, site_folder, site))
         children = Children(plan.folder / "logs")
@@ -105,7 +108,12 @@ def run_network(plan: DemoPlan) -> Account:
         _start(plan, children, site_folder)
         reader = open_reader(site.database, site_folder, site.site)
         stack.callback(reader.close)
-        _watch(plan, site, children, reader, account)
+        try:
+            _watch(plan, site, children, reader, account)
+        except KeyboardInterrupt:
+            if plan.seconds is not None or not account.complete:
+                raise
+            plan.say("stopping")  # which is how it is meant to end
         with suppress(Exception):  # the account is worth having without it
             account.messages = sum(each.messages for each in reader.clients())
             account.refused = sum(each.times for each in reader.refused())
@@ -115,19 +123,50 @@ def run_network(plan: DemoPlan) -> Account:
 # --- Setting up ----------------------------------------------------------------------------
 
 
+def check_room(folder: Path) -> None:
+    """Refuse a folder that is not of an earlier demo, or of one that still runs.
+
+    Raises
+    ------
+    InputError
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / _MARK).is_file():
+        raise InputError(f"{folder} is not from the demo. Choose another folder: --out.")
+    if _is_running(folder / "site"):
+        raise InputError(f"a demo is still running in {folder}. Stop it, or choose --out.")
+
+
+def _is_running(site: Path) -> bool:
+    with suppress(InputError):
+        return broker_process(site) is not None or _answers(load_site(site).broker.port)
+    return False
+
+
 def _make_room(folder: Path) -> None:
-    """Empty what an earlier demo has left, and nothing else."""
-    site = folder / "site"
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / _MARK).is_file():
-            raise InputError(f"{folder} is not from the demo. Choose another folder: --out.")
-        if broker_process(site) is not None:
-            raise InputError(f"a demo is still running in {folder}. Stop it, or choose --out.")
-        shutil.rmtree(folder)
+    """Empty what an earlier demo has left."""
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _MARK).touch()
     for name in ("logs", "readings", "devices"):
         (folder / name).mkdir(mode=0o700)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have the demo's processes ended in order also when the terminal is closed."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _init(plan: DemoPlan) -> tuple[Path, Site]:

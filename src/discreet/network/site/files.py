@@ -95,6 +95,7 @@ def write_private(file: Path, data: bytes) -> None:
     draft = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
         write_new(draft, data)
+        _keep_owner(draft, file)
         draft.replace(file)
         sync_folder(file.parent)
     except (OSError, ValueError) as error:
@@ -102,6 +103,14 @@ def write_private(file: Path, data: bytes) -> None:
         raise InputError(f"{file}: cannot be written ({reason}).") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _keep_owner(draft: Path, file: Path) -> None:
+    """Have a file that root replaces stay readable for the service that it belongs to."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return
+    about = (file if file.exists() else file.parent).stat()
+    os.chown(draft, about.st_uid, about.st_gid)
 
 
 def write_new(file: Path, data: bytes) -> None:
@@ -186,6 +195,7 @@ def locked(folder: Path) -> Iterator[None]:
     file = folder / ".lock"
     try:
         handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        _keep_owner(file, folder)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{folder}: the site cannot be changed ({reason}).") from None

@@ -167,7 +167,7 @@ x-discreet: &discreet
   <<: *common
   image: discreet:{__version__}
   build:
-    context: ${{DISCREET_SOURCE:-.}}
+    context: ${{DISCREET_SOURCE:?names a clone of discreet}} # never this folder: it has keys
     dockerfile_inline: |
       FROM python:3.13-slim
       COPY . /source

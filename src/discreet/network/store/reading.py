@@ -67,6 +67,20 @@ class Reader:
         """
         return read_clients(self._base, self.site)
 
+    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]:
+        """Return symbols and spending of a client's latest messages, newest first.
+
+        Raises
+        ------
+        StoreError
+        """
+        rows = self._base.query(
+            "SELECT symbols, spent FROM readings WHERE site = ? AND client = ?"
+            " ORDER BY boot DESC, seq DESC LIMIT ?",
+            (self.site, client, limit),
+        )
+        return [(bytes(symbols), spent) for symbols, spent in rows]
+
     def refused(self) -> list[Refusal]:
         """Return how many messages were refused, by client and reason.
 

@@ -11,13 +11,15 @@
     const common = { stroke: colour("--muted"), grid: { stroke: colour("--rule"), width: 1 },
       ticks: { stroke: colour("--rule"), width: 1 }, font: "12px system-ui, sans-serif" };
     const clock = { hour: "2-digit", minute: "2-digit", hour12: false };
-    const times = (_, ticks) => ticks.map(t => new Date(1000 * t).toLocaleTimeString([], clock));
+    const times = (_, ticks, axis, space, step) => ticks.map(t => new Date(1000 * t)
+      .toLocaleTimeString([], step < 60 ? { ...clock, second: "2-digit" } : clock));
     return [{ ...common, space: narrow.matches ? 60 : 70, values: times },
       { ...common, size, values: (_, ticks) => ticks.map(format) }];
   }
 
   function plot(box, series, data, format, low, top) {
     box.replaceChildren();
+    box.classList.toggle("none", !data[0].length);
     if (!data[0].length) {
       const empty = document.createElement("p");
       empty.className = "empty";
@@ -84,7 +86,7 @@
       body.replaceChildren(...at.map((when, k) => {
         const row = document.createElement("tr");
         const delay = lags.get(Math.round(when));
-        const cells = [new Date(1000 * when).toLocaleTimeString(), rate[k]?.toFixed(2) ?? "–",
+        const cells = [new Date(1000 * when).toLocaleTimeString([], { hour12: false }), rate[k]?.toFixed(2) ?? "–",
           delay == null ? "–" : `${Math.round(1000 * delay)} ms`];
         row.append(...cells.map((text, place) => {
           const cell = document.createElement("td");

@@ -1,0 +1,280 @@
+"""Use the dashboard in a real browser: every view, by keyboard, on a phone, in the dark, live.
+
+To look at the pages yourself, run with ``--basetemp=DIR``: the screenshots are below it.
+"""
+
+import io
+
+import numpy as np
+import pytest
+from dashboards import PASSWORD, SITES, served
+from e2e.browsers import BROWSER, CONTRAST, DESK, FLAGS, PHONE
+from PIL import Image
+
+from discreet.network.dashboard.serving import users_of
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(not BROWSER, reason="needs chromium, which was not found")
+
+VIEWS = {"overview": "/", "sensors": "/sensors", "guarantee": "/guarantee", "system": "/system"}
+PAGE_COLOURS = {"light": (243, 245, 247), "dark": (18, 23, 28)}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright_api.sync_playwright() as playwright:
+        flags = [flag for flag in FLAGS if flag != "--headless"]
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return tmp_path_factory.mktemp("dashboard")
+
+
+@pytest.fixture(params=SITES)
+def kind(request):
+    return request.param
+
+
+class Reader:
+    """Somebody with a browser, of whose pages every complaint and request is kept."""
+
+    def __init__(self, chromium, address, size=DESK, scheme="light", **options):
+        width, height = size
+        viewport = {"width": width, "height": height}
+        self.address = address
+        self.context = chromium.new_context(viewport=viewport, color_scheme=scheme, **options)
+        self.page = self.context.new_page()
+        self.complaints, self.requests = [], []
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def go(self, path):
+        self.page.goto(self.address + path)
+
+    def log_in(self):
+        self.go("/login")
+        self.page.fill("#name", "ann")
+        self.page.fill("#password", PASSWORD)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector("#decision")
+        return self
+
+    def show(self, view):
+        """Open a view and wait until it is live and its charts are drawn."""
+        self.go(VIEWS[view])
+        self.page.wait_for_selector("#link[data-state=live]")
+        for box in self.page.query_selector_all(".plot"):
+            name = box.get_attribute("data-plot")
+            self.page.wait_for_selector(f"[data-plot={name}] :is(canvas, .empty)")
+
+    def width(self):
+        return self.page.evaluate("document.documentElement.scrollWidth")
+
+    def picture(self, **options):
+        return np.asarray(Image.open(io.BytesIO(self.page.screenshot(**options))).convert("RGB"))
+
+
+@pytest.fixture
+def visit(chromium, tmp_path):
+    """Make a site, serve it, and hand out readers of it."""
+    opened = []
+
+    def begin(kind="healthy", **options):
+        maker = SITES[kind](tmp_path / kind)
+        users_of(maker.folder).add("ann", PASSWORD)
+        serving = served(maker.folder)
+        opened.append((maker, serving))
+        address = serving.__enter__()
+        reader = Reader(chromium, address, **options)
+        opened.append((reader.context, None))
+        return maker, reader
+
+    yield begin
+    for each, serving in reversed(opened):
+        if serving is None:
+            each.close()
+        else:
+            serving.__exit__(None, None, None)
+            each.store.close()
+
+
+def test_every_view_of_every_site_fits_and_is_quiet(visit, chromium, kind, pictures):
+    _, first = visit(kind)
+    looks = [(PHONE, "dark"), (DESK, "light")]
+    looks += [(PHONE, "light"), (DESK, "dark")] if kind == "troubled" else []
+    for size, scheme in looks:
+        reader = Reader(chromium, first.address, size, scheme)
+        reader.go("/login")
+        assert reader.width() <= size[0]
+        reader.page.screenshot(path=pictures / f"{kind}-login-{scheme}-{size[0]}.png")
+        reader.log_in()
+        for view in VIEWS:
+            reader.show(view)
+            for each in reader.page.query_selector_all("summary"):
+                each.click()
+            assert reader.width() <= size[0], (view, size)
+            name = f"{kind}-{view}-{scheme}-{size[0]}.png"
+            reader.page.screenshot(path=pictures / name, full_page=True)
+            worst = reader.page.evaluate(f"(() => {{ {CONTRAST} }})()")[0]
+            assert worst[0] >= 4.5, (view, scheme, worst)
+            assert tuple(reader.picture()[2, 2]) == PAGE_COLOURS[scheme]
+        assert reader.complaints == []
+        assert all(url.startswith(reader.address) for url in reader.requests)
+        reader.context.close()
+
+
+def test_a_login_and_every_view_by_keyboard_alone(visit):
+    _, reader = visit()
+    page, press = reader.page, reader.page.keyboard.press
+    reader.go("/guarantee")  # sends to the login, which has the focus in the first field
+    page.keyboard.type("ann")
+    press("Tab")
+    page.keyboard.type("something wrong")
+    press("Enter")
+    page.wait_for_selector("[role=alert]")
+    assert "wrong" in page.inner_text("[role=alert]")
+    page.keyboard.type(PASSWORD)  # the password has the focus, the name is kept
+    press("Enter")
+    page.wait_for_url("**/guarantee")
+    press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    for view, path in VIEWS.items():
+        reader.go(VIEWS["sensors"])
+        for _ in range(30):
+            press("Tab")
+            if page.evaluate("document.activeElement.getAttribute('href')") == path and (
+                page.evaluate("!!document.activeElement.closest('nav')")
+            ):
+                break
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid", view
+        press("Enter")
+        page.wait_for_selector(f"body[data-view={view}]")
+        assert page.get_attribute("nav a[aria-current=page]", "href") == path
+    page.focus("button.quiet")
+    press("Enter")
+    page.wait_for_url("**/login")
+
+
+def test_charts_are_drawn_and_stand_in_a_table_too(visit):
+    _, reader = visit()
+    reader.log_in()
+    for view, names in {"overview": ("probability", "reported"), "system": ("rate", "lag")}.items():
+        reader.show(view)
+        for name in names:
+            canvas = reader.page.locator(f"[data-plot={name}] canvas")
+            seen = np.asarray(Image.open(io.BytesIO(canvas.screenshot())).convert("RGB")).astype(
+                int
+            )
+            line = np.abs(seen - (11, 106, 153)).max(axis=2) < 40
+            assert line.any(axis=0).mean() > 0.5, name  # it runs across
+            assert reader.page.get_attribute(f"[data-plot={name}]", "aria-label")
+        reader.page.click("summary")
+        assert reader.page.locator("details[open] tbody tr").count() >= 10
+    reader.show("overview")
+    reader.page.hover("[data-plot=probability] .u-over")
+    reader.page.wait_for_function(
+        "document.querySelector('[data-plot=probability] .u-legend').textContent.includes('%')"
+    )
+
+
+def test_the_page_is_live(visit):
+    maker, reader = visit()
+    reader.log_in()
+    reader.show("overview")
+    page = reader.page
+    before = page.inner_text("#decision .soft")
+    page.focus("nav a[aria-current=page]")
+    maker.decide(hours=0, until=-3 * maker.site.interval)
+    last = maker.store.last_decided()
+    page.wait_for_function(
+        "text => document.querySelector('#decision').textContent.replace(/\\s/g, '')"
+        ".includes(text)",
+        arg=f"Round{last},closed",
+        timeout=30_000,
+    )
+    assert page.inner_text("#decision .soft") != before
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "/"  # focus is kept
+    assert page.inner_text("#spoken").startswith("fall: ")
+
+
+def test_a_silent_device_shows_by_itself(visit):
+    maker, reader = visit()
+    reader.log_in()
+    reader.show("sensors")
+    assert reader.page.locator("#devices .badge.bad").count() == 0
+    base = maker.store._base
+    base.change("UPDATE clients SET last_seen = last_seen - 600 WHERE client = 'hall'")
+    reader.page.wait_for_selector("#devices .badge.bad", timeout=30_000)
+    assert "hall" in reader.page.inner_text("#devices tbody tr:first-child")
+    assert "1 device silent" in reader.page.inner_text("#banner")
+
+
+def test_a_lost_connection_is_told_and_found_again(chromium, tmp_path):
+    maker = SITES["healthy"](tmp_path / "site")
+    users_of(maker.folder).add("ann", PASSWORD)
+    with served(maker.folder) as address:
+        reader = Reader(chromium, address).log_in()
+        reader.show("overview")
+    reader.page.wait_for_selector("#link[data-state=lost]", timeout=30_000)
+    assert "connection lost" in reader.page.inner_text("#link")
+    reader.context.close()
+    maker.store.close()
+
+
+def test_a_log_out_elsewhere_closes_the_page(visit):
+    _, reader = visit()
+    reader.log_in()
+    reader.show("overview")
+    other = reader.context.new_page()
+    other.goto(reader.address + "/system")
+    other.click("button.quiet")
+    other.wait_for_url("**/login")
+    reader.page.wait_for_url("**/login**", timeout=30_000)
+
+
+def test_it_can_be_read_without_scripts(visit):
+    _, reader = visit("troubled", java_script_enabled=False)
+    reader.log_in()
+    for path in VIEWS.values():
+        reader.go(path)
+        assert reader.page.locator("#banner .bad").count() == 1
+    reader.go("/")
+    assert reader.page.inner_text(".answer") in ("True", "False")
+    reader.page.click("summary")
+    assert reader.page.locator("#decisions tbody tr").count() == 20
+    reader.go("/sensors?state=silent")
+    assert reader.page.locator("#devices tbody tr").count() == 1
+
+
+def test_an_expired_certificate_is_red(visit):
+    _, reader = visit("troubled")
+    reader.log_in()
+    reader.show("guarantee")
+    notice = reader.page.locator("#certificate .notice.bad")
+    assert "expired" in notice.inner_text()
+    red, green, blue = (
+        np.asarray(Image.open(io.BytesIO(notice.screenshot())).convert("RGB"))[5, -20]
+    ).astype(int)
+    assert red > green + 10 and red > blue + 10
+
+
+def test_the_frontier_shows_where_the_mapping_is(visit):
+    _, reader = visit()
+    reader.log_in()
+    reader.show("guarantee")
+    page = reader.page
+    assert page.locator(".frontier circle:is(.point, .knee, .beaten)").count() == 7
+    box = page.locator(".here circle").first.bounding_box()
+    whole = page.locator(".frontier").bounding_box()
+    assert box["x"] > whole["x"] and box["y"] + box["height"] < whole["y"] + whole["height"]
+    page.locator("summary", has_text="The points as a table").click()
+    assert page.locator("details[open] tbody tr").count() == 8

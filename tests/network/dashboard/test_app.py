@@ -1,0 +1,457 @@
+"""Every route: closed without a login, right with one, and with the headers that pages need."""
+
+import asyncio
+import json
+import re
+import sqlite3
+
+import pytest
+from dashboards import PASSWORD, SITES
+
+from discreet.network.dashboard.attempts import PER_USER
+from discreet.network.dashboard.events import MOST_STREAMS, status
+from discreet.network.dashboard.gate import PUBLIC
+from discreet.network.dashboard.headers import HEADERS, host_name
+from discreet.network.dashboard.pages import VIEWS, Choices
+from discreet.network.dashboard.serving import users_of
+
+PAGES = [view.path for view in VIEWS.values()]
+FILES = ("style.css", "icon.svg", "live.js", "charts.js", "uplot.js", "uplot.css")
+DATA = ("/events", "/api/state", "/api/decisions", "/api/traffic")
+
+
+def every_request(visitor):
+    """Every method and path that the dashboard knows, static files by name."""
+    found = []
+    for method, path in visitor.dashboard.routes:
+        names = FILES if "{name}" in path else [""]
+        found += [(method, path.replace("{name}", name)) for name in names]
+    return found
+
+
+# --- The gate --------------------------------------------------------------------------------
+
+
+def test_all_routes_are_known_to_these_tests(visitor):
+    known = {"/login", "/logout", "/static/{name}", *PAGES, *DATA}
+    assert {path for _, path in visitor.dashboard.routes} == known
+
+
+def test_without_a_login_nothing_answers_but_the_login(visitor):
+    for method, path in every_request(visitor):
+        answer = visitor.client.request(method, path)
+        if path in PUBLIC:
+            assert answer.status_code in (200, 415), path
+        elif path in PAGES:
+            assert answer.status_code == 303
+            assert answer.headers["location"] == f"/login?next={path}"
+        else:
+            assert answer.status_code == 401, path
+        assert "hall" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/api", "/static/../app.py", "/static/", "/.git"])
+def test_what_does_not_exist_is_not_told_from_what_does(visitor, path):
+    assert visitor.get(path).status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "a.b", "😀".encode().decode("latin-1"), "a" * 5000])
+def test_a_made_up_cookie_opens_nothing(visitor, cookie):
+    headers = {"cookie": f"{visitor.dashboard.cookie}={cookie}".encode("latin-1")}
+    assert visitor.get("/api/state", headers=headers).status_code == 401
+
+
+def test_web_sockets_are_refused(visitor):
+    from starlette.websockets import WebSocketDisconnect
+
+    with pytest.raises(WebSocketDisconnect), visitor.client.websocket_connect("/events"):
+        pass
+
+
+# --- Logging in and out ----------------------------------------------------------------------
+
+
+def test_with_the_password_every_page_opens(visitor):
+    answer = visitor.log_in(next="/sensors")
+    assert answer.status_code == 303 and answer.headers["location"] == "/sensors"
+    for path in PAGES:
+        assert visitor.get(path).status_code == 200
+    assert visitor.get("/login").headers["location"] == "/"
+
+
+def test_the_cookie_is_kept_from_scripts_and_from_other_sites(visitor):
+    cookie = visitor.log_in().headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/" in cookie
+    assert "Secure" not in cookie  # there is no TLS on loopback
+
+
+def test_a_wrong_password_and_an_unknown_name_look_the_same(visitor):
+    answers = [visitor.log_in(password="wrong"), visitor.log_in(name="bob")]
+    texts = {re.sub(r'value="(ann|bob)"', "", each.text) for each in answers}
+    assert [each.status_code for each in answers] == [401, 401]
+    assert len(texts) == 1 and "Name or password is wrong" in texts.pop()
+
+
+def test_guessing_has_to_wait(visitor):
+    for _ in range(PER_USER):
+        assert visitor.log_in(password="wrong").status_code == 401
+    answer = visitor.log_in()
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 300
+
+
+def test_a_form_needs_its_token_and_the_cookie_that_goes_with_it(visitor):
+    token = visitor.token()
+    fields = {"name": "ann", "password": PASSWORD}
+    assert visitor.post("/login", **fields).status_code == 403
+    assert visitor.post("/login", token="0" * 64, **fields).status_code == 403
+    visitor.client.cookies.clear()
+    assert visitor.post("/login", token=token, **fields).status_code == 403
+    assert visitor.get("/api/state").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost:1"},
+        {"origin": "http://["},
+    ],
+)
+def test_a_form_of_another_page_is_refused(visitor, headers):
+    fields = {"token": visitor.token(), "name": "ann", "password": PASSWORD}
+    assert visitor.client.post("/login", data=fields, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code"),
+    [
+        (b"{}", "application/json", 415),
+        (b"a=" + b"x" * 9000, "application/x-www-form-urlencoded", 413),
+        (b"\xff=1", "application/x-www-form-urlencoded", 400),
+        (b"a=1&" * 50, "application/x-www-form-urlencoded", 400),
+        (b"", "multipart/form-data; boundary=x", 415),
+    ],
+)
+def test_a_broken_form_is_refused(visitor, body, kind, code):
+    answer = visitor.client.post("/login", content=body, headers={"content-type": kind})
+    assert answer.status_code == code
+
+
+@pytest.mark.parametrize(
+    "wanted", ["http://evil.example", "//evil.example", "/\\evil", "javascript:x", "/nothing", ""]
+)
+def test_after_the_login_one_stays_here(visitor, wanted):
+    assert visitor.log_in(next=wanted).headers["location"] == "/"
+
+
+def test_a_log_out_ends_the_session_also_for_a_copy_of_the_cookie(inside):
+    kept = dict(inside.client.cookies)
+    assert inside.post("/logout", token="wrong").status_code == 403
+    assert inside.get("/api/state").status_code == 200
+    assert inside.log_out().headers["location"] == "/login"
+    inside.client.cookies.update(kept)
+    assert inside.get("/api/state").status_code == 401
+
+
+def test_a_new_password_ends_the_sessions(inside):
+    users = users_of(inside.maker.folder)
+    users.add("ann", PASSWORD + "!")
+    assert inside.get("/api/state").status_code == 401
+
+
+def test_a_damaged_list_of_users_lets_nobody_in_and_breaks_nothing(inside):
+    (inside.maker.folder / "dashboard" / "users.json").write_text("{")
+    assert inside.get("/api/state").status_code == 401
+
+
+def test_the_link_for_a_site_without_users_opens_once(open_site):
+    visitor = open_site("new", user=False)
+    link = visitor.logins.link
+    page = visitor.get("/login", params={"link": link})
+    assert link in page.text and visitor.get("/api/state").status_code == 401
+    fields = {"token": visitor.token(), "link": link}
+    assert visitor.post("/login", token=fields["token"], link="wrong").status_code == 401
+    assert visitor.post("/login", **fields).status_code == 303
+    assert visitor.get("/").status_code == 200
+    visitor.client.cookies.clear()
+    assert visitor.post("/login", token=visitor.token(), link=link).status_code == 401
+
+
+def test_with_a_user_there_is_no_link(visitor):
+    assert visitor.logins.link is None
+    assert visitor.post("/login", token=visitor.token(), link="x").status_code == 401
+
+
+# --- Headers ---------------------------------------------------------------------------------
+
+
+def test_every_answer_carries_the_headers(visitor):
+    for logged_in in (False, True):
+        if logged_in:
+            visitor.log_in()
+        for method, path in every_request(visitor):
+            if path == "/events" and logged_in:
+                continue  # does not end; see below
+            answer = visitor.client.request(method, path)
+            for name, value in HEADERS.items():
+                assert answer.headers[name] == value, (method, path, name)
+            assert "server" not in answer.headers
+
+
+def test_pages_hold_no_inline_script_or_style(inside):
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    for path in PAGES:
+        text = inside.get(path).text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
+        assert not re.search(r'(src|href|action)="(https?:)?//', text)
+
+
+def test_over_tls_cookies_are_tied_to_it(open_site, tmp_path):
+    # The files are only read when the server starts.
+    visitor = open_site(certificate=tmp_path / "c", key=tmp_path / "k")
+    answer = visitor.get("/login")
+    cookie = answer.headers["set-cookie"]
+    assert "Secure" in cookie and cookie.startswith("__Host-")
+    assert "max-age=" in answer.headers["strict-transport-security"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "", "[::2]", "10.0.0.1"]
+)
+def test_a_foreign_host_name_is_refused(inside, host):
+    answer = inside.get("/", headers={"host": host})
+    assert answer.status_code == 421 and "hall" not in answer.text
+    assert answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:81", "127.0.0.1:8080", "[::1]:8080", "box.lan"]
+)
+def test_our_own_names_are_answered(open_site, host):
+    visitor = open_site("new", names=["box.lan"])
+    assert visitor.get("/login", headers={"host": host}).status_code == 200
+
+
+def test_names_are_found_in_any_host_header():
+    assert host_name("[::1]:80") == "::1" and host_name("A.b:1") == "a.b" and host_name("x") == "x"
+
+
+# --- What is shown ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SITES)
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_of_every_site_is_whole(open_site, kind, path):
+    visitor = open_site(kind)
+    visitor.log_in()
+    answer = visitor.get(path)
+    assert answer.status_code == 200
+    assert answer.text.rstrip().endswith("</html>") and "Undefined" not in answer.text
+    for landmark in ("<header>", "<nav", '<main id="main"', "<footer>", "<h1"):
+        assert landmark in answer.text
+
+
+def test_hostile_names_stay_text(open_site):
+    visitor = open_site("hostile")
+    visitor.log_in()
+    for path in PAGES:
+        text = visitor.get(path).text
+        assert "<script>alert" not in text and "</td></tr><h1>" not in text and "<b>" not in text
+    assert "&lt;script&gt;alert" in visitor.get("/sensors").text
+
+
+def test_the_overview_tells_the_decision(inside):
+    latest = inside.maker.store._base.query(
+        "SELECT round, decision, reported FROM decisions ORDER BY round DESC LIMIT 1"
+    )[0]
+    text = inside.get("/").text
+    assert f'<p class="answer">{latest[1]}</p>' in text
+    assert f"{latest[2]} of 6 sensors reported" in text
+    assert "All is well" in text
+
+
+def test_trouble_is_told(open_site):
+    visitor = open_site("troubled")
+    visitor.log_in()
+    text = visitor.get("/").text
+    for words in (
+        "1 device silent",
+        "1 device never seen",
+        "1 budget spent",
+        "Certificate expired",
+        "The guarantee no longer fits",
+        "Messages are refused",
+    ):
+        assert words in text
+    listed = visitor.get("/sensors", params={"state": "silent"}).text
+    assert "kitchen" in listed and ">gateway<" not in listed
+    assert "1.30 left" in listed
+    system = visitor.get("/system").text
+    assert "the seal does not fit" in system and ">40<" in system
+
+
+def test_a_database_that_is_away_is_a_state_and_not_an_error(inside):
+    assert inside.get("/api/state").json()["store"]["finding"]["level"] == "good"
+    inside.maker.store.close()
+    for file in (inside.maker.folder / "fusion").glob("fusion.db*"):
+        file.unlink()
+    (inside.maker.folder / "fusion" / "fusion.db").write_bytes(b"not a database " * 100)
+    snapshots = inside.dashboard._snapshots
+    snapshots.reader.close()
+    snapshots._last = None
+    found = inside.get("/api/state").json()
+    assert found["level"] == "bad" and found["store"]["finding"]["short"].startswith("The database")
+    assert found["decision"] is not None  # what was seen last
+    assert inside.get("/").status_code == 200
+    assert inside.get("/api/decisions").json()["problem"]
+    assert inside.get("/api/traffic").json()["problem"]
+
+
+def test_a_site_whose_fusion_centre_has_never_run(open_site):
+    visitor = open_site("new")
+    visitor.maker.store.close()
+    for file in (visitor.maker.folder / "fusion").glob("fusion.db*"):
+        file.unlink()
+    visitor.log_in()
+    for path in PAGES:
+        assert visitor.get(path).status_code == 200
+
+
+def test_a_disk_that_is_nearly_full_is_told(inside, monkeypatch):
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda _: type("U", (), {"total": 10**12, "free": 10**7})
+    )
+    inside.dashboard._snapshots._last = None
+    assert "Little disk left" in inside.get("/").text
+
+
+def test_a_file_that_changes_is_read_again(inside):
+    (inside.maker.folder / "audit.json").write_text("{")
+    (inside.maker.folder / "canary.json").unlink()
+    inside.dashboard._snapshots._last = None
+    text = inside.get("/").text
+    assert "audit.json cannot be read" in text and "No canary" in text
+    assert str(inside.maker.folder) not in text
+
+
+def test_series_hold_a_few_hundred_points_of_the_window(inside):
+    short, long = (inside.get("/api/decisions", params={"window": w}).json() for w in (900, 86_400))
+    assert 25 <= len(short["at"]) <= 31 and len(long["at"]) > 300
+    for series in (short, long):
+        assert len(series["at"]) == len(series["probabilities"][0]) == len(series["reported"])
+        assert series["at"] == sorted(series["at"]) and series["classes"] == ["True"]
+    traffic = inside.get("/api/traffic").json()
+    assert len(traffic["at"]) == len(traffic["rate"]) >= 14
+    assert 0.1 < max(traffic["rate"]) < 2 and len(traffic["lag"]) == len(traffic["lag_at"]) >= 14
+
+
+def test_the_state_tells_no_secret(inside):
+    text = inside.get("/api/state").text
+    for client in inside.maker.clients.values():
+        assert client.key not in text
+    assert json.loads(text)["guarantee"]["days_left"] in (79, 80)
+
+
+@pytest.mark.parametrize("query", ["window=7", "window=x", "window=٣", "window=1e9", "state=<b>"])
+def test_odd_choices_count_as_none(query):
+    assert Choices.of("overview", dict([query.split("=")])) == Choices()
+
+
+# --- Live ------------------------------------------------------------------------------------
+
+
+def take(visitor, count, view="overview", is_in=lambda: True):
+    """Return the first events of a stream."""
+
+    async def collect():
+        stream = visitor.dashboard.streams.events(VIEWS[view], Choices(view), is_in)
+        found = []
+        async for event in stream:
+            found.append(event)
+            if len(found) == count:
+                await stream.aclose()
+        return found
+
+    return asyncio.run(collect())
+
+
+def content(event):
+    return json.loads(event.split("data: ", 1)[1])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_stream_begins_with_every_part_of_the_page(visitor, view):
+    retry, first = take(visitor, 2, view)
+    assert retry == "retry: 3000\n\n" and first.startswith("event: state\n")
+    news = content(first)
+    assert set(news["parts"]) == set(VIEWS[view].live)
+    assert news["status"].startswith("fall: ") and 0 <= news["point"]["probabilities"][0] <= 1
+
+
+def test_a_stream_goes_on_with_what_has_changed(visitor):
+    visitor.dashboard.streams._pause = 0.01
+    snapshots, maker = visitor.dashboard._snapshots, visitor.maker
+
+    async def collect():
+        stream = visitor.dashboard.streams.events(VIEWS["overview"], Choices(), lambda: True)
+        await anext(stream)
+        first = content(await anext(stream))
+        last = maker.store.last_decided()
+        maker.decide(hours=0, until=-maker.site.interval)
+        assert maker.store.last_decided() > last
+        snapshots._last = None
+        second = content(await anext(stream))
+        await stream.aclose()
+        return first, second
+
+    first, second = asyncio.run(collect())
+    assert set(second["parts"]) == {"decision", "decisions"}
+    assert second["point"]["at"] > first["point"]["at"]
+
+
+def test_a_stream_ends_with_the_login_and_with_the_server(visitor):
+    assert take(visitor, 5, is_in=lambda: False)[1] == "event: logout\ndata: {}\n\n"
+    visitor.dashboard.streams.stop()
+    assert take(visitor, 5) == ["retry: 3000\n\n"]
+    assert not visitor.dashboard.streams._open
+
+
+def test_the_route_streams_events(inside):
+    inside.dashboard.streams.stop()  # so that it ends
+    answer = inside.get("/events", params={"view": "nonsense"})
+    assert answer.status_code == 200 and answer.text == "retry: 3000\n\n"
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_there_is_an_end_to_streams(inside):
+    inside.dashboard.streams._open = MOST_STREAMS
+    assert inside.get("/events").status_code == 429
+
+
+def test_what_is_spoken_has_no_running_numbers(inside):
+    now = inside.dashboard._snapshots.now()
+    assert not re.search(r"\d", status(now).replace(now.public, ""))
+
+
+def test_the_dashboard_cannot_write(inside):
+    inside.get("/")
+    base = inside.dashboard._snapshots.reader._base
+    with pytest.raises(Exception, match="readonly"):
+        base.change("DELETE FROM decisions")
+    path = inside.maker.folder / "fusion" / "fusion.db"
+    with sqlite3.connect(path) as base:
+        assert base.execute("SELECT count(*) FROM decisions").fetchone()[0] > 100
+    base.close()
+
+
+def test_an_unforeseen_error_tells_nothing(inside, monkeypatch):
+    monkeypatch.setattr(inside.dashboard._snapshots, "now", lambda: 1 / 0)
+    answer = inside.get("/")
+    assert answer.status_code == 500 and "division" not in answer.text
+    assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]

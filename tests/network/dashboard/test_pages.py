@@ -1,0 +1,164 @@
+"""How values are written, where the points of the frontier go, and what a device's budget says."""
+
+from datetime import UTC, datetime
+
+import pytest
+from dashboards import make_audit, make_frontier, make_mapping
+from frontiers import ABOUT, point
+
+from discreet.network.dashboard.audits import AuditSummary
+from discreet.network.dashboard.frontier_picture import HEIGHT, WIDTH, draw
+from discreet.network.dashboard.pages import code, count, moment, nats, percent, seconds, size
+from discreet.network.dashboard.sensors import Device, describe_devices
+from discreet.network.dashboard.series import MOST_POINTS, thinned
+from discreet.network.site.settings import Client, Site
+from discreet.network.store.rows import ClientState, Refusal
+from discreet.tradeoff.results import Frontier
+
+MAPPING = make_mapping()
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (percent(0.5), "50 %"),
+        (percent(1.0), "100 %"),
+        (percent(0.9999), "> 99 %"),
+        (percent(0.0), "0 %"),
+        (percent(0.0001), "< 1 %"),
+        (percent(0.12345, 1), "12.3 %"),
+        (percent(None), "–"),
+        (seconds(0.0004), "< 1 ms"),
+        (seconds(0.02), "20 ms"),
+        (seconds(3.21), "3.2 s"),
+        (seconds(600), "10 min"),
+        (seconds("x"), "–"),
+        (size(10), "10 B"),
+        (size(1536), "1.5 KiB"),
+        (size(3 * 2**40), "3.0 TiB"),
+        (size(None), "–"),
+        (count(1234567), "1 234 567"),
+        (nats(None), "without bound"),
+        (nats(1.005), "1.00"),
+        (code("run `a <b>` & go"), "run <code>a &lt;b&gt;</code> &amp; go"),
+        (code("one ` only <b>"), "one ` only &lt;b&gt;"),
+        (moment(None), "never"),
+        (moment(1e30), "unknown"),
+    ],
+)
+def test_values_are_written_for_people(written, wanted):
+    assert written.replace(" ", " ") == wanted
+
+
+def test_a_moment_is_told_to_the_second():
+    assert 'datetime="2026-01-02T03:04:05+00:00"' in moment(1767323045)
+
+
+def test_few_points_are_left_of_many_and_the_last_one_always():
+    for length in (0, 1, MOST_POINTS, MOST_POINTS + 1, 10_000):
+        found = thinned(range(length))
+        assert len(found) <= MOST_POINTS and found == sorted(found)
+        assert not length or found[-1] == length - 1
+
+
+# --- The frontier ----------------------------------------------------------------------------
+
+
+def test_points_stand_where_leak_and_error_say():
+    picture = draw(make_frontier(MAPPING), MAPPING, None)
+    places = sorted((dot.leak, dot.x) for dot in picture.dots)
+    assert [x for _, x in places] == sorted(x for _, x in places)
+    for dot in (*picture.dots, picture.here):
+        assert 0 < dot.x < WIDTH and 0 < dot.y < HEIGHT
+    lowest, highest = (min(picture.dots, key=lambda d: s * d.error) for s in (1, -1))
+    assert lowest.y > highest.y  # down is better
+    assert (picture.here.leak, picture.here.error) == (0.034, 0.071)
+
+
+def test_a_mapping_that_is_no_point_stands_where_the_audit_saw_it():
+    frontier = Frontier.of(ABOUT, [point(0.1, 0.2), point(0.2, 0.1, 0.95)])
+    audit = AuditSummary.model_validate(make_audit(MAPPING, datetime.now(UTC).date()))
+    assert draw(frontier, MAPPING, None).here is None
+    here = draw(frontier, MAPPING, audit).here
+    assert (here.leak, here.error) == (0.034, 0.071)
+    assert draw(frontier, make_mapping(("a", "b")), audit).here is None
+    assert draw(Frontier.of(ABOUT, []), MAPPING, audit) is None
+
+
+@pytest.mark.parametrize("leak", [0.0, 1e-9, 0.001, 0.1, 0.19, 0.7, 0.8])
+def test_axes_end_at_round_numbers(leak):
+    picture = draw(Frontier.of(ABOUT, [point(leak, 0.5)]), MAPPING, None)
+    labels = [float(tick.label) for tick in picture.across]
+    assert labels[0] == 0 and labels[-1] >= leak and 3 <= len(labels) <= 6
+    assert leak == 0 or labels[-1] <= 2.01 * leak
+
+
+# --- Devices ---------------------------------------------------------------------------------
+
+SITE = Site(site="home", epoch=0, interval=10.0, deadline=2.0, broker={"port": 1})
+
+
+def client(**known):
+    about = {"sensors": ("hall",), "key": "0" * 64, "serial": "a", "enrolled": datetime.now(UTC)}
+    return Client(**about | known)
+
+
+def device(known=None, heard=None, refusals=(), now=1000.0):
+    costs = {name: 0.5 for name in MAPPING.names}
+    states = [] if heard is None else [ClientState("hall", *heard)]
+    (found,) = describe_devices(
+        SITE, {"hall": known or client()}, states, refusals, costs, MAPPING.id, now
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("known", "last_seen", "state"),
+    [
+        (client(), None, "never seen"),
+        (client(), 968.0, "reporting"),  # three rounds and the deadline
+        (client(), 967.9, "silent"),
+        (client(batch=6), 850.0, "reporting"),  # sends every six rounds only
+        (client(revoked=datetime.now(UTC)), 999.0, "revoked"),
+    ],
+)
+def test_silence_is_counted_in_rounds(known, last_seen, state):
+    heard = None if last_seen is None else (last_seen, 1, 1, 1, 0, 5)
+    assert device(known, heard).state == state
+
+
+def test_a_budget_is_spent_and_left():
+    found = device(client(budget=2.0), (999.0, 1, 1, 1, 500_000, 5))
+    assert (found.spent, found.left, found.left_share) == (0.5, 1.5, 0.75)
+    assert (found.releases_left, found.budget_level) == (3, "good")
+    assert device(client(budget=2.0), (999.0, 1, 1, 1, 1_900_000, 5)).budget_level == "warn"
+    gone = device(client(budget=2.0), (999.0, 1, 1, 1, 2_500_000, 5))
+    assert (gone.left, gone.budget_level, gone.releases_left) == (0.0, "bad", 0)
+
+
+def test_without_a_limit_or_a_bound_nothing_is_promised():
+    found = device(client(), (999.0, 1, 1, 1, 2**32 - 1, 5))
+    assert (found.spent, found.left, found.budget_level, found.releases_left) == (
+        None,
+        None,
+        "",
+        None,
+    )
+    damaged = device(client(budget=2.0), (999.0, 1, 1, 1, 2**32 - 1, 5))
+    assert damaged.left == 0.0  # what cannot be counted counts as spent
+
+
+def test_refusals_and_another_mapping_are_told():
+    refusals = [Refusal("hall", "mac", 2, 1.0), Refusal("hall", "late", 3, 1.0)]
+    refusals += [Refusal("other", "mac", 9, 1.0)]
+    found = device(client(mapping="sha256:" + "0" * 64), refusals=refusals)
+    assert found.refused == 5 and found.foreign
+    assert not device(client(mapping=MAPPING.id)).foreign
+
+
+def test_those_in_need_of_a_look_come_first():
+    clients = {"b": client(sensors=("b",)), "a": client(sensors=("a",))}
+    heard = [ClientState("a", 999.0, 1, 1, 1, 0, 5), ClientState("b", 1.0, 1, 1, 1, 0, 5)]
+    found = describe_devices(SITE, clients, heard, (), {}, MAPPING.id, 1000.0)
+    assert [each.name for each in found] == ["b", "a"]
+    assert all(isinstance(each, Device) and each.cost is None for each in found)
