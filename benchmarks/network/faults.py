@@ -136,6 +136,7 @@ def main() -> int:
             Path(folder).chmod(0o755)  # PostgreSQL runs as another user
             for row in FIGURES[name](Path(folder), given):
                 table.add_row(*row)
+                say(": ".join(row))
                 missed |= row[-1] == "MISSED"
         say(f"{name} done in {time.monotonic() - began:.0f} s")
     Console(width=130).print(table)

@@ -49,8 +49,8 @@ class Device:
         message = wire.Message(1, seq, number, 0, symbols, mapping or self.tag)
         return wire.encode(message, self.key, self.topic)
 
-    def send(self, payload):
-        self._client.publish(self.topic, payload, qos=1)
+    def send(self, payload, qos=1):
+        self._client.publish(self.topic, payload, qos=qos)
 
     def statuses(self):
         return [(each.first, each.length, each.status) for each in self.entries]
@@ -117,6 +117,7 @@ def test_a_contradiction_and_a_foreign_mapping_are_refused_and_told(site):
             device.send(payload)
             wait_for(lambda before=before: len(device.entries) > before)
             assert device.statuses()[-1] == status
+        device.send(device.sealed(2, now + 1), qos=0)  # nothing would hold it back
         device.send(b"nonsense")  # nobody can be told
         wait_for(lambda: refusals(site).get(("hall", "length")) == 1)
         device.close()
@@ -125,6 +126,7 @@ def test_a_contradiction_and_a_foreign_mapping_are_refused_and_told(site):
         ("hall", "conflict"): 1,
         ("hall", "mapping"): 1,
         ("hall", "length"): 1,
+        ("hall", "qos"): 1,
     }
     assert site.stored() == [("hall", 1, 0, now, b"\1")]
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from discreet.mapping import Mapping
@@ -151,9 +151,14 @@ class FusionService:
     def _arrived(self, topic: str, payload: bytes, ticket: Ticket) -> None:
         if topic == DROPPED:
             self._note_dropped(payload)
-            self._waiting.append((ticket, None))
+            reading = None
+        elif ticket[1]:
+            reading = self._intake.take(topic, payload, time.time())
         else:
-            self._waiting.append((ticket, self._intake.take(topic, payload, time.time())))
+            # At QoS 0 nothing holds a sender back: no sensor of ours does it.
+            self._intake.refuse(topic, payload, "qos", time.time())
+            return
+        self._waiting.append((ticket, reading))
         if not self._something.is_set():
             self._something.set()
 
@@ -168,6 +173,10 @@ class FusionService:
             self.state.add(shed=total - before if total >= before else total)
 
     def _greet(self) -> None:
+        # What came by the last connection was not acknowledged and comes again. Without this, a
+        # broker that comes and goes while the database is away could fill the memory.
+        if len(self._waiting) > self._settings.receive_maximum:
+            self._waiting.clear()
         self._link.send([], [(*self._discovery, True)])
 
     # -- in the thread of the database --
@@ -182,8 +191,7 @@ class FusionService:
         self._commit_all()
 
     def _commit_all(self) -> None:
-        # Taken one by one: what arrives meanwhile stays for the next commit.
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        waiting = list(self._taken())
         aside, rejected = self._intake.drain()
         if not waiting and not aside.refusals:
             return
@@ -193,6 +201,14 @@ class FusionService:
         outcome = self._committed(batch)
         if outcome is not None:
             self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
+
+    def _taken(self) -> Iterator[Waiting]:
+        """Take what waits, one by one: what arrives meanwhile stays for the next commit."""
+        for _ in range(len(self._waiting)):
+            try:
+                yield self._waiting.popleft()
+            except IndexError:  # the other thread has cleared it
+                return
 
     def _committed(self, batch: Batch) -> Outcome | None:
         """Commit, trying again until it works; None if told to stop while it does not."""
