@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 
 from discreet.console import plain_print
@@ -14,7 +14,6 @@ from discreet.network.site.finding import find_site, need_network
 from discreet.network.site.settings import Site
 
 NOT_IN_FORCE = 3
-_GUARANTEE = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,8 @@ def run_revoke(name: str, site: Path | None) -> int:
         plain_print(f"no broker answers ({done.words}); the next one to start will refuse it")
     else:
         plain_print(
-            f"NOT YET SHUT OUT: the broker has not taken the new list ({done.words}). "
-            f"Have it reload: {_how_to_reload(folder)}. Then run this command again."
+            f"NOT YET SHUT OUT: the broker was not seen to refuse it ({done.words}). Have it "
+            f"reload: {_how_to_reload(folder)}. Then run this command again, where it is reached."
         )
     return 0 if done.outcome != "pending" else NOT_IN_FORCE
 
@@ -177,8 +176,10 @@ def _how_to_reload(folder: Path) -> str:
 
 
 def _date(text: str | None) -> date:
+    from discreet.network.site.making import a_year_from_now
+
     if text is None:
-        return (datetime.now(UTC) + _GUARANTEE).date()
+        return a_year_from_now()
     try:
         return date.fromisoformat(text)
     except ValueError:

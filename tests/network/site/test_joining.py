@@ -258,6 +258,13 @@ def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monk
         assert revoke(site, "hall").outcome == "out"
 
 
+def test_a_broker_that_cannot_be_reached_may_still_run(site, monkeypatch):
+    enrolled(site)
+    silent = joining.Attempt("unreachable", "timed out")
+    monkeypatch.setattr(joining, "try_connection", lambda *_: silent)
+    assert revoke(site, "hall") == joining.Revoked("pending", "timed out")
+
+
 def test_a_stale_process_number_is_not_hung_up_on(site):
     from discreet.network.site.contact import reload_broker
 

@@ -96,8 +96,8 @@ def devices(folder: Path) -> Iterator[Finding]:
     if not bad:
         yield ok(subject, f"{len(live)} enrolled")
         return
-    worst = "failure" if any(each.level == "failure" for each in bad) else "warning"
+    ended = any(each.level == "failure" for each in bad)
     words = "; ".join(f"{each.subject} {each.words}" for each in bad[:5])
     more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
     fix = f"Give each a new one: discreet enroll {bad[0].subject} --renew."
-    yield Finding(subject, "failure" if worst == "failure" else "warning", words + more, fix)
+    yield (failure if ended else warning)(subject, words + more, fix)

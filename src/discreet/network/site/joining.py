@@ -6,6 +6,8 @@ follow, and the list of clients that the fusion centre believes.
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
 import shutil
 import time
@@ -306,9 +308,12 @@ def revoke(folder: Path, name: str) -> Revoked:
 
 def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issued) -> Revoked:
     """Wait until the broker refuses what is revoked, then end the live session."""
+    if not site.broker.tls:
+        return Revoked("pending", "the broker of a demo knows no certificates")
     seen = _until_refused(folder, site, name, probe)
     if seen.answer == "unreachable":
-        return Revoked("stopped" if broker_process(folder) is None else "pending", seen.words)
+        nobody = seen.words == os.strerror(errno.ECONNREFUSED) and broker_process(folder) is None
+        return Revoked("stopped" if nobody else "pending", seen.words)
     if seen.answer == "accepted":
         return Revoked("pending", seen.words)
     ca = SiteFiles(folder).ca

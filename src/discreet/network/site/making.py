@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from discreet.errors import InputError
@@ -29,6 +29,11 @@ from discreet.network.site.settings import (
 _BROKER = BrokerEndpoint(host="localhost", port=8883)
 _DASHBOARD, _METRICS = Endpoint(port=8080), Endpoint(port=9464)
 _LONGEST = 86_400.0
+
+
+def a_year_from_now() -> date:
+    """Return when a guarantee has to be looked at again, if nothing else is said."""
+    return (datetime.now(UTC) + timedelta(days=365)).date()
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class SitePlan:
     metrics: Endpoint = _METRICS
     audit: Path | None = None
     frontier: Path | None = None
-    expires: date | None = None
+    expires: date | None = field(default_factory=a_year_from_now)
     workers: int = 1
     broker_program: Path | None = None
 
