@@ -82,6 +82,17 @@ def test_a_round_has_one_symbol_per_sensor(bench):
     assert decision.probabilities == bench.expect(1, MISSING, MISSING)
 
 
+def test_symbols_of_an_earlier_mapping_are_as_good_as_silence(tmp_path):
+    bench = Bench(tmp_path, additive_mapping())
+    bench.put("one", 18, b"\7")
+    closer = bench.closer(bench.clock.end(19))  # counts what came before
+    bench.put("one", 20, b"\2")
+    bench.put("two", 20, b"\0\1\1\0\0\0")
+    (decision,) = closer.close(bench.clock.closes(20) + 0.01)
+    assert decision.probabilities == bench.expect(MISSING, 1, 0)
+    bench.store.close()
+
+
 def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     closer = bench.closer(bench.clock.end(19))
     closer.close(bench.clock.closes(20) + 0.01)
