@@ -27,6 +27,7 @@ from network_figures import bad_network, control, dropout, kills, mutations, out
 from discreet.network.broker import find_mosquitto
 
 Row = tuple[str, str, str]
+PICTURE = Path(tempfile.gettempdir()) / "discreet-dropout.png"
 
 
 def say(words: str) -> None:
@@ -97,11 +98,16 @@ def send_nonsense(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
 
 def drop_messages(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
     losses, found = dropout.curves()
-    at = int(np.argmin(np.abs(losses - 0.4)))
+    shown = [int(np.argmin(np.abs(losses - loss))) for loss in (0.0, 0.2, 0.4, 0.6)]
     for name, lines in found.items():
-        words = ", ".join(f"{way} {values[at]:.3f}" for way, values in lines.items())
-        better = np.all(np.array(lines["summed out"][1:]) < np.array(lines["read as zero"][1:]))
-        yield f"public error at 40 % loss, {name}", words, verdict(bool(better))
+        zero, ours = np.array(lines["read as zero"]), np.array(lines["summed out"])
+        yield (
+            f"public error at 0, 20, 40 and 60 % loss, {name}",
+            "",
+            verdict(all((ours < zero)[1:])),
+        )
+        for way, values in lines.items():
+            yield f"  silence {way}", ", ".join(f"{values[i]:.3f}" for i in shown), ""
     dropout.draw(losses, found, given.plot)
     yield "error against loss from 0 to 60 %", f"drawn to {given.plot}", ""
 
@@ -123,7 +129,7 @@ def main() -> int:
     options.add_argument("--outage", type=float, default=60.0, metavar="SECONDS")
     options.add_argument("--network", type=float, default=120.0, metavar="SECONDS")
     options.add_argument("--mutations", type=int, default=1_000_000)
-    options.add_argument("--plot", type=Path, default=Path("dropout.png"), metavar="FILE")
+    options.add_argument("--plot", type=Path, default=PICTURE, metavar="FILE")
     given = options.parse_args()
     if find_mosquitto() is None:
         print("not run: Mosquitto is not installed")
