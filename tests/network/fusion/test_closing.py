@@ -106,6 +106,18 @@ def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     assert [each.round for each in decisions] == [500, 1000]
 
 
+def test_after_a_pause_it_goes_on_where_another_worker_stopped(bench):
+    closer, other = bench.closer(bench.clock.end(19)), bench.closer(bench.clock.end(19))
+    closer.close(bench.clock.closes(20) + 0.01)
+    closer.pause()
+    assert not closer.due(bench.clock.end(1000))
+    other.close(bench.clock.closes(22) + 0.01)
+    closer.lead(bench.clock.closes(22) + 0.02)
+    bench.put("one", 23, b"\1")
+    (decision,) = closer.close(bench.clock.closes(23) + 2.0)[:1]
+    assert decision.round == 23
+
+
 def test_what_comes_late_does_not_change_a_decision(bench):
     closer = bench.closer(bench.clock.end(19))
     closer.close(bench.clock.closes(20) + 0.01)

@@ -46,6 +46,7 @@ class Closer:
         self._names = [written(each) for each in mapping.public.classes]
         self._next: int | None = None
         self._wait_until = 0.0
+        self._warm = False
         self.closed = -1
 
     def follow(self) -> None:
@@ -58,6 +59,10 @@ class Closer:
         self._next = None
         last = self._store.last_decided()
         self.closed = -1 if last is None else last
+
+    def pause(self) -> None:
+        """Close nothing until ``lead`` is called again."""
+        self._next = None
 
     def lead(self, now: float) -> None:
         """Take over the closing, unless done before.
@@ -74,7 +79,9 @@ class Closer:
             earliest = self._store.first_round()
             current = max(0, self._clock.number(now))
             first = current if earliest is None else min(current, earliest)
-        self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+        if not self._warm:
+            self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+            self._warm = True
         self._next, self._wait_until = first, now + self._clock.deadline
 
     def due(self, now: float) -> bool:

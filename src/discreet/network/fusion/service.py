@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from discreet.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
@@ -38,6 +39,7 @@ _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _FORGET_EVERY = 600.0  # seconds
 
 Waiting = tuple[Ticket, Reading | None]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -120,15 +122,7 @@ class FusionService:
         self.state.put(expected=len(mapping.sensors))
 
     def run(self) -> None:
-        """Work until ``stop`` is called; what has arrived by then is still committed.
-
-        Raises
-        ------
-        StoreError
-            If the database cannot be used at the start.
-        """
-        self._store.prepare()
-        self.state.turn("database", "here")
+        """Work until ``stop`` is called; what has arrived by then is still committed."""
         keeper = threading.Thread(target=self._keep, name="database")
         keeper.start()
         try:
@@ -182,6 +176,7 @@ class FusionService:
     # -- in the thread of the database --
 
     def _keep(self) -> None:
+        self._persist(self._store.prepare)
         while not self._stop.is_set():
             if self._something.wait(0.05):
                 time.sleep(_GATHER)
@@ -198,7 +193,7 @@ class FusionService:
         readings = [reading for _, reading in waiting if reading is not None]
         batch = Batch(readings, aside.refusals, aside.quarantine)
         self.state.put(queue=len(readings))
-        outcome = self._committed(batch)
+        outcome = self._persist(lambda: self._store.commit(batch))
         if outcome is not None:
             self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
 
@@ -210,12 +205,12 @@ class FusionService:
             except IndexError:  # the other thread has cleared it
                 return
 
-    def _committed(self, batch: Batch) -> Outcome | None:
-        """Commit, trying again until it works; None if told to stop while it does not."""
+    def _persist(self, work: Callable[[], _T]) -> _T | None:
+        """Do something with the store until it works; None if told to stop while it does not."""
         backoff = Backoff(0.1, 2.0)
         while True:
             try:
-                outcome = self._store.commit(batch)
+                outcome = work()
             except StoreError as error:
                 self._database(error)
                 if self._stop.wait(backoff.wait()):
@@ -322,8 +317,10 @@ class FusionService:
     def _database(self, error: StoreError | None) -> None:
         state, words = ("here", "") if error is None else (error.state, str(error))
         self.state.put(database_up=int(error is None))
+        if error is not None:
+            self._closer.pause()  # another worker may lead meanwhile
         if self.state.turn("database", state, words):
             if error is None:
-                logger.info("the database is there again")
+                logger.info("the database is there")
             else:
                 logger.warning("%s Nothing is acknowledged until it is back.", error)
