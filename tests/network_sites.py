@@ -31,7 +31,7 @@ class PlainSite:
     def __init__(self, folder, mapping, port, *, interval=0.2, deadline=0.3, database=None):
         self.folder, self.mapping, self.port = Path(folder), mapping, port
         self.name, self.database = "home", database or "sqlite:fusion.db"
-        self.epoch = int(time.time()) - 10
+        self.epoch = int(time.time()) - 3600
         self.clock = RoundClock(float(self.epoch), interval, deadline)
         self.clients = {}
         self.file = self.folder / "clients.json"

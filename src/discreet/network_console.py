@@ -87,7 +87,6 @@ def run_serve(asked: ServeCommand) -> None:
     ------
     InputError
     MappingFileError
-    StoreError
     """
     need_network()
     from discreet.mapping import Mapping

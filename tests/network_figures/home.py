@@ -81,6 +81,7 @@ class Home:
         from discreet.network.site.settings import BrokerEndpoint
 
         self.folder, self.names = Path(folder), [f"s{i}" for i in range(sensors)]
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.state = Path(state or folder)
         self.prefix = list(prefix)
         self.mapping = additive_mapping(names=self.names)

@@ -6,15 +6,19 @@ import time
 from network_figures.home import Home, wait_until
 
 
-def survive_kills(folder, kills, pause=(0.2, 1.2), sensors=3, seed=None, say=lambda _: None):
-    """Kill each part so many times, then let everything be delivered; return the tally."""
+def survive_kills(folder, kills, sensors=3, seed=None, say=lambda _: None):
+    """Kill each part so many times, then let everything be delivered; return the tally.
+
+    Between two kills messages must have got through, so that each one meets traffic.
+    """
     chance = random.Random(seed)
     with Home(folder, sensors=sensors) as home:
-        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
         turns = [part for part in ("sensor", "broker", "fusion") for _ in range(kills)]
         chance.shuffle(turns)
         for i, part in enumerate(turns):
-            time.sleep(chance.uniform(*pause))
+            before = home.count_stored()
+            wait_until(lambda before=before: home.count_stored() > before, 120, "traffic")
+            time.sleep(chance.uniform(0.0, 1.0))
             _kill(home, part, chance)
             if i % 10 == 9:
                 say(f"{i + 1} of {len(turns)} kills, {home.count_stored()} messages stored")

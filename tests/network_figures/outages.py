@@ -23,6 +23,7 @@ def why_no_small_disk():
 def small_disk(folder, megabytes):
     """Put a small file system over a folder, with what is in it."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     aside = folder.with_name(f"{folder.name}.aside")
     folder.mkdir(exist_ok=True)
     shutil.copytree(folder, aside)
@@ -39,11 +40,10 @@ def small_disk(folder, megabytes):
 def fill(folder):
     """Take all the room there is; return the file that does."""
     ballast = Path(folder) / "ballast"
-    with ballast.open("wb") as stream:
+    with ballast.open("wb", buffering=0) as stream:
         try:
             while True:
                 stream.write(bytes(1 << 14))
-                stream.flush()
         except OSError:
             pass
     return ballast
@@ -52,6 +52,7 @@ def fill(folder):
 def full_disk_at_sensor(folder, seconds, sensors=2):
     """Return the tally, and whether the sensors said that they cannot write."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with (
         small_disk(folder / "devices", 16),
         Home(folder, sensors=sensors, state=folder / "devices") as home,
@@ -70,6 +71,7 @@ def full_disk_at_sensor(folder, seconds, sensors=2):
 def full_disk_at_fusion(folder, seconds, sensors=2):
     """Return the tally, and whether the fusion centre said that its disk is full."""
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     home = Home(folder, sensors=sensors)
     with small_disk(home.site / "fusion", 16), home:
         wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")

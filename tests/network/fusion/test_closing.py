@@ -82,6 +82,17 @@ def test_a_round_has_one_symbol_per_sensor(bench):
     assert decision.probabilities == bench.expect(1, MISSING, MISSING)
 
 
+def test_symbols_of_an_earlier_mapping_are_as_good_as_silence(tmp_path):
+    bench = Bench(tmp_path, additive_mapping())
+    bench.put("one", 18, b"\7")
+    closer = bench.closer(bench.clock.end(19))  # counts what came before
+    bench.put("one", 20, b"\2")
+    bench.put("two", 20, b"\0\1\1\0\0\0")
+    decision = closer.close(bench.clock.closes(20) + 0.01)[-1]
+    assert decision.probabilities == bench.expect(MISSING, 1, 0)
+    bench.store.close()
+
+
 def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     closer = bench.closer(bench.clock.end(19))
     closer.close(bench.clock.closes(20) + 0.01)
@@ -93,6 +104,18 @@ def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     decisions = again.close(back + bench.clock.deadline + 0.1)
     # Nobody spoke in the other rounds; they are passed over, up to the last one.
     assert [each.round for each in decisions] == [500, 1000]
+
+
+def test_after_a_pause_it_goes_on_where_another_worker_stopped(bench):
+    closer, other = bench.closer(bench.clock.end(19)), bench.closer(bench.clock.end(19))
+    closer.close(bench.clock.closes(20) + 0.01)
+    closer.pause()
+    assert not closer.due(bench.clock.end(1000))
+    other.close(bench.clock.closes(22) + 0.01)
+    closer.lead(bench.clock.closes(22) + 0.02)
+    bench.put("one", 23, b"\1")
+    (decision,) = closer.close(bench.clock.closes(23) + 2.0)[:1]
+    assert decision.round == 23
 
 
 def test_what_comes_late_does_not_change_a_decision(bench):

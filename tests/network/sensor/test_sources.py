@@ -125,6 +125,7 @@ def test_a_file_and_a_command_are_asked_each_round(tmp_path):
     assert source.take() == {"door": 4.5}
     file.write_text("21.5\n")
     assert source.take() == {"hall": 21.5, "door": 4.5}
+    assert source.lead == 0.5  # a command may take half of a round, which must not show
     script.write_text("raise SystemExit(1)")
     assert source.take() == {"hall": 21.5}
     source.close()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from discreet.mapping import Mapping
 from discreet.network.fusion.missing import MISSING, posterior, rule_of
-from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.registry import Known, Registry
 from discreet.network.fusion.rounds import RoundClock
 from discreet.network.store.rows import Decision
 from discreet.network.store.writing import Store
@@ -46,6 +46,7 @@ class Closer:
         self._names = [written(each) for each in mapping.public.classes]
         self._next: int | None = None
         self._wait_until = 0.0
+        self._warm = False
         self.closed = -1
 
     def follow(self) -> None:
@@ -58,6 +59,10 @@ class Closer:
         self._next = None
         last = self._store.last_decided()
         self.closed = -1 if last is None else last
+
+    def pause(self) -> None:
+        """Close nothing until ``lead`` is called again."""
+        self._next = None
 
     def lead(self, now: float) -> None:
         """Take over the closing, unless done before.
@@ -74,7 +79,9 @@ class Closer:
             earliest = self._store.first_round()
             current = max(0, self._clock.number(now))
             first = current if earliest is None else min(current, earliest)
-        self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+        if not self._warm:
+            self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+            self._warm = True
         self._next, self._wait_until = first, now + self._clock.deadline
 
     def due(self, now: float) -> bool:
@@ -111,19 +118,18 @@ class Closer:
         Z = np.full((max(0, last - first + 1), len(self._mapping.sensors)), MISSING, np.int64)
         if not len(Z):
             return Z
+        alike: dict[tuple[int, int], list[tuple[Known, int, bytes]]] = {}
         longest = self._registry.longest_batch
         for client, _, _, number, symbols in self._store.readings(first - longest + 1, last):
             known = self._registry.by_name.get(client)
-            if known is None or len(symbols) != known.symbols:
+            if known is None or len(symbols) != known.batch * len(known.columns):
                 continue  # enrolled anew with other sensors since
-            rows = np.frombuffer(symbols, np.uint8).reshape(known.batch, -1)
-            low, high = max(first, number), min(last, number + known.batch - 1)
-            if low > high:
-                continue
-            place = np.ix_(np.arange(low - first, high - first + 1), known.columns)
-            there = Z[place]
-            # The first message for a round counts; one round has one symbol per sensor.
-            Z[place] = np.where(there == MISSING, rows[low - number : high - number + 1], there)
+            shape = known.batch, len(known.columns)
+            alike.setdefault(shape, []).append((known, number - first, symbols))
+        for (batch, width), messages in alike.items():
+            _put(Z, batch, width, messages)
+        # What an earlier mapping has left may be more than this one knows.
+        Z[np.array(self._mapping.n_symbols) <= Z] = MISSING
         return Z
 
     def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
@@ -137,6 +143,21 @@ class Closer:
                 zip(reported.tolist(), _rounded(likely), best.tolist(), strict=True)
             )
         ]
+
+
+def _put(
+    Z: NDArray[np.int64], batch: int, width: int, messages: Sequence[tuple[Known, int, bytes]]
+) -> None:
+    """Put the symbols of messages of one shape where they belong."""
+    # Backwards: of what is written to one place the last stays, and the first message for a round
+    # is to count; one round has one symbol per sensor.
+    known, numbers, symbols = zip(*reversed(messages), strict=True)
+    columns = np.concatenate([each.columns for each in known]).reshape(-1, 1, width)
+    rounds = (np.array(numbers)[:, None] + np.arange(batch))[:, :, None]
+    values = np.frombuffer(b"".join(symbols), np.uint8).reshape(-1, batch, width)
+    places = np.broadcast_to(rounds * Z.shape[1] + columns, values.shape)
+    inside = np.broadcast_to((rounds >= 0) & (rounds < len(Z)), values.shape)
+    Z.ravel()[places[inside]] = values[inside]
 
 
 def _rounded(likely: NDArray[np.float64]) -> Sequence[Sequence[float]]:

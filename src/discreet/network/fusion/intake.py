@@ -127,6 +127,11 @@ class Intake:
         with self._alone:
             self._aside.refusals[name, reason] += 1
 
+    def refuse(self, topic: str, payload: bytes, reason: str, now: float) -> None:
+        """Count a message that does not even get looked at."""
+        known = self._registry.by_topic.get(topic)
+        self._refuse(NOBODY if known is None else known.name, reason, payload, now)
+
     def drain(self) -> tuple[Batch, list[tuple[str, int, int]]]:
         """Return what was refused since the last call, and whom to tell: client, boot and seq."""
         with self._alone:

@@ -32,6 +32,7 @@ MISSING = -1
 _STRENGTH = 50.0  # the frequencies at the start count like so many symbols
 _GROWTH = 1.2  # refit when so many times the symbols have been counted
 
+_AT_ONCE = 500_000  # symbols whose weights are looked up together
 _MOST_SUMS = 256  # kept for the next round with the same silence
 
 Floats = NDArray[np.float64]
@@ -123,32 +124,41 @@ class AdditiveRule:
     """
 
     def __init__(self, weights: Sequence[Floats], bias: Floats, start: Sequence[Floats]) -> None:
-        self._weights = [np.column_stack([each, np.zeros(len(each))]) for each in weights]
+        room = max(each.shape[1] for each in weights)
+        # Sensors by classes by symbols; the last place is for silence.
+        self._weights = np.array(
+            [np.pad(each, ((0, 0), (0, room + 1 - each.shape[1]))) for each in weights]
+        )
         self._plain, self._bias = list(weights), bias
-        self._counts = [_STRENGTH * each for each in start]
+        self._sensors = np.arange(len(weights))
+        self._counts = _STRENGTH * np.array([np.pad(each, (0, room - len(each))) for each in start])
         self._fitted_at = 0.0
         self._refit()
 
     def _refit(self) -> None:
-        self._fitted_at = sum(each.sum() for each in self._counts)
-        frequencies = [each / each.sum() for each in self._counts]
-        self.absent = absent_scores(self._plain, self._bias, frequencies)
-        for column, weights in zip(self.absent.T, self._weights, strict=True):
-            weights[:, MISSING] = column
+        self._fitted_at = self._counts.sum()
+        frequencies = self._counts / self._counts.sum(axis=1, keepdims=True)
+        short = [
+            often[: rows.shape[1]] for often, rows in zip(frequencies, self._plain, strict=True)
+        ]
+        self.absent = absent_scores(self._plain, self._bias, short)
+        self._weights[:, :, MISSING] = self.absent.T
 
     def scores(self, Z: Symbols) -> Floats:
         """Return unnormalised log-posteriors, rows by classes."""
         found = np.tile(self._bias, (len(Z), 1))
-        for t, weights in enumerate(self._weights):
-            found += weights[:, Z[:, t]].T  # -1 is the last column
+        some = max(1, _AT_ONCE // self._weights.shape[0])
+        for first in range(0, len(Z), some):
+            part = Z[first : first + some]
+            found[first : first + some] += self._weights[self._sensors, :, part].sum(axis=1)
         return found
 
     def observe(self, Z: Symbols) -> None:
         """Count symbols that arrived, and fit again when they are many more than before."""
-        for t, counts in enumerate(self._counts):
-            heard = Z[Z[:, t] != MISSING, t]
-            counts += np.bincount(heard, minlength=len(counts))
-        if sum(each.sum() for each in self._counts) > _GROWTH * self._fitted_at:
+        room = self._counts.shape[1]
+        heard = (self._sensors * room + Z)[Z != MISSING]
+        self._counts += np.bincount(heard, minlength=self._counts.size).reshape(-1, room)
+        if self._counts.sum() > _GROWTH * self._fitted_at:
             self._refit()
 
 

@@ -12,8 +12,9 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from discreet.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
@@ -38,6 +39,7 @@ _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _FORGET_EVERY = 600.0  # seconds
 
 Waiting = tuple[Ticket, Reading | None]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -120,15 +122,7 @@ class FusionService:
         self.state.put(expected=len(mapping.sensors))
 
     def run(self) -> None:
-        """Work until ``stop`` is called; what has arrived by then is still committed.
-
-        Raises
-        ------
-        StoreError
-            If the database cannot be used at the start.
-        """
-        self._store.prepare()
-        self.state.turn("database", "here")
+        """Work until ``stop`` is called; what has arrived by then is still committed."""
         keeper = threading.Thread(target=self._keep, name="database")
         keeper.start()
         try:
@@ -141,18 +135,24 @@ class FusionService:
             self._store.close()
 
     def stop(self) -> None:
-        """Have ``run`` end."""
-        self._stop.set()
-        self._link.wake()
+        """Have ``run`` end; once is enough."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._link.wake()
 
     # -- in the thread of the line --
 
     def _arrived(self, topic: str, payload: bytes, ticket: Ticket) -> None:
         if topic == DROPPED:
             self._note_dropped(payload)
-            self._waiting.append((ticket, None))
+            reading = None
+        elif ticket[1]:
+            reading = self._intake.take(topic, payload, time.time())
         else:
-            self._waiting.append((ticket, self._intake.take(topic, payload, time.time())))
+            # At QoS 0 nothing holds a sender back: no sensor of ours does it.
+            self._intake.refuse(topic, payload, "qos", time.time())
+            return
+        self._waiting.append((ticket, reading))
         if not self._something.is_set():
             self._something.set()
 
@@ -167,11 +167,16 @@ class FusionService:
             self.state.add(shed=total - before if total >= before else total)
 
     def _greet(self) -> None:
+        # What came by the last connection was not acknowledged and comes again. Without this, a
+        # broker that comes and goes while the database is away could fill the memory.
+        if len(self._waiting) > self._settings.receive_maximum:
+            self._waiting.clear()
         self._link.send([], [(*self._discovery, True)])
 
     # -- in the thread of the database --
 
     def _keep(self) -> None:
+        self._persist(self._store.prepare)
         while not self._stop.is_set():
             if self._something.wait(0.05):
                 time.sleep(_GATHER)
@@ -181,24 +186,31 @@ class FusionService:
         self._commit_all()
 
     def _commit_all(self) -> None:
-        # Taken one by one: what arrives meanwhile stays for the next commit.
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        waiting = list(self._taken())
         aside, rejected = self._intake.drain()
         if not waiting and not aside.refusals:
             return
         readings = [reading for _, reading in waiting if reading is not None]
         batch = Batch(readings, aside.refusals, aside.quarantine)
         self.state.put(queue=len(readings))
-        outcome = self._committed(batch)
+        outcome = self._persist(lambda: self._store.commit(batch))
         if outcome is not None:
             self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
 
-    def _committed(self, batch: Batch) -> Outcome | None:
-        """Commit, trying again until it works; None if told to stop while it does not."""
+    def _taken(self) -> Iterator[Waiting]:
+        """Take what waits, one by one: what arrives meanwhile stays for the next commit."""
+        for _ in range(len(self._waiting)):
+            try:
+                yield self._waiting.popleft()
+            except IndexError:  # the other thread has cleared it
+                return
+
+    def _persist(self, work: Callable[[], _T]) -> _T | None:
+        """Do something with the store until it works; None if told to stop while it does not."""
         backoff = Backoff(0.1, 2.0)
         while True:
             try:
-                outcome = self._store.commit(batch)
+                outcome = work()
             except StoreError as error:
                 self._database(error)
                 if self._stop.wait(backoff.wait()):
@@ -305,8 +317,10 @@ class FusionService:
     def _database(self, error: StoreError | None) -> None:
         state, words = ("here", "") if error is None else (error.state, str(error))
         self.state.put(database_up=int(error is None))
+        if error is not None:
+            self._closer.pause()  # another worker may lead meanwhile
         if self.state.turn("database", state, words):
             if error is None:
-                logger.info("the database is there again")
+                logger.info("the database is there")
             else:
                 logger.warning("%s Nothing is acknowledged until it is back.", error)

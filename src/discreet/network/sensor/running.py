@@ -128,11 +128,12 @@ class _Schedule:
     def run(self, stop: threading.Event) -> None:
         number = max(0, self._number())
         while not stop.is_set() and not self._sources.finished:
-            if _wait_until(self._end(number), stop):
+            if _wait_until(self._end(number) - self._sources.lead, stop):
                 return
             self._found[number] = self._sources.take()
             first = number - number % self._batch
             if number + 1 == first + self._batch or self._sources.finished:
+                _wait_until(self._end(number), stop)
                 self._send(first, self._end(number) + self._slot, stop)
             following = max(number + 1, self._number())
             if following >= first + self._batch and self._found:

@@ -31,9 +31,19 @@ PASSWORD = "DISCREET_MQTT_PASSWORD"
 
 
 class Source(Protocol):
-    """Gives readings, round by round."""
+    """Gives readings, round by round.
+
+    Attributes
+    ----------
+    finished : bool
+        Whether there are no more.
+    lead : float
+        Seconds before the end of a round at which it wants to be asked, if it may take long: how
+        long it takes must not show in when the message leaves.
+    """
 
     finished: bool
+    lead: float
 
     def take(self) -> dict[str, Any]:
         """Return the readings of the round that ends now, by sensor."""
@@ -73,6 +83,19 @@ class Latest:
         return found
 
 
+class Complaint:
+    """Says what is wrong with a source when it begins to be, not every round."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def say(self, words: str) -> None:
+        """Log the words unless they were the last ones; none at all when it is well again."""
+        if words and words != self._last:
+            logger.warning("%s", words)
+        self._last = words
+
+
 class LineSource:
     """Lines from a stream: a reading each, or JSON objects of readings by sensor.
 
@@ -82,6 +105,8 @@ class LineSource:
     sensors : sequence of str
     hold : float
     """
+
+    lead = 0.0
 
     def __init__(self, stream: TextIO, sensors: Sequence[str], hold: float = 0.0) -> None:
         self._stream, self._sensors, self._latest = stream, sensors, Latest(hold)
@@ -121,20 +146,22 @@ class FileSource:
     path : Path
     """
 
-    finished = False
+    finished, lead = False, 0.0
 
     def __init__(self, sensor: str, path: Path) -> None:
-        self._sensor, self._path = sensor, path
+        self._sensor, self._path, self._complaint = sensor, path, Complaint()
 
     def take(self) -> dict[str, Any]:
         """Return what the file holds now; nothing if it cannot be read."""
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
             with open(handle, encoding="utf-8", errors="replace") as stream:
-                return {self._sensor: parse(stream.read(MAX_TEXT).strip())}
+                found = {self._sensor: parse(stream.read(MAX_TEXT).strip())}
         except OSError as error:
-            logger.warning("%s: cannot be read (%s)", self._path, error.strerror)
+            self._complaint.say(f"{self._path}: cannot be read ({error.strerror})")
             return {}
+        self._complaint.say("")
+        return found
 
     def close(self) -> None:
         """Do nothing: the file is opened anew each time."""
@@ -155,13 +182,14 @@ class CommandSource:
     finished = False
 
     def __init__(self, sensor: str, command: str, timeout: float) -> None:
+        self.lead = timeout
         try:
             self._command = shlex.split(command)
         except ValueError as error:
             raise InputError(f"the command {command[:60]!r} cannot be read ({error}).") from None
         if not self._command:
             raise InputError("the command is empty. Give a program: command:PROGRAM ARGUMENTS")
-        self._sensor, self._timeout = sensor, timeout
+        self._sensor, self._timeout, self._complaint = sensor, timeout, Complaint()
 
     def take(self) -> dict[str, Any]:
         """Return what the program prints; nothing if it fails."""
@@ -175,8 +203,9 @@ class CommandSource:
                 check=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            logger.warning("the command %s failed (%s)", self._command[0], type(error).__name__)
+            self._complaint.say(f"{self._command[0]} failed ({type(error).__name__})")
             return {}
+        self._complaint.say("")
         return {self._sensor: parse(done.stdout[:MAX_TEXT].decode(errors="replace").strip())}
 
     def close(self) -> None:
@@ -196,6 +225,8 @@ class CsvSource:
     ------
     InputError
     """
+
+    lead = 0.0
 
     def __init__(self, path: Path, sensors: Sequence[str]) -> None:
         try:
@@ -249,7 +280,7 @@ class MqttSource:
     InputError
     """
 
-    finished = False
+    finished, lead = False, 0.0
 
     def __init__(self, sensor: str, address: str, hold: float) -> None:
         from paho.mqtt.client import Client
@@ -322,6 +353,11 @@ class Sources:
         self._parts = parts
 
     @property
+    def lead(self) -> float:
+        """How long before the end of a round to ask."""
+        return max((part.lead for part in self._parts), default=0.0)
+
+    @property
     def finished(self) -> bool:
         """Whether some source has no more readings."""
         return any(part.finished for part in self._parts)
@@ -387,7 +423,7 @@ def _open(word: str, sensors: Sequence[str], interval: float, hold: float) -> So
     if kind == "file" and place:
         return FileSource(mine[0], Path(place))
     if kind == "command" and place:
-        return CommandSource(mine[0], place, max(0.1, interval / 2))
+        return CommandSource(mine[0], place, interval / 2)
     if kind == "mqtt":
         return MqttSource(mine[0], rest, hold)
     raise InputError(

@@ -1,0 +1,78 @@
+"""Ten times more messages than the fusion centre can commit, for a minute.
+
+    python benchmarks/network/overload.py [--seconds 60] [--clients 1000] [--share 0.2]
+
+Generators send whatever the broker takes, while ``discreet serve`` gets a share of the time only,
+as if it ran on a smaller machine. Memory must stay flat, everything that was acknowledged
+must be in the database, and everything else must have been counted as shed.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from network_figures.overload import overload
+from rich.console import Console
+from rich.table import Table
+
+from discreet.network.broker import find_mosquitto
+
+TIMES, GROWTH = 10, 0.05
+
+
+def rows(found):
+    memory = found.samples[:, 1] / 2**20
+    middle = memory[len(memory) // 2]
+    yield (
+        f"offered {found.sent / found.seconds:,.0f} /s, times what was committed",
+        f"{found.factor:.1f}",
+        f">= {TIMES}",
+        found.factor >= TIMES,
+    )
+    yield (
+        f"resident memory, MB: begin {memory[0]:.1f}, middle {middle:.1f}, end {memory[-1]:.1f}, "
+        f"most {memory.max():.1f}",
+        f"{found.growth:+.1%}",
+        f"<= {GROWTH:+.0%}",
+        found.growth <= GROWTH,
+    )
+    yield f"acknowledged {found.acknowledged:,}, lost", f"{found.lost}", "0", found.lost == 0
+    yield (
+        f"sent {found.sent:,}, stored {found.stored:,}, shed {found.shed:,}; uncounted",
+        f"{found.uncounted}",
+        "0",
+        found.uncounted == 0,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--clients", type=int, default=1000)
+    parser.add_argument("--share", type=float, default=0.2, help="of the time that it runs")
+    given = parser.parse_args()
+    if find_mosquitto() is None:
+        print("not run: Mosquitto is not installed")
+        return 0
+    console = Console(width=130)
+    with tempfile.TemporaryDirectory() as name, console.status("starting") as status:
+        sizes = {"clients": given.clients, "share": given.share}
+        found = overload(Path(name), given.seconds, **sizes, say=status.update)
+    table = Table("overload", "seen", "target", "")
+    passed = True
+    for what, seen, target, good in rows(found):
+        table.add_row(what, seen, target, "PASS" if good else "MISSED")
+        passed &= good
+    console.print(table)
+    print(
+        f"at most {found.samples[:, 4].max():,.0f} messages waited for one commit; "
+        f"the broker's memory: {found.samples[-1, 2] / 2**20:.0f} MB at the end"
+    )
+    return int(not passed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

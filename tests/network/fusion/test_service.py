@@ -1,0 +1,258 @@
+"""The fusion centre as its clients meet it: acknowledgements, replays, revocation, workers."""
+
+import json
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+
+import paho.mqtt.client as mqtt
+import pytest
+from network_samples import additive_mapping, classes_mapping
+from network_sites import PlainSite, Running, wait_for
+from sites import needs_mosquitto
+
+from discreet.errors import InputError
+from discreet.network import wire
+from discreet.network.broker import Broker
+from discreet.network.fusion.announcing import discovery_message
+from discreet.network.fusion.pages import Pages
+from discreet.network.fusion.state import State
+from discreet.network.site.settings import ack_topic, message_topic
+from discreet.network.store.errors import StoreError
+
+NAMES = ["hall", "door", "bed"]
+
+
+class Device:
+    """A client by hand: sends what it is told to, and notes what it is told back."""
+
+    def __init__(self, site, name):
+        self.name, self.key = name, bytes.fromhex(site.clients[name].key)
+        self.topic, self.ack_topic = message_topic("home", name), ack_topic("home", name)
+        self.tag, self.entries = wire.mapping_tag(site.mapping.id), []
+        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
+        self._client.on_message = self._heard
+        ready = threading.Event()
+        self._client.on_subscribe = lambda *_: ready.set()
+        self._client.connect("127.0.0.1", site.port)
+        self._client.subscribe(self.ack_topic)
+        self._client.loop_start()
+        assert ready.wait(10)
+
+    def _heard(self, _client, _data, message):
+        self.entries += wire.decode_acknowledgement(message.payload, self.key, self.ack_topic)
+
+    def sealed(self, seq, number, symbols=b"\1", mapping=None):
+        message = wire.Message(1, seq, number, 0, symbols, mapping or self.tag)
+        return wire.encode(message, self.key, self.topic)
+
+    def send(self, payload, qos=1):
+        self._client.publish(self.topic, payload, qos=qos)
+
+    def statuses(self):
+        return [(each.first, each.length, each.status) for each in self.entries]
+
+    def close(self):
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+@pytest.fixture
+def broker(tmp_path):
+    with Broker.plain(tmp_path / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture
+def site(broker, tmp_path):
+    site = PlainSite(tmp_path, additive_mapping(names=NAMES), broker.port)
+    for name in NAMES:
+        site.enrol(name, [name])
+    return site
+
+
+def refusals(site):
+    reader = site.reader()
+    found = {(each.client, each.reason): each.times for each in reader.refused()}
+    reader.close()
+    return {key: times for key, times in found.items() if key[1] != "late"}
+
+
+@needs_mosquitto
+def test_a_replay_is_acknowledged_again_and_counted_once(site):
+    now = site.clock.number(time.time())
+    with Running(site.service()) as service:
+        wait_for(lambda: service._link.up)
+        device = Device(site, "hall")
+        capture = device.sealed(0, now)
+        device.send(capture)
+        wait_for(lambda: len(device.entries) == 1)
+        for _ in range(3):
+            device.send(capture)
+        wait_for(lambda: sum(each.length for each in device.entries) >= 2)
+        wait_for(lambda: refusals(site).get(("hall", "replay")) == 3)
+        device.close()
+    assert {each.status for each in device.entries} == {wire.STORED}
+    assert site.stored() == [("hall", 1, 0, now, b"\1")]
+    reader = site.reader()
+    assert [each.messages for each in reader.clients()] == [1]
+    reader.close()
+
+
+@needs_mosquitto
+def test_a_contradiction_and_a_foreign_mapping_are_refused_and_told(site):
+    now = site.clock.number(time.time())
+    with Running(site.service()) as service:
+        wait_for(lambda: service._link.up)
+        device = Device(site, "hall")
+        for payload, status in (
+            (device.sealed(0, now), (0, 1, wire.STORED)),
+            (device.sealed(0, now, b"\0"), (0, 1, wire.REFUSED)),
+            (device.sealed(1, now + 1, mapping=bytes(8)), (1, 1, wire.REFUSED)),
+        ):
+            before = len(device.entries)
+            device.send(payload)
+            wait_for(lambda before=before: len(device.entries) > before)
+            assert device.statuses()[-1] == status
+        device.send(device.sealed(2, now + 1), qos=0)  # nothing would hold it back
+        device.send(b"nonsense")  # nobody can be told
+        wait_for(lambda: refusals(site).get(("hall", "length")) == 1)
+        device.close()
+    assert len(device.entries) == 3
+    assert refusals(site) == {
+        ("hall", "conflict"): 1,
+        ("hall", "mapping"): 1,
+        ("hall", "length"): 1,
+        ("hall", "qos"): 1,
+    }
+    assert site.stored() == [("hall", 1, 0, now, b"\1")]
+
+
+@needs_mosquitto
+def test_a_revoked_client_is_shut_out_while_the_service_runs(site):
+    now = site.clock.number(time.time())
+    with Running(site.service()) as service:
+        wait_for(lambda: service._link.up)
+        device, other = Device(site, "hall"), Device(site, "door")
+        device.send(device.sealed(0, now))
+        wait_for(lambda: device.entries)
+        site.revoke("hall")
+        wait_for(lambda: service._registry.by_name["hall"].revoked)
+        device.send(device.sealed(1, now + 1))
+        other.send(other.sealed(0, now))
+        wait_for(lambda: other.entries)
+        wait_for(lambda: refusals(site).get(("hall", "revoked")) == 1)
+        device.close()
+        other.close()
+    assert sorted(each[0] for each in site.stored()) == ["door", "hall"]
+
+
+@needs_mosquitto
+def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(site):
+    service, away = site.service(receive_maximum=50), threading.Event()
+    real = service._store.commit
+    away.set()
+
+    def commit(batch):
+        if away.is_set():
+            raise StoreError("not now")
+        return real(batch)
+
+    service._store.commit = commit
+    now = site.clock.number(time.time()) - 400
+    with Running(service):
+        wait_for(lambda: service._link.up)
+        device = Device(site, "hall")
+        for i in range(300):
+            device.send(device.sealed(i, now + i))
+        time.sleep(1.0)
+        assert service.state.summary()["parts"]["database"]["state"] == "away"
+        assert device.entries == []
+        assert len(service._waiting) <= 50
+        away.clear()
+        wait_for(lambda: sum(each.length for each in device.entries) == 300)
+        assert service.state.summary()["parts"]["database"]["state"] == "here"
+        device.close()
+    assert len(site.stored()) == 300
+
+
+@needs_mosquitto
+def test_workers_share_the_messages_and_one_closes_the_rounds(broker, tmp_path, postgres):
+    database = _new_database(postgres)
+    site = PlainSite(
+        tmp_path, additive_mapping(names=NAMES), broker.port, database=database, deadline=0.5
+    )
+    for name in NAMES:
+        site.enrol(name, [name])
+    workers = [site.service(name=f"fusion-{i}", shared=True) for i in range(2)]
+    threads = {each: Running(each) for each in workers}
+    with ExitStack() as stack:
+        for each in threads.values():
+            stack.enter_context(each)
+        wait_for(lambda: all(each._link.up for each in workers))
+        wait_for(lambda: sum(each._closer._next is not None for each in workers) == 1)
+        devices = [Device(site, name) for name in NAMES]
+        start = site.clock.number(time.time()) - 30
+        for seq in range(30):
+            for device in devices:
+                device.send(device.sealed(seq, start + seq))
+        wait_for(lambda: all(sum(e.length for e in d.entries) == 30 for d in devices))
+        shares = [each.state.value("messages") for each in workers]
+        assert sum(shares) == 90
+        assert min(shares) > 10
+        leader, other = sorted(workers, key=lambda each: each._closer._next is None)
+        reader = site.reader()
+        last = wait_for(reader.latest).round
+        leader.stop()
+        # The other one takes over where it was.
+        wait_for(lambda: other._closer._next is not None)
+        wait_for(lambda: reader.latest().round > last + 2)
+        rounds = [each.round for each in reader.decisions(limit=10_000)]
+        assert len(rounds) == len(set(rounds))
+        reader.close()
+        for device in devices:
+            device.close()
+
+
+def _new_database(server):
+    import psycopg
+
+    name = f"test_{os.urandom(8).hex()}"
+    with psycopg.connect(server.url, autocommit=True) as base:
+        base.execute(f"CREATE DATABASE {name}")
+    return server.url.rsplit("/", 1)[0] + f"/{name}"
+
+
+def test_home_assistant_is_told_of_the_decision_and_nothing_else(tmp_path):
+    for mapping, kind in ((additive_mapping(), "binary_sensor"), (classes_mapping(), "sensor")):
+        clock = PlainSite(tmp_path, mapping, 1).clock
+        topic, payload = discovery_message("home", mapping, clock)
+        content = json.loads(payload)
+        assert topic == f"homeassistant/{kind}/discreet_home/decision/config"
+        assert content["state_topic"] == "discreet/v1/home/decision"
+        text = payload.decode()
+        assert not any(each.name in text for each in (*mapping.sensors, *mapping.private))
+    assert content["options"] == ["a", "b", "c"]
+
+
+def test_pages_tell_counts_and_never_symbols():
+    state = State()
+    state.add(messages=3, readings=12)
+    state.turn("database", "away", "no route")
+    with Pages(state, "127.0.0.1", 0) as pages:
+        base = f"http://127.0.0.1:{pages.port}"
+        metrics = urllib.request.urlopen(f"{base}/metrics").read().decode()
+        health = json.load(urllib.request.urlopen(f"{base}/health"))
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{base}/../etc/passwd")
+        assert caught.value.code == 404
+        caught.value.close()
+        with pytest.raises(InputError, match="cannot listen"):
+            Pages(state, "127.0.0.1", pages.port)
+    assert "discreet_messages_total 3\n" in metrics
+    assert health["parts"]["database"]["state"] == "away"
+    labels = {line.split("{")[1].split("=")[0] for line in metrics.splitlines() if "{" in line}
+    assert labels <= {"reason"}

@@ -1,0 +1,207 @@
+"""Far more messages than the fusion centre can commit, and what becomes of them.
+
+On one machine the broker is not ten times faster than the fusion centre. So the fusion centre runs
+for a part of the time only and is stopped in between, as if on a smaller machine.
+"""
+
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.network.broker import CONFIG, Broker
+from discreet.network.store.opening import open_store
+from discreet.network.wire import (
+    STORED,
+    Message,
+    WireError,
+    decode_acknowledgement,
+    encode,
+    mapping_tag,
+)
+from network_figures.load import LoadSite, Serve, children, resident_bytes
+from network_figures.raw_mqtt import UNDER_WAY, RawClient
+
+_AHEAD = 5.0  # seconds by which the rounds of messages may be ahead of the clock
+
+
+@dataclass
+class Flood:
+    """What one generator sends: as much as the broker takes, for some seconds."""
+
+    port: int
+    name: str
+    senders: list
+    mapping: bytes
+    epoch: float
+    interval: float
+    seconds: float
+
+
+def flood(plan, pipe):
+    """Run in a process of its own; hands back how many were sent, and which acknowledged."""
+    site = plan.senders[0].topic.split("/")[2]
+    client = RawClient(plan.port, plan.name, f"discreet/v1/{site}/+/ack")
+    pipe.send("ready")
+    pipe.recv()
+    boot, acknowledged, sent = time.time_ns(), set(), 0
+    keys = {each.ack_topic: each for each in plan.senders}
+    end = time.time() + plan.seconds
+    number, seq = int((time.time() - plan.epoch) / plan.interval), 0
+    turn = iter(())
+    while (now := time.time()) < end:
+        _note(client.poll(0.002 if client.under_way >= UNDER_WAY else 0), keys, boot, acknowledged)
+        if plan.epoch + number * plan.interval > now + _AHEAD:
+            time.sleep(0.001)
+            continue
+        some = []
+        while len(some) < min(100, UNDER_WAY - client.under_way):
+            sender = next(turn, None)
+            if sender is None:
+                turn, seq, number = iter(plan.senders), seq + 1, number + 1
+                continue
+            message = Message(boot, seq, number, 0, b"\1" * sender.symbols, plan.mapping)
+            some.append((sender.topic, encode(message, sender.key, sender.topic)))
+        client.publish(some)
+        sent += len(some)
+    while (found := client.poll(1.0)) or time.time() < end + 20:
+        _note(found, keys, boot, acknowledged)
+    client.close()
+    pipe.send((sent, boot, acknowledged))
+
+
+def _note(found, keys, boot, acknowledged):
+    """Note what was acknowledged; every generator hears the acknowledgements of all."""
+    for topic, payload in found:
+        sender = keys.get(topic)
+        if sender is None:
+            continue
+        try:
+            entries = decode_acknowledgement(payload, sender.key, topic)
+        except WireError:
+            continue
+        client = topic.split("/")[3]
+        for each in entries:
+            if each.status == STORED and each.boot == boot:
+                run = range(each.first, each.first + each.length)
+                acknowledged.update((client, boot, seq) for seq in run)
+
+
+@dataclass
+class Overloaded:
+    """What happened.
+
+    ``samples`` are rows of seconds, resident bytes of fusion and broker, messages stored and
+    waiting.
+    """
+
+    sent: int
+    seconds: float
+    acknowledged: int
+    lost: int
+    stored: int
+    shed: int
+    samples: np.ndarray
+
+    @property
+    def factor(self):
+        """How many times what was committed meanwhile was sent."""
+        return self.sent / max(1.0, self.samples[-1, 3] - self.samples[0, 3])
+
+    @property
+    def growth(self):
+        """Resident bytes of the fusion centre, last quarter against the second, as a share."""
+        memory = self.samples[:, 1]
+        quarter = len(memory) // 4
+        return memory[-quarter:].mean() / memory[quarter : 2 * quarter].mean() - 1
+
+    @property
+    def uncounted(self):
+        """Messages that neither are in the database nor were counted as shed."""
+        return max(0, self.sent - self.stored - self.shed)
+
+
+@contextmanager
+def slowed(process, share, period=0.1):
+    """Let a process run for a share of the time only."""
+    done = threading.Event()
+
+    def hold():
+        while not done.wait(period * share):
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(period * (1 - share))
+            process.send_signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=hold)
+    if share < 1:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if share < 1:
+            thread.join()
+
+
+def overload(folder, seconds, *, clients=1000, processes=2, share=0.2, say=lambda _: None):
+    """Flood a site for some seconds and return what happened."""
+    broker = Broker.plain(folder / "broker")
+    config = folder / "broker" / CONFIG
+    config.write_text(config.read_text() + "sys_interval 1\n")
+    with broker:
+        site = LoadSite(folder / "site", broker.port, clients=clients, interval=0.02)
+        with Serve(site) as serve:
+            senders = site.senders()
+            plans = [
+                Flood(
+                    *(broker.port, f"flood-{i}", senders[i::processes]),
+                    *(mapping_tag(site.mapping.id), site.site.epoch, site.site.interval, seconds),
+                )
+                for i in range(processes)
+            ]
+            with children(*((flood, plan) for plan in plans)) as found:
+                for child in found:
+                    child.pipe.send("go")
+                with slowed(serve.process, share):
+                    samples = _watch(serve, broker, seconds, say)
+                sent = [child.answer(seconds + 120) for child in found]
+            total = sum(each[0] for each in sent)
+            _drained(serve, total, say)
+            shed = int(serve.value("shed_total"))
+        return _account(site, total, seconds, sent, shed, samples)
+
+
+def _watch(serve, broker, seconds, say):
+    begin, samples = time.time(), []
+    while (now := time.time()) < begin + seconds:
+        memory = serve.resident(), resident_bytes(broker.process.pid)
+        counts = serve.value("messages_total"), serve.value("queue")
+        if None not in counts:
+            samples.append((now - begin, *memory, *counts))
+        say(f"{now - begin:.0f} of {seconds:.0f} s")
+        time.sleep(min(0.5, seconds / 20))
+    return np.array(samples)
+
+
+def _drained(serve, total, say):
+    """Wait until what waits at the broker is committed and what was dropped is counted."""
+    end, before = time.time() + 300, -1.0
+    while time.time() < end:
+        time.sleep(3.0)  # longer than the broker takes to tell what it dropped
+        now = serve.value("messages_total")
+        say(f"{now:.0f} of {total} committed, {serve.value('shed_total'):.0f} shed")
+        if now == before:
+            return
+        before = now
+
+
+def _account(site, total, seconds, sent, shed, samples):
+    store = open_store(site.site.database, site.folder, site.name)
+    stored = {row[:3] for row in store.readings(0, 2**32)}
+    store.close()
+    acknowledged = set().union(*(each[2] for each in sent))
+    lost = len(acknowledged - stored)
+    return Overloaded(total, seconds, len(acknowledged), lost, len(stored), shed, samples)
