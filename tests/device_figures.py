@@ -7,7 +7,9 @@ import struct
 import subprocess
 import time
 import zlib
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +248,14 @@ def latencies_python(samples, pick=device.Table.pick_lifted, symbols=16):
         times.append(clock() - start)
         drawn.append(symbol[0])
     return times, np.array(drawn) >= symbols // 2
+
+
+def latencies_elsewhere(processes, samples, symbols):
+    """The same in fresh processes: where things lie in memory changes what the time tells."""
+    for _ in range(processes):
+        os.environ["DISCREET_PADDING"] = "x" * random.randrange(6000)  # moves the stack and heap
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            yield pool.submit(latencies_python, samples, symbols=symbols).result()
 
 
 def latencies_release(folder, key, samples):
