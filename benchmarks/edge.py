@@ -91,6 +91,16 @@ def timing(scale: float) -> Iterator[Row]:
     for symbols in (2, 3, 16):
         found = figures.latencies_python(samples, symbols=symbols)
         yield f"Python: AUC, {samples:,} draws, {symbols} symbols", *both_areas(found), aim
+    processes = max(2, int(30 * scale))
+    for symbols in (2, 16):
+        elsewhere = list(figures.latencies_elsewhere(processes, 40_000, symbols))
+        for judge in (figures.auc_interval, figures.learned_interval):
+            areas = np.array([judge(*found) for found in elsewhere])
+            name = "learned" if judge is figures.learned_interval else "AUC"
+            label = f"  {processes} fresh processes, {symbols} symbols, {name}: median, worst"
+            worst = areas[areas[:, 2].argmax()]
+            shown = f"{np.median(areas[:, 1]):.4f}, {worst[1]:.4f} [{worst[0]:.4f}, {worst[2]:.4f}]"
+            yield label, shown, aim
     found = figures.latencies_release(folder(), KEY, samples // 4)
     yield f"Python: AUC, {samples // 4:,} whole releases", *both_areas(found), aim
     found = figures.latencies_python(samples, figures.pick_integer)

@@ -7,7 +7,9 @@ import struct
 import subprocess
 import time
 import zlib
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +81,7 @@ def agreement(folder, driver, mappings, draws):
     tables = [device.Table(bundle_body(table)) for table, _, _ in jobs]
     found = {
         "python": b"".join(
-            bytes(map(table.pick, rows.tolist(), words.tolist()))
+            table.pick_lifted(rows.tolist(), (words + 2.0**52).tolist())
             for table, (_, rows, words) in zip(tables, jobs, strict=True)
         ),
         "c": run_native(driver, "picks", data=data),
@@ -217,36 +219,43 @@ def latencies_c(folder, samples, *, early=False):
     return times, symbols == 1
 
 
-def pick_early(table, row, lifted):
+def pick_early(table, rows, words):
     """What the runtime must not do: stop at the first threshold above the word."""
-    word = lifted - 2.0**52
-    for count, threshold in enumerate(table.thresholds[row]):
-        if word < threshold:
-            return count
-    return table.symbols - 1
+    for count, threshold in enumerate(table.thresholds[rows[0]]):
+        if words[0] - 2.0**52 < threshold:
+            return bytes([count])
+    return bytes([table.symbols - 1])
 
 
-def pick_integer(table, row, word):
-    """What the runtime did before: Python compares integers digit by digit."""
+def pick_integer(table, rows, words):
+    """Nor this: Python compares integers digit by digit."""
     count = 0
-    for threshold in table.thresholds[row]:
-        count += word >= threshold
-    return count
+    for threshold in table.thresholds[rows[0]]:
+        count += words[0] >= threshold
+    return bytes([count])
 
 
 def latencies_python(samples, pick=device.Table.pick_lifted, symbols=16):
     """Nanoseconds of a draw, and whether the symbol was of the upper half."""
     uniform = make_sensor(CodesEncoder(size=2), np.full((2, symbols), 1 / symbols))
-    table, clock = device.Table(bundle_body(uniform)), time.perf_counter_ns
+    table, clock, rows = device.Table(bundle_body(uniform)), time.perf_counter_ns, (0,)
     words = np.frombuffer(os.urandom(4 * samples), "<u4")
     words = words.tolist() if pick is pick_integer else (words + 2.0**52).tolist()
     times, drawn = [], []
-    for word in words:
+    for word in zip(words):
         start = clock()
-        symbol = pick(table, 0, word)
+        symbol = pick(table, rows, word)
         times.append(clock() - start)
-        drawn.append(symbol)
+        drawn.append(symbol[0])
     return times, np.array(drawn) >= symbols // 2
+
+
+def latencies_elsewhere(processes, samples, symbols):
+    """The same in fresh processes: where things lie in memory changes what the time tells."""
+    for _ in range(processes):
+        os.environ["DISCREET_PADDING"] = "x" * random.randrange(6000)  # moves the stack and heap
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            yield pool.submit(latencies_python, samples, symbols=symbols).result()
 
 
 def latencies_release(folder, key, samples):

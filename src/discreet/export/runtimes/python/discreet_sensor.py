@@ -30,7 +30,7 @@ import time
 import zlib
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import ge
+from operator import sub
 from typing import Any, NamedTuple, Union
 
 __all__ = ["BundleError", "LedgerError", "RandomnessError", "Sensor", "SensorError", "Table"]
@@ -54,6 +54,7 @@ _BLOCK = 32  # bytes asked of the system at least
 _CHUNK = 4096  # readings drawn at once
 _LIFT = 2**52
 _LIFTED_ZERO = struct.pack("<d", _LIFT)  # its first four bytes are free for a word
+_PLUS = bytes(byte < 128 for byte in range(256))  # the last byte of a float to: not negative
 
 
 class SensorError(Exception):
@@ -318,15 +319,14 @@ class Table:
             falls = any(a > b for a, b in zip(row, row[1:]))
             if falls or top > width or any(each != NONE for each in row[top:]):
                 raise _damaged("a row of its table is no distribution")
-        self._lifted = [tuple(float(each + _LIFT) for each in row) for row in self.thresholds]
-        # Counted from 1, since Python takes another time to make an integer of 0.0.
-        self._start = 1.0 + width / 2.0
-        symbols = range(self.symbols)
-        clamps = {top: (0, *(min(i, top) for i in symbols)) for top in set(self.tops)}
-        self._clamps = [clamps[top] for top in self.tops]
-        # Two symbols that can both occur need no more than one comparison.
-        simple = self.symbols == 2 and min(self.tops) == 1
-        self._first = [row[0] for row in self._lifted] if simple else []
+        # As floats, and what stands for 2^32 as 2^32, which no word reaches.
+        self._lifted = [
+            tuple(float((each if i < top else 2**32) + _LIFT) for i, each in enumerate(row))
+            for row, top in zip(self.thresholds, self.tops)
+        ]
+        self._start = width / 2.0
+        # Two symbols need no more than one comparison.
+        self._first = [row[0] for row in self._lifted] if self.symbols == 2 else []
 
     def _read_encoder(self, keys: Sequence[int], text: bytes) -> None:
         self.edges: list[float] = []
@@ -372,20 +372,27 @@ class Table:
 
     def pick(self, row: int, word: int) -> int:
         """Return the symbol that a 32-bit word picks in a row."""
-        return self.pick_lifted(row, float(word + _LIFT))
+        return self.pick_lifted((row,), (float(word + _LIFT),))[0]
 
-    def pick_lifted(self, row: int, lifted: float) -> int:
-        """Return the symbol for a word that is given as the float 2^52 + word.
+    def pick_lifted(self, rows: Sequence[int], words: Sequence[float]) -> bytes:
+        """Return the symbols for words that are given as floats 2^52 + word.
 
         Every threshold is compared, whatever the word: an early exit would let the time tell
-        the symbol. So would integers, which Python compares digit by digit, and truth values,
-        on which the processor branches. The sign of an exact difference of floats does neither;
-        that of equal ones is plus.
+        the symbol. So would integers, which Python compares digit by digit and counts the users
+        of, and truth values, on which the processor branches. The sign of an exact difference of
+        floats does neither; that of equal ones is plus. Only the last step makes bytes of it.
         """
+        doubles = struct.Struct(f"<{len(rows)}d")
+        if self._first:
+            found = map(sub, words, map(self._first.__getitem__, rows))
+            return doubles.pack(*found)[7::8].translate(_PLUS)
+        return doubles.pack(*map(self._lifted_symbol, rows, words))[::8]
+
+    def _lifted_symbol(self, row: int, lifted: float) -> float:
         count = self._start
         for threshold in self._lifted[row]:
             count += math.copysign(0.5, lifted - threshold)
-        return self._clamps[row][int(count)]
+        return count + _LIFT
 
     def draw(self, rows: Sequence[int]) -> list[int]:
         """Draw a fresh symbol for each row. Nothing is remembered and nothing counted.
@@ -396,14 +403,9 @@ class Table:
         """
         symbols: list[int] = []
         for start in range(0, len(rows), _CHUNK):
-            symbols += self._draw_some(rows[start : start + _CHUNK])
+            some = rows[start : start + _CHUNK]
+            symbols += self.pick_lifted(some, _lifted_words(len(some)))
         return symbols
-
-    def _draw_some(self, rows: Sequence[int]) -> bytes:
-        words = _lifted_words(len(rows))
-        if self._first:
-            return bytes(map(ge, words, map(self._first.__getitem__, rows)))
-        return bytes(map(self.pick_lifted, rows, words))
 
 
 def _lifted_words(count: int) -> tuple[float, ...]:
