@@ -36,6 +36,15 @@ def test_learning_on_workers_gives_the_same_file(folder):
     assert here.id == there.id
 
 
+def test_a_streamed_table_on_workers_gives_the_same_file(folder):
+    streamed = ("learn", "big.parquet", *FACTS, *COUNT, "--memory", "1M")
+    for name, options in (("here", ()), ("there", ("--dask", "local:2"))):
+        ended = run_apart(*streamed, "--out", name, *options, folder=folder)
+        assert ended.returncode == 0, ended.stderr
+        assert "streamed" in ended.stderr and "Traceback" not in ended.stderr
+    assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+
+
 def test_all_workers_lost_at_the_last_pass_is_one_message_and_no_file(command, folder, monkeypatch):
     sweep, passes = ClusterBox.sweep, []
     with started(2) as client:

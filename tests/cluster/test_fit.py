@@ -5,8 +5,10 @@ from clusters import home, kill, process_ids, started
 from discreet import ModelMapper, NPOMapper, RandomizedResponseMapper
 from discreet.cluster import box as module
 from discreet.cluster.box import ClusterBox
-from discreet.cluster.fit import fit
+from discreet.cluster.fit import fit, fit_packed
 from discreet.errors import InputError, LostWorkerWarning
+from discreet.learning import Task, make_split
+from discreet.streaming import pack_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
 
@@ -72,6 +74,34 @@ def test_the_mapping_is_that_of_one_machine_whoever_is_killed_when(alone, passes
             assert passes == {"done": count, "disturb": {}}
             assert_same(found, alone)
         assert len(client.scheduler_info()["workers"]) == 2
+
+
+def test_rows_in_a_file_are_held_by_workers_and_read_again_for_a_lost_one(tmp_path):
+    X, fall, who = home()
+    X.assign(fall=fall, who=who).to_parquet(tmp_path / "home.parquet")
+    task = Task(
+        table=tmp_path / "home.parquet",
+        public="fall",
+        private=["who"],
+        split=make_split(0.0, 0, None),
+        options={"n_bins": 16},
+    )
+    pack_tables(task, tmp_path / "home.packed")
+    expected = mapper().fit_packed(tmp_path / "home.packed")
+    with started(2) as client:
+        pids, ask = process_ids(client), module._call
+
+        def ask_and_kill(piece, question):
+            patch.undo()
+            call = ask(piece, question)
+            kill(pids, piece.worker)
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_call", ask_and_kill)  # lost while its rows are on the way
+            with pytest.warns(LostWorkerWarning):
+                found = fit_packed(mapper(), client, tmp_path / "home.packed")
+    assert_same(found, expected)
 
 
 def test_a_small_table_stays_here(passes):

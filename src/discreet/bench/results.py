@@ -55,6 +55,11 @@ class Timed(Model):
         pairs = zip(self.clock, other.clock, strict=True)
         return float(np.median([mine / theirs for mine, theirs in pairs]))
 
+    def work_over(self, other: Timed) -> float:
+        """Return the same ratio by the processor's seconds; NaN where they were none."""
+        mine, theirs = np.median(self.processor), np.median(other.processor)
+        return float(mine / theirs) if theirs > 0 else float("nan")
+
 
 class Check(Model):
     """A figure that is promised, and the one that was measured."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from discreet.bench.results import Contest, Run
 
-_COLUMNS = ("", "median", "least", "most", "processor", "ratio")
+_COLUMNS = ("", "median", "least", "most", "processor", "ratio: clock", "processor")
 
 
 def contest_lines(contest: Contest) -> list[str]:
@@ -17,7 +17,8 @@ def contest_lines(contest: Contest) -> list[str]:
         clock = contest.factor * np.array(each.clock)
         figures = (np.median(clock), clock.min(), clock.max())
         spent = contest.factor * float(np.median(each.processor))
-        rows.append((each.name, *map(_figure, (*figures, spent)), f"{each.over(ours):.2f}"))
+        ratios = (each.over(ours), each.work_over(ours))
+        rows.append((each.name, *map(_figure, (*figures, spent)), *(f"{r:.2f}" for r in ratios)))
     rounds = len(ours.clock)
     lines = [contest.title, f"{contest.size}; {rounds} rounds in turn; {contest.unit}", ""]
     lines += aligned(rows)

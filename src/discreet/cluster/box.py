@@ -123,15 +123,7 @@ class ClusterBox:
 
     def _replace(self, lost: Sequence[_Piece]) -> None:
         """Send what lost workers held to others."""
-        gone = {piece.worker for piece in lost}
-        warnings.warn(
-            f"lost {'a worker' if len(gone) == 1 else 'workers'} of the cluster "
-            f"({', '.join(sorted(gone))}); the rows are sent to another one. This costs time and "
-            "changes nothing else.",
-            LostWorkerWarning,
-            stacklevel=2,
-        )
-        self._send(lost, other_workers(self._client, gone))
+        self._send(lost, self._others(lost))
 
     def _send(self, pieces: Sequence[_Piece], workers: Sequence[str]) -> None:
         """Put every piece on a worker, and on another one if that is lost meanwhile."""
@@ -143,8 +135,20 @@ class ClusterBox:
             pieces = [p for p, rows in zip(pieces, held, strict=True) if rows is None]
             if not pieces:
                 return
-            workers = other_workers(self._client, {piece.worker for piece in pieces})
+            workers = self._others(pieces)
         raise ClusterError(_TOO_MANY)
+
+    def _others(self, lost: Sequence[_Piece]) -> list[str]:
+        """Say which workers were lost, and return those that can take their place."""
+        gone = {piece.worker for piece in lost}
+        warnings.warn(
+            f"lost {'a worker' if len(gone) == 1 else 'workers'} of the cluster "
+            f"({', '.join(sorted(gone))}); the rows are sent to another one. This costs time and "
+            "changes nothing else.",
+            LostWorkerWarning,
+            stacklevel=2,
+        )
+        return other_workers(self._client, gone)
 
     def _take(self, piece: _Piece) -> Any | None:
         actor = self._result(piece, piece.future)
