@@ -1,6 +1,6 @@
 """A design from rows on disk, beside the same design from the same rows in memory.
 
-    python benchmarks/out_of_core.py [--codes 2e9] [--sensors 32] [--rounds 5] [--folder DIR]
+    python benchmarks/out_of_core.py [--codes 2e9] [--sensors 32] [--rounds 5] [--file PATH]
 
 The rows are made up block by block and packed into a file, 0.5 byte for each code. One process
 holds all of them in memory, another one reads blocks from the file; they take turns with one
@@ -39,12 +39,14 @@ def main() -> None:
     parser.add_argument("--sensors", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--designs", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--file", type=Path, default=None, help="kept, and used again if there")
     given = parser.parse_args()
     threadpool_limits(limits=1)  # idle BLAS threads spin and spoil the timing
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        path = Path(folder) / "rows.packed"
-        write(path, int(given.codes / given.sensors), given.sensors)
+    with tempfile.TemporaryDirectory() as folder:
+        path = given.file or Path(folder) / "rows.packed"
+        if not path.exists():
+            write(path, int(given.codes / given.sensors), given.sensors)
+        describe(path)
         compare(path, given.rounds, given.designs)
 
 
@@ -64,11 +66,17 @@ def write(path: Path, n_rows: int, n_sensors: int) -> None:
     with packing_to(path, header) as writer:
         for codes, public, private in draw_blocks(n_rows, n_sensors):
             writer.add(codes, 2 * public + private)
-    size, codes = path.stat().st_size, n_rows * n_sensors
+    print(f"made up and packed in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def describe(path: Path) -> None:
+    with PackedFile.open(path, verify=False) as file:
+        rows, sensors = len(file), len(file.layout.sizes)
+    size, codes = path.stat().st_size, rows * sensors
     print(
-        f"{n_rows} rows, {n_sensors} sensors: {codes:.3g} codes in {size / 1e9:.2f} GB, "
-        f"{(size - n_rows) / codes:.3f} bytes a code and 1 for a row's labels; made up and packed "
-        f"in {time.perf_counter() - began:.0f} s"
+        f"{rows} rows, {sensors} sensors: {codes:.3g} codes in {size / 1e9:.2f} GB, "
+        f"{(size - rows) / codes:.3f} bytes a code and 1 for a row's labels",
+        flush=True,
     )
 
 
@@ -118,7 +126,7 @@ def memory() -> dict[str, float]:
 def compare(path: Path, rounds: int, designs: int) -> None:
     context = multiprocessing.get_context("spawn")  # a fork would inherit memory
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(path, theirs))
+    process = context.Process(target=serve, args=(path, theirs), daemon=True)
     process.start()
 
     def ask(order: str):
@@ -144,7 +152,9 @@ def compare(path: Path, rounds: int, designs: int) -> None:
             one, two = here.design(), ask("design")
             assert one[1:] == two[1:]  # the same mapping, by its risk and the number of passes
             taken.append((one[0], two[0]))
-        show(f"whole design, {one[2]:.0f} passes", ("in memory", "from the file"), taken, n_codes)
+        if taken:
+            words = f"whole design, {one[2]:.0f} passes"
+            show(words, ("in memory", "from the file"), taken, n_codes)
     most = ask("memory")
     words = f"target <= 1.5: {'PASS' if most['VmHWM'] <= 1.5 else 'MISSED'}"
     print(

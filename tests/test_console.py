@@ -17,7 +17,7 @@ from commands import FACTS, clean_environment, rooms, run
 from rich.console import Console
 
 from discreet import Mapping, console
-from discreet.console import ProgressReport, time_left
+from discreet.console import ProgressReport, standing, time_left
 from discreet.design.results import Progress
 from discreet.errors import InputError
 
@@ -43,7 +43,7 @@ SLOW_READING = """
 def endless(*args):
     print("reading")
     time.sleep(600)
-discreet.learning.read_table = endless
+discreet.learning.read_tables = endless
 """
 SLOW_SAVING = """
 save = discreet.mapping.Mapping.save
@@ -276,3 +276,8 @@ def test_a_long_list_of_sensors_is_cut_short(monkeypatch, capsys, tmp_path):
 
 def _stop(*args, **kwargs):
     raise InputError("stopped before the work")
+
+
+def test_before_there_is_a_mapping_the_bar_tells_of_rows():
+    assert standing(Progress("scan", 0.5, float("nan"))) == "reading rows"
+    assert standing(STANDING).startswith("public risk 0.1234")

@@ -126,8 +126,6 @@ class Scanned:
         Rows that are kept for the audit.
     groups : list of str
         All groups, if rows stay together by group.
-    digest : str
-        Of the columns that are used.
     """
 
     task: Task
