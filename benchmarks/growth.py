@@ -1,6 +1,6 @@
 """Does the time grow in proportion to the rows and to the sensors?
 
-    OMP_NUM_THREADS=1 python benchmarks/growth.py [--rounds 3] [--no-designs]
+    OMP_NUM_THREADS=1 python benchmarks/growth.py [--rounds 5] [--sensors 8 32 100] [--only designs]
 
 One pass (two heads, loss and slope) and a whole design with the count kernel, for 1e5 to 5e6
 rows and 8 to 100 sensors of 16 codes. A pass costs so much for a row, whatever its sensors
@@ -39,17 +39,19 @@ TOLERANCE = 0.2
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-designs", action="store_true")
+    parser.add_argument("--sensors", type=int, nargs="+", default=SENSORS)
+    parser.add_argument("--only", choices=("passes", "designs"))
     given = parser.parse_args()
     threadpool_limits(limits=1)  # idle BLAS threads spin and spoil the timing
-    problems = {s: Problem(max(ROWS), s) for s in SENSORS}
+    problems = {s: Problem(max(ROWS), s) for s in given.sensors}
     held = [problem.bytes_per_code for problem in problems.values()]
     print(f"{default_threads()} threads; {max(held):.3f} bytes held for a code at most, "
           f"target 0.5: {verdict(max(held) <= 0.5)}")  # fmt: skip
     for problem in problems.values():
         problem.one_pass(ROWS[0])  # loads and warms up
-    show("one pass", measure(problems, "one_pass", given.rounds), fixed=False)
-    if not given.no_designs:
+    if given.only != "designs":
+        show("one pass", measure(problems, "one_pass", given.rounds), fixed=False)
+    if given.only != "passes":
         show("whole design", measure(problems, "design", 1), fixed=True)
 
 
@@ -107,12 +109,13 @@ def measure(problems: dict, what: str, rounds: int) -> dict:
 
 def show(what: str, found: dict, *, fixed: bool) -> None:
     cells = list(found)
+    kinds = sorted({sensors for _, sensors in cells})
     n, s = np.array(cells, dtype=float).T
     timed = np.array([each[0] if isinstance(each, tuple) else each for each in found.values()])
     passes = np.array([each[1] if isinstance(each, tuple) else 1.0 for each in found.values()])
     # What is fitted: rows, codes, and for a design what each number of sensors takes anyway.
     parts = [passes * n, passes * n * s]
-    parts += [1.0 * (s == each) for each in SENSORS] if fixed else []
+    parts += [1.0 * (s == each) for each in kinds] if fixed else []
     weighted = np.column_stack(parts) / timed[:, None]
     shares = nnls(weighted, np.ones(len(timed)))[0]
     off = 1.0 / (weighted @ shares) - 1.0
@@ -124,11 +127,11 @@ def show(what: str, found: dict, *, fixed: bool) -> None:
         print(f"{'':14}{rows:>9}{sensors:>9}{timed[k]:10.3f}{passes[k]:8.1f}{off[k]:8.1%}"
               f"{each[k]:11.2f}{beyond[k]:13.1%}")  # fmt: skip
     print(f"  {1e9 * shares[0]:.2f} ns for a row and pass, {1e9 * shares[1]:.3f} ns for a code")
-    for sensors, seconds in zip(SENSORS, shares[2:], strict=False):
+    for sensors, seconds in zip(kinds, shares[2:], strict=False):
         print(f"  {seconds:.2f} s with {sensors} sensors, whatever the rows")
     worst = float(np.abs(off).max())
     print(f"  at most {worst:.1%} off, target 20 %: {verdict(worst <= TOLERANCE)}")
-    for sensors in SENSORS:
+    for sensors in kinds:
         own = each[s == sensors]
         worst = float(np.abs(own / np.median(own) - 1.0).max())
         print(f"  {sensors} sensors: time a code within {worst:.1%} of its median over all rows: "

@@ -126,7 +126,7 @@ def memory() -> dict[str, float]:
 def compare(path: Path, rounds: int, designs: int) -> None:
     context = multiprocessing.get_context("spawn")  # a fork would inherit memory
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(path, theirs))
+    process = context.Process(target=serve, args=(path, theirs), daemon=True)
     process.start()
 
     def ask(order: str):
@@ -152,7 +152,9 @@ def compare(path: Path, rounds: int, designs: int) -> None:
             one, two = here.design(), ask("design")
             assert one[1:] == two[1:]  # the same mapping, by its risk and the number of passes
             taken.append((one[0], two[0]))
-        show(f"whole design, {one[2]:.0f} passes", ("in memory", "from the file"), taken, n_codes)
+        if taken:
+            words = f"whole design, {one[2]:.0f} passes"
+            show(words, ("in memory", "from the file"), taken, n_codes)
     most = ask("memory")
     words = f"target <= 1.5: {'PASS' if most['VmHWM'] <= 1.5 else 'MISSED'}"
     print(
