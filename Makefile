@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PYTHON ?=
 ARGS ?=
+# Files of tests that run side by side.
+JOBS ?= 2
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
@@ -28,7 +30,7 @@ demo: $(READY)/run
 
 test: $(READY)/test
 	@echo "==> tests"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(READY)/dev
 	@echo "==> formatting"
