@@ -50,6 +50,7 @@ def soak(folder, seconds, sensors=200, interval=1.0, say=lambda _: None):
                     f"{passed:.0f} of {seconds:.0f} s, {samples[-1][1] / 2**20:.0f} MB, {lag:.3f} s"
                 )
             sensors.listen(time.monotonic() + 10)
+            sensors.close()
             decisions = serve.value("decisions_total")
         reader = site.reader()
         stored = sum(each.messages for each in reader.clients())
@@ -93,3 +94,6 @@ class _Sensors:
                 break
         self.acknowledged += len(waits)
         return float(np.mean(waits)) if waits else float("nan")
+
+    def close(self):
+        self._client.close()
