@@ -1,6 +1,13 @@
-"""Far more messages than the fusion centre can commit, and what becomes of them."""
+"""Far more messages than the fusion centre can commit, and what becomes of them.
 
+On one machine the broker is not ten times faster than the fusion centre. So the fusion centre runs
+for a part of the time only and is stopped in between, as if on a smaller machine.
+"""
+
+import signal
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +94,8 @@ def _note(found, keys, boot, acknowledged):
 class Overloaded:
     """What happened.
 
-    ``samples`` are rows of seconds, resident bytes of fusion and broker, and messages stored.
+    ``samples`` are rows of seconds, resident bytes of fusion and broker, messages stored and
+    waiting.
     """
 
     sent: int
@@ -116,7 +124,29 @@ class Overloaded:
         return max(0, self.sent - self.stored - self.shed)
 
 
-def overload(folder, seconds, *, clients=1000, processes=2, say=lambda _: None):
+@contextmanager
+def slowed(process, share, period=0.1):
+    """Let a process run for a share of the time only."""
+    done = threading.Event()
+
+    def hold():
+        while not done.wait(period * share):
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(period * (1 - share))
+            process.send_signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=hold)
+    if share < 1:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if share < 1:
+            thread.join()
+
+
+def overload(folder, seconds, *, clients=1000, processes=2, share=0.2, say=lambda _: None):
     """Flood a site for some seconds and return what happened."""
     broker = Broker.plain(folder / "broker")
     config = folder / "broker" / CONFIG
@@ -135,7 +165,8 @@ def overload(folder, seconds, *, clients=1000, processes=2, say=lambda _: None):
             with children(*((flood, plan) for plan in plans)) as found:
                 for child in found:
                     child.pipe.send("go")
-                samples = _watch(serve, broker, seconds, say)
+                with slowed(serve.process, share):
+                    samples = _watch(serve, broker, seconds, say)
                 sent = [child.answer(seconds + 120) for child in found]
             total = sum(each[0] for each in sent)
             _drained(serve, total, say)
@@ -147,8 +178,10 @@ def _watch(serve, broker, seconds, say):
     begin, samples = time.time(), []
     while (now := time.time()) < begin + seconds:
         memory = serve.resident(), resident_bytes(broker.process.pid)
-        samples.append((now - begin, *memory, serve.value("messages_total")))
-        say(f"{now - begin:.0f} of {seconds:.0f} s, {samples[-1][3]:.0f} committed")
+        counts = serve.value("messages_total"), serve.value("queue")
+        if None not in counts:
+            samples.append((now - begin, *memory, *counts))
+        say(f"{now - begin:.0f} of {seconds:.0f} s")
         time.sleep(min(0.5, seconds / 20))
     return np.array(samples)
 

@@ -2,7 +2,8 @@
 
 Everything that touches the connection happens in the thread that runs the loop. Messages are
 acknowledged when told and not before; as many as the receive maximum may be unacknowledged, and
-then the broker holds the rest: that is the back-pressure.
+then the broker holds the rest: that is the back-pressure. Mosquitto 2.0.11 sends on beyond it when
+much is acknowledged at a time, and so nothing is read while more is held than was asked for.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Link:
         # Asked for so that packets are queued, and written many at a time by the loop.
         self._client.on_socket_register_write = lambda *_: None
         self._generation = 0
+        self._held = 0  # messages handed out that nobody has returned a ticket for
         self._tasks: deque[tuple[list[Ticket], list[tuple[str, bytes, bool]]]] = deque()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -76,7 +78,10 @@ class Link:
     # -- from any thread --
 
     def send(self, tickets: list[Ticket], messages: list[tuple[str, bytes, bool]]) -> None:
-        """Acknowledge messages and publish others (topic, payload, retained), in the loop."""
+        """Acknowledge messages and publish others (topic, payload, retained), in the loop.
+
+        Every ticket has to come back once, or in the end nothing is read any more.
+        """
         self._tasks.append((tickets, messages))
         self.wake()
 
@@ -120,7 +125,8 @@ class Link:
                 return
             self._client.loop_write()  # into the stream
             writing = [stream] if stream.writing else []
-            watched: list[Any] = [stream, self._wake_read]
+            full = self.up and self._held > self._receive_maximum
+            watched: list[Any] = [self._wake_read] if full else [self._wake_read, stream]
             readable, writable, _ = select.select(watched, writing, [], 0.2)
             if self._wake_read in readable:
                 self._work(stream)
@@ -143,6 +149,7 @@ class Link:
             return
         while self._tasks:
             tickets, messages = self._tasks.popleft()
+            self._held -= len(tickets)
             now = self._generation
             due = [acknowledgement(number) for age, number in tickets if number and age == now]
             stream.send(b"".join(due))
@@ -190,6 +197,7 @@ class Link:
             name = topic.decode()
         except UnicodeDecodeError:
             name = ""
+        self._held += 1
         self._on_message(name, payload, (self._generation, number))
 
     def _lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
