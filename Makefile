@@ -47,9 +47,9 @@ bench: $(READY)/bench
 	done
 
 faults: $(READY)/test
-	@for script in $(wildcard benchmarks/network/faults.py benchmarks/network/intruder.py); do \
-	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
-	done
+	@code=0; for script in benchmarks/network/faults.py benchmarks/network/intruder.py; do \
+	  echo "==> $$script"; $(BIN)/python "$$script" || code=1; \
+	done; exit $$code
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .
