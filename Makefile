@@ -47,10 +47,8 @@ bench: $(READY)/bench
 	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
-FAULTS := faults intruder eavesdropper
-LOADS := throughput overload soak
-faults: SCRIPTS := $(FAULTS)
-load: SCRIPTS := $(LOADS)
+faults: SCRIPTS := faults intruder eavesdropper
+load: SCRIPTS := throughput overload soak
 faults load: $(READY)/test
 	@missed=; for script in $(SCRIPTS); do \
 	  echo "==> benchmarks/network/$$script.py"; \
