@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench faults format clean FORCE
+.PHONY: help demo test check bench faults load format clean FORCE
 
 help:
 	@echo "make demo    see it work on made-up data"
@@ -22,6 +22,7 @@ help:
 	@echo "make check   formatting, lint, types, imports and tests, as CI does"
 	@echo "make bench   run the benchmarks"
 	@echo "make faults  what the network does when things go wrong, and what intruders get"
+	@echo "make load    how much the network takes, and for how long"
 	@echo "make format  format the sources and mend what ruff can"
 	@echo "make clean   remove .venv, caches and build products"
 
@@ -50,10 +51,13 @@ bench: $(READY)/bench
 	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
-faults: $(READY)/test
-	@for script in $(wildcard benchmarks/network/faults.py benchmarks/network/intruder.py); do \
-	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
-	done
+faults: SCRIPTS := faults intruder eavesdropper
+load: SCRIPTS := throughput overload soak
+faults load: $(READY)/test
+	@missed=; for script in $(SCRIPTS); do \
+	  echo "==> benchmarks/network/$$script.py"; \
+	  $(BIN)/python "benchmarks/network/$$script.py" || missed="$$missed $$script"; \
+	done; [ -z "$$missed" ] || { echo "missed:$$missed"; exit 1; }
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .

@@ -172,9 +172,9 @@ class Link:
             while stream.writing and not stream.ended and time.monotonic() < end:
                 select.select([], [stream], [], 0.1)
                 stream.flush()
+        self.up = False  # what follows is no loss
         self._client.disconnect()
         self._client.loop_write()
-        self.up = False
 
     def close(self) -> None:
         """Free what the loop used, after it has ended."""
