@@ -1,10 +1,10 @@
 """Ten times more messages than the fusion centre can commit, for a minute.
 
-    python benchmarks/network/overload.py [--seconds 60] [--clients 1000] [--share 0.2]
+    python benchmarks/network/overload.py [--seconds 60] [--clients 1000] [--nice 15]
 
-Generators send whatever the broker takes, while ``discreet serve`` gets a share of the time only,
-as if it ran on a smaller machine. Memory must stay flat, everything that was acknowledged
-must be in the database, and everything else must have been counted as shed.
+Generators send whatever the broker takes, while ``discreet serve`` gets what they leave of the
+processors, as if it ran on a smaller machine. Memory must stay flat, everything that was
+acknowledged must be in the database, and everything else must have been counted as shed.
 """
 
 import argparse
@@ -52,14 +52,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--clients", type=int, default=1000)
-    parser.add_argument("--share", type=float, default=0.2, help="of the time that it runs")
+    parser.add_argument("--nice", type=int, default=15, help="of the fusion centre, 0 to 19")
     given = parser.parse_args()
     if find_mosquitto() is None:
         print("not run: Mosquitto is not installed")
         return 0
     console = Console(width=130)
     with tempfile.TemporaryDirectory() as name, console.status("starting") as status:
-        sizes = {"clients": given.clients, "share": given.share}
+        sizes = {"clients": given.clients, "nice": given.nice}
         found = overload(Path(name), given.seconds, **sizes, say=status.update)
     table = Table("overload", "seen", "target", "")
     passed = True

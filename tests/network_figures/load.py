@@ -119,14 +119,15 @@ class LoadSite:
 
 
 class Serve:
-    """The command ``discreet serve``, run for a site."""
+    """The command ``discreet serve``, run for a site; ``nice`` leaves others the processor."""
 
-    def __init__(self, site):
-        self.site = site
+    def __init__(self, site, nice=0):
+        self.site, self._nice = site, nice
         self.log = site.folder / "serve.log"
 
     def __enter__(self):
-        command = [sys.executable, "-m", "discreet", "serve", str(self.site.folder)]
+        serve = [sys.executable, "-m", "discreet", "serve", str(self.site.folder)]
+        command = ["nice", "-n", str(self._nice), *serve] if self._nice else serve
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
