@@ -1,6 +1,6 @@
 """Messages per second, acknowledged and committed, beside the bare broker.
 
-    python benchmarks/network/throughput.py [--clients 200] [--each 200] [--rounds 5]
+    python benchmarks/network/throughput.py [--clients 200] [--each 100] [--rounds 5]
 
 In every round the same messages go twice from the same generators through the same Mosquitto at
 quality of service 1: to a bare subscriber (paho as it comes, which stores nothing), and to
@@ -58,7 +58,12 @@ def single(site, given):
         for _ in range(given.rounds):
             loads = site.loads(given.processes, given.each, window=given.window, bare=True)
             found.append((*run_bare(loads), *once(site, serve, given, given.each)))
+            say(f"bare {found[-1][0]:,.0f} /s, discreet {found[-1][2]:,.0f} /s")
     return found
+
+
+def say(words):
+    print(f"  {words}", file=sys.stderr, flush=True)
 
 
 def verdict(good):
@@ -87,7 +92,10 @@ def gateway_row(name, site, given):
     each = max(1, given.readings // (GATEWAYS * SENSORS * BATCH))
     with Serve(site) as serve:
         once(site, serve, given, 1)
-        rates = [once(site, serve, given, each)[0] for _ in range(given.rounds)]
+        rates = []
+        for _ in range(given.rounds):
+            rates.append(once(site, serve, given, each)[0])
+            say(f"gateways {rates[-1]:,.0f} messages /s")
     found = [rate * SENSORS * BATCH for rate in rates]
     good = median(found) >= READINGS
     return [name, span(rates), span(found), f">= {READINGS:,} {verdict(good)}"], good
@@ -106,7 +114,7 @@ def places(stack, only):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--each", type=int, default=200, help="messages of each client")
+    parser.add_argument("--each", type=int, default=100, help="messages of each client")
     parser.add_argument("--readings", type=int, default=5_000_000, help="of the gateways")
     parser.add_argument("--processes", type=int, default=2, help="generators")
     parser.add_argument("--window", type=int, default=1000, help="messages under way, each")
@@ -123,6 +131,7 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = stack.enter_context(Broker.plain(folder / "broker"))
         for name, url in places(stack, given.only):
+            say(name)
             site = LoadSite(folder / name, broker.port, clients=given.clients, database=url)
             row, good = single_row(name, single(site, given))
             one.add_row(*row)

@@ -4,7 +4,7 @@ The library reads a packet in three system calls and makes a dozen objects of it
 what the fusion centre itself has to do for a message. So its socket is this one. Everything but
 messages goes through to the library, which keeps the session: connection, TLS, subscriptions,
 keepalive. Messages are taken out of the stream here, many to a system call, and their
-acknowledgements are put into it. docs/decisions/0010-messages-beside-the-library.md has figures.
+acknowledgements are put into it. docs/decisions/0012-messages-beside-the-library.md has figures.
 """
 
 from __future__ import annotations
