@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.network.broker import Broker
-from discreet.network.wire import Message, decode_acknowledgement, encode, mapping_tag
+from discreet.network.wire import STORED, Message, decode_acknowledgement, encode, mapping_tag
 from network_figures.load import LoadSite, Serve
 from network_figures.raw_mqtt import RawClient
 
@@ -44,7 +44,8 @@ def soak(folder, seconds, sensors=200, interval=1.0, say=lambda _: None):
             samples, begin = [], time.monotonic()
             while (passed := time.monotonic() - begin) < seconds:
                 sensors.send_round()
-                lag = sensors.listen(begin + (len(samples) + 1) * interval)
+                # A machine that stood still for a while does not make up for it.
+                lag = sensors.listen(begin + (passed // interval + 1) * interval)
                 samples.append((passed, serve.resident(), lag))
                 say(
                     f"{passed:.0f} of {seconds:.0f} s, {samples[-1][1] / 2**20:.0f} MB, {lag:.3f} s"
@@ -66,11 +67,11 @@ class _Sensors:
         self._keys = {each.ack_topic: each for each in self._senders}
         self._client = RawClient(port, "sensors", f"discreet/v1/{site.name}/+/ack")
         self._boot, self._seq, self._tag = time.time_ns(), 0, mapping_tag(site.mapping.id)
-        self._under_way = {}
+        self._under_way, self._last = {}, -1
         self.sent = self.acknowledged = 0
 
     def send_round(self):
-        number = self._site.round_now()
+        number = self._last = max(self._last + 1, self._site.round_now())
         some = []
         for each in self._senders:
             symbols = bytes([(self._seq + len(some)) % 2])
@@ -88,7 +89,7 @@ class _Sensors:
                 for entry in decode_acknowledgement(payload, self._keys[topic].key, topic):
                     for seq in range(entry.first, entry.first + entry.length):
                         began = self._under_way.pop((topic, seq), None)
-                        if began is not None:
+                        if began is not None and entry.status == STORED:
                             waits.append(time.monotonic() - began)
             if not self._under_way and left > 1.5:
                 break
