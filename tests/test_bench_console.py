@@ -107,7 +107,7 @@ def test_mistakes_are_one_message_and_write_nothing(mistake, tmp_path):
     assert "measures nothing; leave --quick out" in mistake(
         "--quick", "--compare", "mine.json", "mine.json"
     )
-    assert "cannot be read" in mistake("--compare", "absent.json", "mine.json")
+    assert "no such file" in mistake("--compare", "absent.json", "mine.json")
 
 
 def test_the_picture_has_every_contestant_and_its_ratio():

@@ -137,7 +137,9 @@ def test_without_numba_the_plain_sweep_is_taken(rng, monkeypatch):
 def test_few_rows_do_not_load_numba(rng, monkeypatch):
     ballots, _ = random_ballots(rng, (4, 4), n=60)
     monkeypatch.setattr(module, "_compiled_parts", None)  # would fail if it were called
-    sweep(ballots, rng.normal(size=(2, 8)), LOSSES["logistic"])
+    tables = rng.normal(size=(2, 8))
+    found, twin = (f(ballots, tables, LOSSES["logistic"]) for f in (sweep, plain_sweep))
+    np.testing.assert_array_equal(found.sums, twin.sums)
 
 
 def test_threads_follow_the_environment(monkeypatch):

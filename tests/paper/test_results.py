@@ -59,7 +59,7 @@ def test_a_result_comes_back_from_its_file_infinite_values_included(tmp_path):
 
 def test_files_that_are_no_results_are_refused(tmp_path):
     file = tmp_path / "r.json"
-    refused("cannot be read", Result.load, file)
+    refused("no such file", Result.load, file)
     refused("not a regular file", Result.load, tmp_path)
     file.write_text('{"format": "discreet-mapping"}')
     refused("is not a file that `discreet reproduce` wrote", Result.load, file)

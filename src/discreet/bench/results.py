@@ -6,17 +6,15 @@ It tells cores and versions, and nothing that would tell whose machine it was.
 
 from __future__ import annotations
 
-import stat
 from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from discreet.errors import InputError
 from discreet.mapping_file import format_text, write_file
-from discreet.values import Items, Model, explain
+from discreet.result_file import load_result
+from discreet.values import Items, Model
 
 MAX_BYTES = 2**20
 MAX_ROUNDS = 1_000
@@ -169,25 +167,4 @@ class Run(Model):
         InputError
             If it is not a sound run.
         """
-        data = _read(Path(path))
-        if b'"discreet-bench"' not in data:
-            raise InputError(f"{path}: is not a file that `discreet bench` wrote. {_MEND}")
-        try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            broken = first["type"] == "json_invalid"
-            problem = "is not JSON" if broken else explain(error)
-            raise InputError(f"{path}: {problem}. {_MEND}") from None
-
-
-def _read(file: Path) -> bytes:
-    try:
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):  # a pipe or device may never end
-            raise InputError(f"{file}: is not a regular file. {_MEND}")
-        if about.st_size > MAX_BYTES:
-            raise InputError(f"{file}: has {about.st_size} bytes; at most {MAX_BYTES} are read.")
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
+        return load_result(cls, path, command="discreet bench", most=MAX_BYTES, mend=_MEND)

@@ -4,10 +4,8 @@ A ``Frontier`` is also its own file. The file may come from anybody, so that eve
 checked, and marks that the figures do not bear out are refused.
 """
 
-import stat
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -15,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from discreet.errors import InputError
 from discreet.mapping_file import MAX_ITEMS, format_text, write_file
 from discreet.mapping_parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
+from discreet.result_file import load_result
 from discreet.tradeoff.knee import Place, dominated, find_knee
 from discreet.tradeoff.points import MAX_POINTS, Point, Share, describe
 from discreet.values import Items, Model, explain
@@ -197,37 +196,7 @@ class Frontier(Model):
         InputError
             If there is no such file, or it is not a sound frontier.
         """
-        data = _read(Path(path))
-        if b'"discreet-frontier"' not in data:
-            raise InputError(f"{path}: is not a file that `discreet frontier` wrote. {_MEND}")
-        try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
-            raise InputError(f"{path}: {_explain_json(error)}. {_MEND}") from None
-
-
-def _read(file: Path) -> bytes:
-    try:
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):  # a pipe or device may never end
-            raise InputError(f"{file}: is not a regular file. Name a frontier file.")
-        if about.st_size > MAX_BYTES:
-            raise InputError(f"{file}: has {about.st_size} bytes; at most {MAX_BYTES} are read.")
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file. Check the path.") from None
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{file}: cannot be read ({reason}).") from None
-
-
-def _explain_json(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    if first["type"] != "json_invalid":
-        return explain(error)
-    return "is not JSON: " + str(first.get("ctx", {}).get("error", "it cannot be read"))
+        return load_result(cls, path, command="discreet frontier", most=MAX_BYTES, mend=_MEND)
 
 
 # --- Lines of the table --------------------------------------------------------------------

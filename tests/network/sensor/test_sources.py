@@ -68,9 +68,8 @@ def test_anything_has_a_row(value):
 
 @given(st.text())
 def test_any_line_is_parsed(text):
-    row_of(BINS, home_value(parse(text), ""))
-    row_of(BINS, home_value(parse(text), "a.b"))
-    row_of(BINS, parse(text))
+    for value in (home_value(parse(text), ""), home_value(parse(text), "a.b"), parse(text)):
+        assert 0 <= row_of(BINS, value) < BINS.rows
 
 
 def test_payloads_of_home_automation():
