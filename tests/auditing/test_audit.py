@@ -15,6 +15,7 @@ from worlds import (
     silent,
 )
 
+import discreet
 from discreet import audit
 from discreet.audit_console import describe
 from discreet.auditing.audit import _audit_rows, _fusion_error
@@ -178,7 +179,9 @@ def test_more_outputs_than_can_be_listed_fall_back_on_the_tables(rng):
     assert fact.figures is None
     assert fact.certificate("pairwise epsilon").bound == pytest.approx(24 * np.log(52 / 48))
     assert fact.contributions[1].lost is None
-    json.dumps(found.to_dict(), allow_nan=False)
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (told["format"], told["version"]) == ("discreet-audit", 1)
+    assert told["program"] == f"discreet {discreet.__version__}"
 
 
 def test_releases_add_up(rng):

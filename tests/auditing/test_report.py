@@ -182,7 +182,7 @@ def test_the_page_tells_how_to_make_it_again():
     audit, subject = private()
     text = text_of((private,))
     assert COMMAND in text and subject.mapping.id in text
-    assert f"discreet {audit.version}" in text and "discreet frontier TABLE" in text
+    assert audit.program in text and "discreet frontier TABLE" in text
 
 
 def test_reports_over_time_are_added_up():

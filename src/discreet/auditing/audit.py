@@ -180,7 +180,7 @@ def audit_subject(
         remarks=_remarks(subject),
         verdict=give_verdict(limits, private, public, confidence),
         date=datetime.now(UTC).date().isoformat(),
-        version=discreet.__version__,
+        program=f"discreet {discreet.__version__}",
     )
 
 

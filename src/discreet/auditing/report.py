@@ -224,7 +224,7 @@ def _parameters(mapping: Mapping) -> list[tuple[str, str]]:
 
 def _versions(audit: Audit) -> str:
     others = [f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
-    return ", ".join([f"discreet {audit.version}", *others])
+    return ", ".join([audit.program, *others])
 
 
 def _cut(lines: Sequence[str]) -> tuple[str, ...]:

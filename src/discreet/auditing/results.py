@@ -137,6 +137,8 @@ class Audit:
         The bound that needs no rows, C1.
     remarks : tuple of str
         What a reader has to know about the rows: unknown readings, groups, few rows.
+    program : str
+        What made the audit, with its version; ``to_dict`` has the version of the format besides.
     """
 
     mapping_id: str
@@ -155,7 +157,7 @@ class Audit:
     remarks: tuple[str, ...]
     verdict: str
     date: str
-    version: str
+    program: str
 
     @property
     def ok(self) -> bool:

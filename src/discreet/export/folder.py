@@ -11,8 +11,14 @@ from pathlib import Path
 from discreet.errors import InputError
 
 
-def check_folder(out: Path) -> None:
+def check_folder(out: Path, option: str = "--out ") -> None:
     """Refuse, before the work, a folder that holds something or has nowhere to be.
+
+    Parameters
+    ----------
+    out : Path
+    option : str
+        What stands before the folder in the command, for the message.
 
     Raises
     ------
@@ -20,15 +26,15 @@ def check_folder(out: Path) -> None:
     """
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise InputError(f"--out {out} is not an empty folder. Name a new one.")
+            raise InputError(f"{option}{out} is not an empty folder. Name a new one.")
         if not out.absolute().parent.is_dir():
             raise InputError(
-                f"--out {out}: there is no directory {out.absolute().parent}. Make it first."
+                f"{option}{out}: there is no directory {out.absolute().parent}. Make it first."
             )
     except InputError:
         raise
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        raise _refused(out, error) from None
+        raise _refused(out, error, option) from None
 
 
 def write_folder(out: Path, files: Dict[str, bytes]) -> None:
@@ -65,6 +71,6 @@ def write_folder(out: Path, files: Dict[str, bytes]) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _refused(out: Path, error: Exception) -> InputError:
+def _refused(out: Path, error: Exception, option: str = "--out ") -> InputError:
     reason = getattr(error, "strerror", None) or error
-    return InputError(f"--out {out}: cannot be written ({reason}). Name another place.")
+    return InputError(f"{option}{out}: cannot be written ({reason}). Name another place.")
