@@ -83,7 +83,11 @@ class Visitor:
         self.client.publish(topic, payload, qos=1)
 
     def subscribe(self, topic):
+        """Subscribe and wait for the answer: what is sent before it would be missed by anybody."""
+        answered = threading.Event()
+        self.client.on_subscribe = lambda *_: answered.set()
         self.client.subscribe(topic, qos=1)
+        eventually(lambda: answered.is_set() or self.closed.is_set())
 
     def leave(self):
         self.client.disconnect()

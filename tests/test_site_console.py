@@ -6,8 +6,10 @@ import sys
 import pytest
 from commands import run
 from helpers import make_mapping
+from network_samples import additive_mapping
 from sites import broker_of, eventually, needs_mosquitto, visitor_of
 
+from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.network.broker import free_port
 from discreet.network.site import finding, joining
 from discreet.network.site.enrolment import load_enrolment
@@ -82,6 +84,29 @@ def test_every_option_reaches_the_settings(command, tmp_path):
     )
     content = load_enrolment(tmp_path / "g")
     assert code == 0 and (content.batch, content.sensors) == (4, ("door", "hall"))
+
+
+def test_a_batch_that_comes_after_its_rounds_are_closed_is_told_of(command):
+    command("init site --mapping home.json --interval 10 --deadline 15")
+    _, printed, _ = command("enroll hall --site site --batch 2")
+    assert "note:" not in printed
+    _, printed, _ = command("enroll hall --site site --batch 4 --renew --out again")
+    assert "note: 2 rounds of each message are closed before it is sent" in printed
+
+
+def test_a_renewed_device_keeps_budget_policy_and_batch(command, tmp_path):
+    additive_mapping(names=["door", "hall"]).save("pair.json")
+    command("init site --mapping pair.json")
+    policy = "--batch 4 --budget 20 --period 60 --repeat period"
+    command(f"enroll gate --site site --sensor door --sensor hall --out a {policy}")
+    assert command("enroll gate --site site --renew --out b")[0] == 0
+    assert command("enroll gate --site site --renew --out c --period 90")[0] == 0
+    for name, period in (("b", 60), ("c", 90)):
+        content = load_enrolment(tmp_path / name)
+        assert (content.batch, content.sensors) == (4, ("door", "hall"))
+        for bundle in content.bundle_bytes:
+            table = Table(bundle[:-64])
+            assert (table.budget, table.period, table.repeat) == (20_000_000, period, 1)
 
 
 @needs_mosquitto

@@ -106,6 +106,7 @@ def init(
 
 @app.command()
 def enroll(
+    ctx: typer.Context,
     name: ClientName,
     site: SiteFolder = None,
     sensor: BoundSensors = None,
@@ -117,11 +118,11 @@ def enroll(
     repeat: Repeat = "code",
     renew: Renew = False,
     observer: Observer = False,
-) -> None:
+) -> int:
     """Let a device in: certificate, tables and configuration in one file.
 
     The file is secret. The device may send on its own topic and read its own
-    acknowledgements, nothing else.
+    acknowledgements, nothing else. Exit code 3 if --renew could not end the old file.
 
     Example:
 
@@ -134,7 +135,7 @@ def enroll(
     with interruptible("stopped. Nothing has changed."):
         from discreet.site_console import EnrollTask, run_enroll
 
-        run_enroll(
+        return run_enroll(
             EnrollTask(
                 name=name,
                 site=site,
@@ -147,8 +148,15 @@ def enroll(
                 repeat=repeat,
                 renew=renew,
                 observer=observer,
+                given=_typed(ctx),
             )
         )
+
+
+def _typed(ctx: typer.Context) -> frozenset[str]:
+    """Return which options were given; the others have their defaults."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE")
 
 
 @app.command()

@@ -102,10 +102,11 @@ class EnrollTask:
     repeat: str
     renew: bool
     observer: bool
+    given: frozenset[str] = frozenset()
 
 
-def run_enroll(task: EnrollTask) -> None:
-    """Enrol a device, or an observer, and say what to do with its file.
+def run_enroll(task: EnrollTask) -> int:
+    """Enrol a device, or an observer, say what to do with its file, and return the exit code.
 
     Raises
     ------
@@ -125,13 +126,27 @@ def run_enroll(task: EnrollTask) -> None:
     else:
         out = task.out or Path(f"{task.name}.enrol")
         policy = Policy(budget=task.budget, period=task.period, repeat=task.repeat)
-        wish = Wish(task.name, task.sensors, task.batch, policy, task.days, task.renew)
+        wish = Wish(task.name, task.sensors, task.batch, policy, task.days, task.renew, task.given)
         done = enroll(folder, wish, out)
         plain_print(f"wrote {out}: {task.name} speaks for {', '.join(map(repr, done.sensors))}")
+        if done.late:
+            plain_print(
+                f"note: {done.late} rounds of each message are closed before it is sent, and "
+                "decided without this device. Take a smaller --batch, or a longer deadline in "
+                "site.json"
+            )
         plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
     plain_print(f"secret: carry it there by a safe way and delete it here; it ends {done.expires}")
+    if done.old is not None and done.old.outcome == "pending":
+        plain_print(
+            f"THE OLD FILE STILL COUNTS: the broker was not seen to refuse it ({done.old.words}). "
+            f"Have it reload: {_how_to_reload(folder)}. Who is connected with it stays so; "
+            "--renew once more, where the broker is reached, ends that."
+        )
+        return NOT_IN_FORCE
     if not done.told:
         plain_print(f"a broker that runs elsewhere has to reload: {_how_to_reload(folder)}")
+    return 0
 
 
 def _check_observer(task: EnrollTask) -> None:

@@ -11,7 +11,7 @@ from network_samples import additive_mapping
 from network_sites import wait_for
 from sites import broker_of, make_site, needs_mosquitto
 
-from discreet.network.site.joining import Wish, enroll
+from discreet.network.site.joining import Wish, enroll, revoke
 from discreet.network.site.settings import load_site
 from discreet.network.store.opening import open_reader, open_store
 
@@ -94,6 +94,18 @@ def test_what_was_not_delivered_is_sent_at_the_next_start(site, tmp_path):
     stored = read_all(site)
     assert len(stored) == 10
     assert len({each[1] for each in stored}) == 2  # two starts
+
+
+@needs_mosquitto
+def test_a_device_that_is_shut_out_says_what_may_be_the_matter(site, tmp_path):
+    with broker_of(site):
+        assert revoke(site, "hall").outcome == "out"
+        done = run_apart(
+            *("sensor", "hall.enrol", "--state", "hall", "--read", "csv:home.csv", "--drain", "2"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 3
+    assert "was this device revoked" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import stat
 import time
 
 import pytest
+from commands import run
 from helpers import make_mapping, refused
 from sites import (
     Visitor,
@@ -131,14 +132,90 @@ def test_two_commands_do_not_change_a_site_at_once(site, tmp_path):
         refused("another command", enroll, site, Wish("hall"), tmp_path / "hall.enrol")
 
 
+def test_a_renewed_device_keeps_its_policy_unless_told_otherwise(tmp_path, monkeypatch, capsys):
+    mapping = make_mapping(names=["hall"], **_one_sensor())
+    site = make_site(tmp_path, mapping)
+    policy = ["--budget", "20", "--period", "60", "--repeat", "period", "--batch", "3"]
+
+    def table_of(name, *options):
+        out = tmp_path / f"{name}.enrol"
+        words = ["enroll", "hall", "--site", site, "--out", out, *options]
+        assert run(monkeypatch, capsys, *words)[0] == 0
+        content = load_enrolment(out)
+        (tmp_path / "b").write_bytes(content.bundle_bytes[0])
+        table = discreet_sensor.read_bundle(tmp_path / "b", content.public_key)
+        return table.budget, table.period, table.repeat, content.batch
+
+    assert table_of("first", *policy) == (20_000_000, 60, 1, 3)
+    assert table_of("second", "--renew") == (20_000_000, 60, 1, 3)
+    changed = table_of("third", "--renew", "--budget", "5", "--repeat", "code", "--batch", "1")
+    assert changed == (5_000_000, 60, 0, 1)
+    assert load_clients(site).clients["hall"].budget == 5.0
+
+
+def test_root_gives_no_file_away_by_a_link(site, tmp_path, monkeypatch):
+    """Who holds the service's user can put links into the folder, and root runs the commands."""
+    from discreet.network.site import files
+
+    given, prize = [], tmp_path / "not-of-the-site"
+    prize.write_text("")
+
+    def chown(name, *_):
+        given.append(name)
+
+    def fchown(handle, *_):
+        given.append(os.fstat(handle).st_ino)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", chown)
+    monkeypatch.setattr(os, "fchown", fchown)
+    files.write_private(site / "fusion/clients.json", b"{}")
+    assert given == [(site / "fusion/clients.json").stat().st_ino]
+    (site / ".lock").symlink_to(prize)
+    refused("cannot be changed", enroll, site, Wish("hall"), tmp_path / "hall.enrol")
+    assert len(given) == 1
+
+
 def test_a_renewed_device_keeps_its_key_and_loses_its_certificate(site, tmp_path):
     first = enrolled(site)
     enroll(site, Wish("hall", renew=True), tmp_path / "new.enrol")
     second = load_enrolment(tmp_path / "new.enrol")
     assert second.mac_key == first.mac_key and second.certificate != first.certificate
     assert second.sensors == first.sensors
-    old, new = [each for each in load_register(site).issued if each.name == "hall"]
-    assert old.revoked is not None and new.revoked is None
+    *old, new = [each for each in load_register(site).issued if each.name == "hall"]
+    assert all(each.revoked is not None for each in old) and new.revoked is None
+
+
+@needs_mosquitto
+def test_renewing_ends_the_session_of_the_old_file(site, tmp_path):
+    old = enrolled(site)
+    port = load_site(site).broker.port
+    with broker_of(site):
+        holder = visitor_of(site, old, tmp_path)
+        assert holder.connect(port)
+        done = enroll(site, Wish("hall", renew=True), tmp_path / "new.enrol")
+        assert done.old.outcome == "out"
+        assert eventually(holder.closed.is_set), "the old file goes on"
+        assert not visitor_of(site, old, tmp_path).connect(port)
+        device = visitor_of(site, load_enrolment(tmp_path / "new.enrol"), tmp_path)
+        assert device.connect(port)
+        for visitor in (holder, device):
+            visitor.leave()
+
+
+@needs_mosquitto
+def test_renewing_says_so_if_the_broker_could_not_be_told(site, tmp_path, monkeypatch, capsys):
+    from discreet.site_console import EnrollTask, run_enroll
+
+    enrolled(site)
+    monkeypatch.setattr(joining, "_PATIENCE", 0.5)
+    policy = {"batch": 1, "days": 730, "budget": None, "period": 86_400, "repeat": "code"}
+    out = tmp_path / "new.enrol"
+    task = EnrollTask("hall", site, out, [], renew=True, observer=False, **policy)
+    with broker_of(site):
+        (site / "broker/mosquitto.pid").unlink()
+        assert run_enroll(task) == 3
+    assert "THE OLD FILE STILL COUNTS" in capsys.readouterr().out
 
 
 def test_a_device_that_comes_back_has_a_new_key_and_counts_on(site, tmp_path, monkeypatch):

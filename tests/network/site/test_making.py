@@ -117,7 +117,8 @@ def test_a_broker_that_cannot_start_says_why(tmp_path):
         ({"interval": 0.0}, "--interval must be from 0.01 to 86400 seconds, got 0"),
         ({"interval": float("nan")}, "--interval must be .* got nan"),
         ({"deadline": -1.0}, "--deadline must be .* got -1"),
-        ({"database": "mysql://x"}, "database: .*sqlite: or postgresql://, got 'mysql://x'"),
+        ({"broker": BrokerEndpoint(host="0.0.0.0", port=1)}, "--host 0.0.0.0 is no address"),
+        ({"database": "mysql://x"}, "database: .*sqlite: or postgresql://"),
     ],
 )
 def test_a_wrong_wish_is_one_message_and_leaves_nothing(tmp_path, changes, words):
@@ -128,7 +129,7 @@ def test_a_wrong_wish_is_one_message_and_leaves_nothing(tmp_path, changes, words
 def test_a_folder_in_use_is_left_alone(tmp_path):
     site = make_site(tmp_path)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    refused("not an empty folder", make_site, tmp_path)
+    refused(f"^{re.escape(str(site))} is not an empty folder", make_site, tmp_path)
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
     assert load_site(site)
 
@@ -151,8 +152,9 @@ def test_an_audit_or_frontier_that_is_none_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[1]")
     make_mapping().save(tmp_path / "home.json")
     for option in ("audit", "frontier"):
-        plan = SitePlan(tmp_path / "site", tmp_path / "home.json", **{option: tmp_path / "a.json"})
-        refused("a.json", make_folder, plan)
+        for file in ("a.json", "home.json"):  # the latter is of ours, and neither of the two
+            plan = SitePlan(tmp_path / "site", tmp_path / "home.json", **{option: tmp_path / file})
+            refused(file, make_folder, plan)
     assert not (tmp_path / "site").exists()
 
 
@@ -176,6 +178,14 @@ def test_a_key_is_shown_in_no_message_and_no_repr(tmp_path):
     file = SiteFiles(site).clients
     file.write_text(f'{{"clients": {{"hall": {{"key": "{secret}00"}}}}}}')
     assert secret not in refused("clients.json", load_clients, site)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:se%zcret@h/d", "postgresql://u:se@cret@h/d"])
+def test_a_password_that_the_driver_would_show_is_refused_unseen(tmp_path, url):
+    assert "cret" not in refused("%40 and %25", make_site, tmp_path, database=url)
+    file = make_site(tmp_path, database="postgresql://u:se%40cret@h/d") / "site.json"
+    file.write_text(file.read_text().replace("postgresql://u:se%40cret@h/d", url))
+    assert "cret" not in refused("%40 and %25", load_site, file.parent)
 
 
 def test_two_clients_cannot_speak_for_one_sensor(tmp_path):
@@ -224,6 +234,12 @@ def test_services_cannot_reach_the_keys(tmp_path):
         unit = (site / f"systemd/discreet-home-{part}.service").read_text()
         assert f'InaccessiblePaths=-"{site}/keys"' in unit
         assert "NoNewPrivileges=yes" in unit and "ProtectSystem=strict" in unit
+
+
+def test_the_page_starts_every_worker(tmp_path):
+    page = (make_site(tmp_path, workers=2) / "README.md").read_text()
+    assert "discreet-home-fusion discreet-home-fusion-2 discreet-home-dashboard" in page
+    assert "discreet serve . --worker 1 &\ndiscreet serve . --worker 2 &\n" in page
 
 
 def test_the_compose_file_runs_the_same_parts(tmp_path):

@@ -94,8 +94,7 @@ def write_private(file: Path, data: bytes) -> None:
     """
     draft = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        write_new(draft, data)
-        _keep_owner(draft, file)
+        write_new(draft, data, like=file)
         draft.replace(file)
         sync_folder(file.parent)
     except (OSError, ValueError) as error:
@@ -105,18 +104,32 @@ def write_private(file: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _keep_owner(draft: Path, file: Path) -> None:
-    """Have a file that root replaces stay readable for the service that it belongs to."""
+def _keep_owner(handle: int, file: Path) -> None:
+    """Have a file that root replaces stay readable for the service that it belongs to.
+
+    By its handle: that service may change names in its folder, and could have another file
+    given to itself by putting a link in the place.
+    """
     if os.name != "posix" or os.geteuid() != 0:
         return
     about = (file if file.exists() else file.parent).stat()
-    os.chown(draft, about.st_uid, about.st_gid)
+    os.fchown(handle, about.st_uid, about.st_gid)
 
 
-def write_new(file: Path, data: bytes) -> None:
-    """Write a private file that must not be there yet, and wait until it is safe."""
+def write_new(file: Path, data: bytes, like: Path | None = None) -> None:
+    """Write a private file that must not be there yet, and wait until it is safe.
+
+    Parameters
+    ----------
+    file : Path
+    data : bytes
+    like : Path, optional
+        Whose owner it gets if root writes it.
+    """
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with open(handle, "wb") as stream:
+        if like is not None:
+            _keep_owner(handle, like)
         stream.write(data)
         stream.flush()
         os.fsync(handle)
@@ -194,8 +207,8 @@ def locked(folder: Path) -> Iterator[None]:
 
     file = folder / ".lock"
     try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-        _keep_owner(file, folder)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+        _keep_owner(handle, folder)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{folder}: the site cannot be changed ({reason}).") from None

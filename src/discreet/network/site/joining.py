@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -72,6 +72,9 @@ class Wish:
         Rounds in one message.
     renew : bool
         Give a known client a new certificate; the old one ends at once.
+    given : frozenset of str
+        Which of batch, budget, period and repeat are wanted as they stand here; of a client that is
+        renewed the others stay as they were.
     """
 
     name: str
@@ -80,16 +83,27 @@ class Wish:
     policy: Policy = Policy()  # noqa: RUF009 - it is frozen
     days: int = CLIENT_DAYS
     renew: bool = False
+    given: frozenset[str] = frozenset({"batch", "budget", "period", "repeat"})
 
 
 @dataclass(frozen=True)
 class Enrolled:
-    """What was enrolled, and whether the broker knows already."""
+    """What was enrolled, and whether the broker knows already.
+
+    Attributes
+    ----------
+    old : Revoked, optional
+        Of a renewed device: how the end of its old file went.
+    late : int
+        How many rounds of each message are closed before it is sent.
+    """
 
     name: str
     sensors: tuple[str, ...]
     expires: str
     told: bool
+    old: Revoked | None = None
+    late: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +140,7 @@ def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
     with locked(folder):
         register, clients = load_register(folder), load_clients(folder)
         _check_new(wish, register, clients)
+        wish = _as_before(wish, clients.clients[wish.name]) if wish.renew else wish
         mapping = Mapping.load(folder / site.mapping)
         sensors = _sensors(wish, mapping, clients)
         authority, moment = load_authority(folder), now()
@@ -139,13 +154,28 @@ def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
             enrolled=moment,
             mapping=mapping.id,
             budget=wish.policy.budget,
+            period=wish.policy.period,
+            repeat=wish.policy.repeat,
         )
         content = _enrolment(folder, site, mapping, wish, client, made)
+        probe = authority.issue_client(wish.name) if wish.renew else None
+        if probe is not None:
+            register = register.with_issued(wish.name, "sensor", probe)
         changed = register.with_revoked(wish.name, moment).with_issued(wish.name, "sensor", made)
         with _kept_only_if_done(out, model_bytes(content)):
             save_clients(folder, clients.with_client(wish.name, client))
             save_register(folder, site, authority, changed)
-    return Enrolled(wish.name, sensors, made.expires.date().isoformat(), reload_broker(folder))
+        told, old = reload_broker(folder), None
+        if probe is not None:  # whoever is connected with the old file would stay so
+            _save_probe(folder, wish.name, probe)
+            old = _cut(folder, site, authority, wish.name, probe)
+    late = _late(site, client.batch)
+    return Enrolled(wish.name, sensors, made.expires.date().isoformat(), told, old, late)
+
+
+def _late(site: Site, batch: int) -> int:
+    """Return how many rounds of a message are closed before its last one ends."""
+    return sum(ahead * site.interval >= site.deadline for ahead in range(1, batch))
 
 
 def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
@@ -182,6 +212,17 @@ def _check_new(wish: Wish, register: Register, clients: Clients) -> None:
             f"--renew: no device {wish.name!r} is enrolled. {suggest(wish.name, clients.live)} "
             "Leave --renew out to enrol a new one."
         )
+
+
+def _as_before(wish: Wish, before: Client) -> Wish:
+    """Return the wish with what was not given as it was: a forgotten --budget ends no budget."""
+    kept = {
+        name: getattr(before, name)
+        for name in ("budget", "period", "repeat")
+        if name not in wish.given and getattr(before, name) is not None
+    }
+    batch = wish.batch if "batch" in wish.given else before.batch
+    return replace(wish, batch=batch, policy=replace(wish.policy, **kept))
 
 
 def _check_free(name: str, register: Register) -> None:

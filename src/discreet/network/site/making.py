@@ -79,7 +79,7 @@ def make_folder(plan: SitePlan) -> Site:
     from discreet.export.folder import check_folder
 
     check_name(plan.name, "name of the site")
-    check_folder(plan.folder)
+    check_folder(plan.folder, option="")
     site = _settings(plan)
     files = _files(plan, site)
     new_folder(plan.folder.absolute(), files)
@@ -95,6 +95,11 @@ def _settings(plan: SitePlan) -> Site:
             raise InputError(
                 f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got {seconds:g}."
             )
+    if plan.broker.host in ("0.0.0.0", "::"):
+        raise InputError(
+            f"--host {plan.broker.host} is no address that devices find the broker by. Give a name "
+            "or an address of this machine, such as gateway.local; it listens everywhere then."
+        )
     # A round begins with each whole interval of the clock, the first one within the present.
     epoch = int(time.time() // plan.interval * plan.interval)
     return checked(
@@ -167,8 +172,8 @@ def _extras(plan: SitePlan) -> dict[str, bytes]:
 def _audit(file: Path) -> bytes:
     data = read_bytes(file)
     try:
-        looks_right = "private" in json.loads(data)
-    except (ValueError, TypeError, RecursionError):
+        looks_right = json.loads(data)["format"] == "discreet-audit"
+    except (ValueError, TypeError, KeyError, RecursionError):
         looks_right = False
     if not looks_right:
         raise InputError(f"--audit {file}: is not what `discreet audit --json` prints.")

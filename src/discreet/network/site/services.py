@@ -210,6 +210,10 @@ def _volumes(*writable: str) -> str:
 
 def _page(site: Site) -> str:
     name = site.site
+    workers = range(1, site.workers + 1)
+    serve = [f"discreet serve . {f'--worker {k} ' if site.workers > 1 else ''}&" for k in workers]
+    fusion = " ".join(f"discreet-{name}-{worker_name(k)}" for k in workers)
+    by_hand = "\n".join(serve)
     return f"""\
 # discreet site {name}
 
@@ -229,18 +233,21 @@ safe place, and off this machine if you can; nothing that runs needs it.
 
 ```sh
 (cd broker && mosquitto -c mosquitto.conf) &   # Mosquitto 2
-discreet serve . &
+{by_hand}
 discreet dashboard .
 discreet doctor --site .
 ```
+
+As the user that the folder belongs to, but not as root: Mosquitto would then go over to the user
+`mosquitto`, who can neither read nor write here, and end with "Unable to write pid file".
 
 ## With systemd
 
 ```sh
 useradd --system {USER}
-chown -R {USER}: .
+chown -R {USER}: .   # the folders above have to let this user through
 cp systemd/discreet-{name}-*.service /etc/systemd/system/
-systemctl enable --now discreet-{name}-broker discreet-{name}-fusion discreet-{name}-dashboard
+systemctl enable --now discreet-{name}-broker {fusion} discreet-{name}-dashboard
 ```
 
 ## With Compose

@@ -43,6 +43,10 @@ def _plain_host(host: str) -> str:
 def _known_database(url: str) -> str:
     if not re.match(r"sqlite:.|postgres(ql)?://.", url):
         raise ValueError("must begin with sqlite: or postgresql://")
+    # The driver's complaint about such an address would show part of the password on the pages.
+    odd = url.count("@") > 1 or re.search("%(?![0-9A-Fa-f]{2})", url)
+    if odd and not url.startswith("sqlite:"):
+        raise ValueError("must have @ and % in a password written as %40 and %25")
     return url
 
 
@@ -129,6 +133,8 @@ class Client(BaseModel):
     ----------
     budget : float, optional
         What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+    period, repeat : optional
+        The rest of that policy, for when it is renewed.
     mapping : str, optional
         Id of the mapping that its bundles are of.
     """
@@ -142,6 +148,8 @@ class Client(BaseModel):
     revoked: datetime | None = None
     mapping: MappingId | None = None
     budget: Annotated[float, Field(gt=0)] | None = None
+    period: Annotated[int, Field(ge=1, lt=2**32 - 1)] | None = None
+    repeat: Annotated[str, StringConstraints(pattern="^(code|period|never)$")] | None = None
 
 
 class Clients(BaseModel):
@@ -210,6 +218,11 @@ class SiteFiles:
 def worker_name(worker: int) -> str:
     """Return the common name of a fusion worker, counted from 1."""
     return FUSION if worker == 1 else f"{FUSION}-{worker}"
+
+
+def worker_names(site: Site) -> list[str]:
+    """Return the common names of all fusion workers of a site."""
+    return [worker_name(worker) for worker in range(1, site.workers + 1)]
 
 
 # --- Topics --------------------------------------------------------------------------------
@@ -308,4 +321,5 @@ def checked(model: type[_Model], **values: Any) -> _Model:
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         place = ".".join(map(str, found["loc"])) or model.__name__.lower()
-        raise InputError(f"{place}: {found['msg']}, got {found['input']!r:.60}.") from None
+        got = "" if place == "database" else f", got {found['input']!r:.60}"  # may be a password
+        raise InputError(f"{place}: {found['msg']}{got}.") from None
