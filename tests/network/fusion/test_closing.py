@@ -93,6 +93,24 @@ def test_symbols_of_an_earlier_mapping_are_as_good_as_silence(tmp_path):
     bench.store.close()
 
 
+def test_nothing_is_decided_on_what_came_under_another_mapping(tmp_path):
+    bench = Bench(tmp_path, table_mapping())
+    bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1")  # received at 0
+    bench.mapping = additive_mapping(names=NAMES)
+    new = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=5.0)
+    new.lead(bench.clock.end(20))
+    bench.store.commit(Batch([Reading("one", 2, 1, 21, b"\1", 0, 6.0)]))
+    silent, heard = new.close(bench.clock.closes(21) + 0.01)
+    assert (silent.round, silent.reported) == (20, 0)
+    assert (heard.round, heard.reported) == (21, 1)
+    # A later start with the same mapping still knows when it came.
+    again = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=9.0)
+    again.lead(bench.clock.end(22))
+    assert (again._gather(20, 21) != MISSING).sum() == 1
+    bench.store.close()
+
+
 def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     closer = bench.closer(bench.clock.end(19))
     closer.close(bench.clock.closes(20) + 0.01)
@@ -104,6 +122,19 @@ def test_after_a_start_it_waits_before_it_closes_what_is_overdue(bench):
     decisions = again.close(back + bench.clock.deadline + 0.1)
     # Nobody spoke in the other rounds; they are passed over, up to the last one.
     assert [each.round for each in decisions] == [500, 1000]
+
+
+def test_told_to_wait_it_gives_what_is_overdue_one_more_deadline(bench):
+    closer = bench.closer(bench.clock.end(19))
+    closer.close(bench.clock.closes(20) + 0.01)
+    back = bench.clock.end(40)
+    assert closer.due(back)
+    closer.wait(back)
+    assert closer.close(back + bench.clock.deadline - 0.1) == []
+    closer.wait(back + bench.clock.deadline - 0.1)  # it has waited
+    bench.put("one", 30, b"\1")
+    decisions = closer.close(back + bench.clock.deadline + 0.1)
+    assert [(each.round, each.reported) for each in decisions] == [(30, 1), (40, 0)]
 
 
 def test_after_a_pause_it_goes_on_where_another_worker_stopped(bench):

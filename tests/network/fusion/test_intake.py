@@ -159,3 +159,13 @@ def test_no_mutation_is_taken_in(tmp_path_factory, data):
     if bytes(changed) != payload:
         assert desk.intake.take(topic, bytes(changed), desk.now) is None
     assert desk.intake.take(topic, payload, desk.now) is not None
+
+
+def test_the_last_refused_of_each_client_are_kept_whatever_others_send(desk):
+    for i in range(50):
+        desk.intake.take("discreet/v1/home/one/z", b"%d" % i, desk.now)
+    desk.intake.take("discreet/v1/home/two/z", b"x", desk.now)
+    batch, _ = desk.intake.drain()
+    kept = [(each.client, each.payload) for each in batch.quarantine]
+    assert kept == [*(("one", b"%d" % i) for i in range(30, 50)), ("two", b"x")]
+    assert desk.intake.drain()[0].quarantine == []

@@ -17,11 +17,14 @@ from sites import needs_mosquitto
 from discreet.errors import InputError
 from discreet.network import wire
 from discreet.network.broker import Broker
+from discreet.network.fusion import link
 from discreet.network.fusion.announcing import discovery_message
 from discreet.network.fusion.pages import Pages
 from discreet.network.fusion.state import State
 from discreet.network.site.settings import ack_topic, message_topic
 from discreet.network.store.errors import StoreError
+from discreet.network.store.rows import Decision
+from discreet.network.store.workers import silent_workers
 
 NAMES = ["hall", "door", "bed"]
 
@@ -150,10 +153,9 @@ def test_a_revoked_client_is_shut_out_while_the_service_runs(site):
     assert sorted(each[0] for each in site.stored()) == ["door", "hall"]
 
 
-@needs_mosquitto
-def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(site):
-    service, away = site.service(receive_maximum=50), threading.Event()
-    real = service._store.commit
+def _away(service):
+    """Have the store away until the event that is returned is cleared."""
+    away, real = threading.Event(), service._store.commit
     away.set()
 
     def commit(batch):
@@ -162,6 +164,13 @@ def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(si
         return real(batch)
 
     service._store.commit = commit
+    return away
+
+
+@needs_mosquitto
+def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(site):
+    service = site.service(receive_maximum=50)
+    away = _away(service)
     now = site.clock.number(time.time()) - 400
     with Running(service):
         wait_for(lambda: service._link.up)
@@ -177,6 +186,129 @@ def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(si
         assert service.state.summary()["parts"]["database"]["state"] == "here"
         device.close()
     assert len(site.stored()) == 300
+
+
+@needs_mosquitto
+def test_messages_at_qos_0_do_not_use_up_the_room_for_others(site):
+    now = site.clock.number(time.time())
+    with Running(site.service(receive_maximum=50)) as service:
+        wait_for(lambda: service._link.up)
+        device, other = Device(site, "hall"), Device(site, "door")
+        for _ in range(60):
+            device.send(b"nothing", qos=0)
+        wait_for(lambda: refusals(site).get(("hall", "qos")) == 60)
+        other.send(other.sealed(0, now))
+        wait_for(lambda: other.entries)
+        device.close()
+        other.close()
+
+
+def _come_at_once(service, device, number, count):
+    """Have more come than was asked for, as Mosquitto does, while the store is away."""
+    for i in range(count):
+        payload = device.sealed(i, number + i)
+        service._link._arrived(device.topic.encode(), payload, 1000 + i)
+        if not i:
+            wait_for(lambda: '"away"' in str(service.state.health()))  # it is being tried
+
+
+@needs_mosquitto
+def test_a_broker_that_is_lost_while_much_waits_is_read_again(site, broker, monkeypatch):
+    monkeypatch.setattr(link, "KEEPALIVE", 1)
+    service = site.service(receive_maximum=5)
+    away, now = _away(service), site.clock.number(time.time()) - 400
+    with Running(service):
+        wait_for(lambda: service._link.up)
+        device = Device(site, "hall")
+        _come_at_once(service, device, now, 20)
+        device.close()
+        broker.kill()
+        wait_for(lambda: not service._link.up)
+        broker.start()
+        wait_for(lambda: service._link.up)
+        away.clear()
+        device = Device(site, "hall")
+        device.send(device.sealed(20, now + 20))
+        wait_for(lambda: (20, 1, wire.STORED) in device.statuses())
+        device.close()
+    assert len(site.stored()) == 21
+
+
+@needs_mosquitto
+def test_a_line_that_is_not_read_for_long_is_not_given_up(site, monkeypatch):
+    monkeypatch.setattr(link, "KEEPALIVE", 1)
+    service = site.service(receive_maximum=5)
+    away, now = _away(service), site.clock.number(time.time()) - 400
+    with Running(service):
+        wait_for(lambda: service._link.up)
+        first = service._link._generation
+        device = Device(site, "hall")
+        _come_at_once(service, device, now, 20)
+        time.sleep(3.5)
+        away.clear()
+        wait_for(lambda: sum(each.length for each in device.entries) == 20)
+        assert service._link._generation == first
+        device.close()
+
+
+def test_an_unforeseen_failure_at_the_store_ends_the_service(tmp_path):
+    service = PlainSite(tmp_path, additive_mapping(names=NAMES), 1).service()
+    service._store.lead = lambda: 1 / 0
+    late = threading.Timer(10, service.stop)
+    late.start()
+    with pytest.raises(ZeroDivisionError):
+        service.run()
+    late.cancel()
+
+
+def test_decisions_do_not_pile_up_while_the_broker_is_away(tmp_path):
+    service = PlainSite(tmp_path, additive_mapping(names=NAMES), 1).service()
+    with Running(service):
+        wait_for(lambda: service.state.value("decisions") > 3)
+        wait_for(lambda: not service._link._tasks)
+
+
+def test_what_is_overdue_after_standing_still_waits_for_messages(tmp_path, monkeypatch):
+    site = PlainSite(tmp_path, additive_mapping(names=NAMES), 1, interval=0.5, deadline=30.0)
+    service = site.service()
+    service._store.prepare()
+    service._look_after()
+    now = time.time()
+    for ahead in (32.0, 32.2):  # one look waits out the start, the next one closes
+        monkeypatch.setattr(time, "time", lambda at=ahead: now + at)
+        service._looked = time.time()
+        service._look_after()
+    closed = service._closer.closed
+    assert closed >= 0
+    monkeypatch.setattr(time, "time", lambda: now + 92.0)  # asleep for a minute
+    service._look_after()
+    assert service._closer.closed == closed
+    service._store.close()
+    service._link.close()
+
+
+def test_a_broker_that_comes_back_is_told_the_decision_that_still_holds(tmp_path):
+    site = PlainSite(tmp_path, additive_mapping(names=NAMES), 1, interval=600.0)
+    service, now = site.service(), site.clock.last_due(time.time())
+    for number, count in ((now, 2), (now - 1, 1)):
+        service._announce([Decision(number, 0.0, 3, 3, (0.1, 0.9), "True")])
+        service._greet()
+        said = service._link._tasks[-1][1]
+        assert len(said) == count and all(retained for *_, retained in said)
+        assert said[0][0].startswith("homeassistant/")
+    service._store.close()
+    service._link.close()
+
+
+def test_a_broken_list_of_clients_is_complained_of_once(tmp_path, caplog):
+    site = PlainSite(tmp_path, additive_mapping(names=NAMES), 1)
+    with Running(site.service()) as service:
+        site.file.write_text("nothing")
+        wait_for(lambda: service._registry.problem)
+        time.sleep(1.0)
+        assert sum("clients.json" in line for line in caplog.messages) == 1
+        site.save()
+        wait_for(lambda: not service._registry.problem)
 
 
 @needs_mosquitto
@@ -205,6 +337,8 @@ def test_workers_share_the_messages_and_one_closes_the_rounds(broker, tmp_path, 
         assert min(shares) > 10
         leader, other = sorted(workers, key=lambda each: each._closer._next is None)
         reader = site.reader()
+        names = [f"fusion-{i}" for i in range(2)]
+        wait_for(lambda: not silent_workers(names, reader.health(), time.time() - 5))
         last = wait_for(reader.latest).round
         leader.stop()
         # The other one takes over where it was.
@@ -212,6 +346,9 @@ def test_workers_share_the_messages_and_one_closes_the_rounds(broker, tmp_path, 
         wait_for(lambda: reader.latest().round > last + 2)
         rounds = [each.round for each in reader.decisions(limit=10_000)]
         assert len(rounds) == len(set(rounds))
+        # Also of the one that is away the last word is there.
+        wait_for(lambda: len(silent_workers(names, reader.health(), time.time() - 3)) == 1)
+        assert silent_workers(names, reader.health(), 0.0) == ()
         reader.close()
         for device in devices:
             device.close()

@@ -99,6 +99,18 @@ def test_what_is_forgotten_cannot_come_back(store):
     assert [each[3] for each in stored(store)] == [6]
 
 
+def test_many_rounds_are_forgotten_some_at_a_time(store, monkeypatch):
+    monkeypatch.setattr("discreet.network.store.writing.FORGOTTEN_AT_ONCE", 3)
+    store.commit(Batch([reading(seq=i, round=i) for i in range(2, 9)]))
+    assert not store.forget(7)
+    assert (store.floor(), [each[3] for each in stored(store)]) == (5, [5, 6, 7, 8])
+    assert store.forget(7)
+    assert (store.floor(), [each[3] for each in stored(store)]) == (7, [7, 8])
+    assert not store.forget(20)
+    assert store.forget(30)
+    assert (store.floor(), stored(store)) == (30, [])
+
+
 def test_sites_do_not_see_each_other(store, database, tmp_path):
     store.commit(Batch([reading()]))
     other = open_store(database, tmp_path, "office")
@@ -162,3 +174,12 @@ def test_any_sequence_of_batches_is_what_a_dictionary_would_hold(store, batches)
         outcome = store.commit(Batch(list(batch)))
         assert outcome == Outcome(frozenset(repeated), frozenset(conflicting))
     assert {row[:3]: row[4] for row in store.readings(0, 9)} == kept
+
+
+def test_who_is_gone_without_a_word_is_noticed_on_both_sides(postgres, tmp_path):
+    store = open_store(postgres.url, tmp_path, "home")
+    names = ("tcp_keepalives_idle", "tcp_user_timeout", "idle_in_transaction_session_timeout")
+    shown = [store._base.query(f"SHOW {name}")[0][0] for name in names]
+    assert shown == ["5", "15000", "30s"]
+    assert store._base._base.info.get_parameters()["tcp_user_timeout"] == "15000"
+    store.close()

@@ -116,7 +116,7 @@ def run_network(plan: DemoPlan) -> Account:
             plan.say("stopping")  # which is how it is meant to end
         with suppress(Exception):  # the account is worth having without it
             account.messages = sum(each.messages for each in reader.clients())
-            account.refused = sum(each.times for each in reader.refused())
+            account.refused = sum(each.times for each in reader.refused() if each.kept_out)
     return account
 
 

@@ -22,8 +22,8 @@ _WARM_UP = 2000  # rounds before the start whose symbols are counted
 class Closer:
     """Decides rounds in order, each once.
 
-    What came for a round while the fusion centre itself was away still counts: after a start it
-    waits one deadline before it closes what is overdue.
+    What came for a round while the fusion centre itself was away still counts: after a start, or
+    when it was told to ``wait``, it waits one deadline before it closes what is overdue.
 
     Parameters
     ----------
@@ -31,6 +31,9 @@ class Closer:
     mapping : Mapping
     registry : Registry
     clock : RoundClock
+    started : float
+        When this mapping began to be asked of messages; what is stored from before another one
+        ran is of that.
 
     Attributes
     ----------
@@ -39,13 +42,19 @@ class Closer:
     """
 
     def __init__(
-        self, store: Store, mapping: Mapping, registry: Registry, clock: RoundClock
+        self,
+        store: Store,
+        mapping: Mapping,
+        registry: Registry,
+        clock: RoundClock,
+        started: float = 0.0,
     ) -> None:
         self._store, self._mapping, self._registry, self._clock = store, mapping, registry, clock
         self._rule = rule_of(mapping)
         self._names = [written(each) for each in mapping.public.classes]
         self._next: int | None = None
-        self._wait_until = 0.0
+        self._wait_until, self._waited_at = 0.0, -1
+        self._started, self._since = started, 0.0
         self._warm = False
         self.closed = -1
 
@@ -74,6 +83,7 @@ class Closer:
         if self._next is not None:
             return
         self.follow()
+        self._since = self._store.mapping_since(self._mapping.id, self._started)
         first = self.closed + 1
         if self.closed < 0:
             earliest = self._store.first_round()
@@ -83,6 +93,14 @@ class Closer:
             self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
             self._warm = True
         self._next, self._wait_until = first, now + self._clock.deadline
+
+    def wait(self, now: float) -> None:
+        """Give what is overdue one more deadline, because nothing could be taken in for a while.
+
+        Only if a round was closed since the last time: who is always late must not wait for ever.
+        """
+        if self.closed != self._waited_at:
+            self._waited_at, self._wait_until = self.closed, now + self._clock.deadline
 
     def due(self, now: float) -> bool:
         """Whether there is a round to close."""
@@ -120,7 +138,8 @@ class Closer:
             return Z
         alike: dict[tuple[int, int], list[tuple[Known, int, bytes]]] = {}
         longest = self._registry.longest_batch
-        for client, _, _, number, symbols in self._store.readings(first - longest + 1, last):
+        rows = self._store.readings(first - longest + 1, last, self._since)
+        for client, _, _, number, symbols in rows:
             known = self._registry.by_name.get(client)
             if known is None or len(symbols) != known.batch * len(known.columns):
                 continue  # enrolled anew with other sensors since
@@ -128,7 +147,7 @@ class Closer:
             alike.setdefault(shape, []).append((known, number - first, symbols))
         for (batch, width), messages in alike.items():
             _put(Z, batch, width, messages)
-        # What an earlier mapping has left may be more than this one knows.
+        # Several workers may not all have changed their mapping at once.
         Z[np.array(self._mapping.n_symbols) <= Z] = MISSING
         return Z
 

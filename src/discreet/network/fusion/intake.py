@@ -7,6 +7,7 @@ MAC. Only what is authentic is looked at further. Nothing refused here can reach
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from discreet.network.fusion.registry import Known, Registry
@@ -50,6 +51,7 @@ class Intake:
         self._registry, self._clock, self._tag, self._closed = registry, clock, mapping_tag, closed
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._aside = Batch()
+        self._kept: dict[str, deque[Refused]] = {}  # by client: none takes another's room
         self._rejected: list[tuple[str, int, int]] = []
         self._alone = threading.Lock()
         self.floor = 0
@@ -118,10 +120,9 @@ class Intake:
 
     def _refuse(self, name: str, reason: str, payload: bytes, now: float) -> None:
         self._count(name, reason)
+        kept = Refused(name, reason, now, bytes(payload[:_MAX_KEPT]))
         with self._alone:
-            if len(self._aside.quarantine) < KEPT_REFUSED:
-                kept = bytes(payload[:_MAX_KEPT])
-                self._aside.quarantine.append(Refused(name, reason, now, kept))
+            self._kept.setdefault(name, deque(maxlen=KEPT_REFUSED)).append(kept)
 
     def _count(self, name: str, reason: str) -> None:
         with self._alone:
@@ -135,6 +136,7 @@ class Intake:
     def drain(self) -> tuple[Batch, list[tuple[str, int, int]]]:
         """Return what was refused since the last call, and whom to tell: client, boot and seq."""
         with self._alone:
-            found = self._aside, self._rejected
-            self._aside, self._rejected = Batch(), []
-        return found
+            aside, rejected, kept = self._aside, self._rejected, self._kept
+            self._aside, self._rejected, self._kept = Batch(), [], {}
+        aside.quarantine = [each for some in kept.values() for each in some]
+        return aside, rejected

@@ -98,6 +98,7 @@ class Link:
         while not stop.is_set():
             if self._connect():
                 self._serve(stop, backoff)
+            self._work(None)  # or decisions would pile up here while the broker is away
             if not stop.is_set():
                 stop.wait(backoff.wait())
         self._finish()
@@ -138,11 +139,15 @@ class Link:
                 self._client.loop_read()
             if (now := time.monotonic()) > misc:
                 misc = now + 1.0
+                if full or stream.heard:
+                    self._client.spare()
+                stream.heard = False
                 self._client.loop_misc()
             if self.up:
                 backoff.reset()
 
-    def _work(self, stream: Stream) -> None:
+    def _work(self, stream: Stream | None) -> None:
+        """Do what was asked for; without a stream it has become pointless."""
         try:
             os.read(self._wake_read, 65536)
         except BlockingIOError:
@@ -150,6 +155,8 @@ class Link:
         while self._tasks:
             tickets, messages = self._tasks.popleft()
             self._held -= len(tickets)
+            if stream is None:
+                continue
             now = self._generation
             due = [acknowledgement(number) for age, number in tickets if number and age == now]
             stream.send(b"".join(due))

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from discreet.network.fusion.rounds import RoundClock
 from discreet.network.fusion.state import State
 from discreet.network.store.errors import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, Reading
+from discreet.network.store.workers import note_name
 from discreet.network.store.writing import Store
 from discreet.network.topics import DROPPED, all_messages, shared_messages
 from discreet.network.wire import REFUSED, STORED, encode_acknowledgements, mapping_tag, runs
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 _GATHER = 0.005  # seconds to wait for more before a commit
 _NOTE_EVERY = 2.0  # seconds
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
+_STOOD_STILL = 5.0  # seconds without a look: the machine was asleep, or far too busy
 _FORGET_EVERY = 600.0  # seconds
 
 Waiting = tuple[Ticket, Reading | None]
@@ -97,7 +99,7 @@ class FusionService:
     ) -> None:
         self._settings, self._mapping = settings, mapping
         self._registry, self._store = registry, store
-        self._closer = Closer(store, mapping, registry, settings.clock)
+        self._closer = Closer(store, mapping, registry, settings.clock, time.time())
         self._intake = Intake(
             registry, settings.clock, mapping_tag(mapping.id), lambda: self._closer.closed
         )
@@ -115,15 +117,19 @@ class FusionService:
         self._waiting: deque[Waiting] = deque()
         self._something = threading.Event()
         self._stop = threading.Event()
+        self._failure: BaseException | None = None
         self._discovery = discovery_message(site, mapping, settings.clock)
         self._dropped_before: int | None = None
+        self._complained: str | None = None
+        self._last: Decision | None = None
+        self._looked = time.time()
         self._next_note = self._next_look = self._next_forget = 0.0
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
 
     def run(self) -> None:
         """Work until ``stop`` is called; what has arrived by then is still committed."""
-        keeper = threading.Thread(target=self._keep, name="database")
+        keeper = threading.Thread(target=self._keep_or_end, name="database")
         keeper.start()
         try:
             self._link.run(self._stop)
@@ -133,6 +139,8 @@ class FusionService:
             keeper.join()
             self._link.close()
             self._store.close()
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Have ``run`` end; once is enough."""
@@ -151,7 +159,7 @@ class FusionService:
         else:
             # At QoS 0 nothing holds a sender back: no sensor of ours does it.
             self._intake.refuse(topic, payload, "qos", time.time())
-            return
+            reading = None
         self._waiting.append((ticket, reading))
         if not self._something.is_set():
             self._something.set()
@@ -167,13 +175,20 @@ class FusionService:
             self.state.add(shed=total - before if total >= before else total)
 
     def _greet(self) -> None:
-        # What came by the last connection was not acknowledged and comes again. Without this, a
-        # broker that comes and goes while the database is away could fill the memory.
-        if len(self._waiting) > self._settings.receive_maximum:
-            self._waiting.clear()
-        self._link.send([], [(*self._discovery, True)])
+        said, last = [(*self._discovery, True)], self._last
+        if last is not None and last.round == self._settings.clock.last_due(time.time()):
+            said.append(self._said(last))  # a broker that was started anew has forgotten it
+        self._link.send([], said)
 
     # -- in the thread of the database --
+
+    def _keep_or_end(self) -> None:
+        # Without this thread nothing would be stored any more, and all would look well.
+        try:
+            self._keep()
+        except BaseException as failure:
+            self._failure = failure
+            self.stop()
 
     def _keep(self) -> None:
         self._persist(self._store.prepare)
@@ -186,7 +201,8 @@ class FusionService:
         self._commit_all()
 
     def _commit_all(self) -> None:
-        waiting = list(self._taken())
+        # What arrives meanwhile stays for the next commit.
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
         aside, rejected = self._intake.drain()
         if not waiting and not aside.refusals:
             return
@@ -196,14 +212,6 @@ class FusionService:
         outcome = self._persist(lambda: self._store.commit(batch))
         if outcome is not None:
             self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
-
-    def _taken(self) -> Iterator[Waiting]:
-        """Take what waits, one by one: what arrives meanwhile stays for the next commit."""
-        for _ in range(len(self._waiting)):
-            try:
-                yield self._waiting.popleft()
-            except IndexError:  # the other thread has cleared it
-                return
 
     def _persist(self, work: Callable[[], _T]) -> _T | None:
         """Do something with the store until it works; None if told to stop while it does not."""
@@ -262,21 +270,28 @@ class FusionService:
 
     def _look_after(self) -> None:
         now = time.time()
+        if now - self._looked > _STOOD_STILL:
+            self._closer.wait(now)
+        self._looked = now
         if now >= self._next_look:
             self._next_look = now + _LOOK_EVERY
             if self._registry.refresh():
                 logger.info("the clients have changed: %d known", len(self._registry.by_name))
-            if self._registry.problem:
+            if self._registry.problem not in (None, self._complained):
                 logger.warning("%s", self._registry.problem)
+            self._complained = self._registry.problem
             self._take_turns(now)
-        while self._closer.due(now) and not self._stop.is_set():
+        if self._closer.due(now):  # after a long absence it takes several turns
             self._announce(self._closer.close(now))
         if now >= self._next_note:
             self._next_note = now + _NOTE_EVERY
             self._note(now)
         if self._settings.keep is not None and now >= self._next_forget:
             self._next_forget = now + _FORGET_EVERY
-            self._store.forget(max(0, self._settings.clock.number(now - self._settings.keep)))
+            if not self._store.forget(
+                max(0, self._settings.clock.number(now - self._settings.keep))
+            ):
+                self._next_forget = now  # there is more, after what has arrived meanwhile
         self._database(None)
 
     def _take_turns(self, now: float) -> None:
@@ -289,14 +304,17 @@ class FusionService:
     def _announce(self, decisions: list[Decision]) -> None:
         if not decisions:
             return
-        last = decisions[-1]
-        fact = self._mapping.public.name
-        self._link.send([], [(*decision_message(self._settings.site, fact, last), True)])
+        last = self._last = decisions[-1]
+        self._link.send([], [self._said(last)])
         self.state.add(decisions=len(decisions))
         self.state.put(last_round=last.round, reported=last.reported)
         for decision in decisions if self._on_decision else ():
             assert self._on_decision is not None
             self._on_decision(decision)
+
+    def _said(self, decision: Decision) -> tuple[str, bytes, bool]:
+        fact = self._mapping.public.name
+        return *decision_message(self._settings.site, fact, decision), True
 
     def _note(self, now: float) -> None:
         self.state.put(broker_up=int(self._link.up), queue=len(self._waiting))
@@ -305,6 +323,8 @@ class FusionService:
         summary = self.state.summary()
         names = ("queue", "lag_seconds", "shed", "parts", "reported")
         values = {name: summary[name] for name in names} | {"messages": total}
+        if self._settings.shared:  # what one worker notes hides the silence of another
+            values[note_name(self._settings.name)] = summary["queue"]
         self._store.note(values, now)
 
     def _guarded(self, work: Callable[[], None]) -> None:

@@ -45,6 +45,8 @@ class Stream:
     ----------
     ended : bool
         Whether the connection is of no more use; the library is told by an empty read.
+    heard : bool
+        Set when anything comes.
     """
 
     def __init__(self, sock: Any, on_message: OnMessage, *, properties: bool) -> None:
@@ -52,7 +54,7 @@ class Stream:
         self._rest = b""  # the beginning of a packet that is not all there
         self._others = bytearray()  # for the library
         self._out = bytearray()
-        self.ended = False
+        self.ended = self.heard = False
 
     # -- for the library --
 
@@ -97,6 +99,7 @@ class Stream:
         """Read what there is and hand out the messages in it; errors are the end."""
         try:
             while data := self._sock.recv(_ROOM):
+                self.heard = True
                 self._take_apart(self._rest + data if self._rest else data)
                 # select does not see what TLS has read already.
                 if not isinstance(self._sock, ssl.SSLSocket) or not self._sock.pending():
@@ -165,6 +168,15 @@ class StreamingClient(Client):
         sock = super()._create_socket()
         self.stream = Stream(sock, self.on_packet, properties=self._protocol == 5)
         return self.stream
+
+    def spare(self) -> None:
+        """Wait no longer for the answer to a ping.
+
+        It comes behind all messages that are under way. While these are not read, or take longer
+        than the keepalive, the library would give up a connection that is well, and the broker
+        would drop what waits for us.
+        """
+        self._ping_t = 0.0
 
 
 def _length(data: bytes, at: int) -> tuple[int, int] | None:

@@ -32,6 +32,18 @@ SELECT place, there.xmin = pg_current_xact_id()::xid,
 FROM staged JOIN readings there ON there.site = %s AND there.client = staged.client
     AND there.boot = staged.boot AND there.seq = staged.seq
 """
+# Whoever is gone without a word must be noticed on both sides: here, or intake would stand still;
+# by the server, or it would keep the lead of a worker, and its locks, for hours.
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,  # ms; keepalives do not count while something is unanswered
+    "options": "-c statement_timeout=30s -c idle_in_transaction_session_timeout=30s"
+    " -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+    " -c tcp_user_timeout=15s",
+}
 _LOCK = 0x64697363726565  # "discree": makes tables one worker at a time
 
 
@@ -52,16 +64,7 @@ class PostgresConnection:
 
     def _connected(self) -> psycopg.Connection[Row]:
         if self._base is None:
-            # A server that is gone without a word must be noticed, or intake would stand still.
-            self._base = psycopg.connect(
-                self._url,
-                autocommit=True,
-                connect_timeout=5,
-                keepalives_idle=5,
-                keepalives_interval=2,
-                keepalives_count=3,
-                options="-c statement_timeout=30000",
-            )
+            self._base = psycopg.connect(self._url, autocommit=True, **_PATIENCE)
             if self._read_only:
                 self._base.execute("SET default_transaction_read_only = on")
             else:

@@ -61,12 +61,17 @@ class ClientState(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """How often messages of a client were refused for a reason, and when last."""
+    """How often messages of a client were counted for a reason, and when last."""
 
     client: str
     reason: str
     times: int
     last: float
+
+    @property
+    def kept_out(self) -> bool:
+        """Whether the messages were turned away; late ones and repeats are stored all the same."""
+        return self.reason not in ("late", "replay")
 
 
 class Refused(NamedTuple):

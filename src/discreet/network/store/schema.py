@@ -42,6 +42,9 @@ CREATE TABLE IF NOT EXISTS health (
 CREATE TABLE IF NOT EXISTS floors (
     site TEXT PRIMARY KEY, round {integer} NOT NULL
 ){compact};
+CREATE TABLE IF NOT EXISTS mappings (
+    site TEXT PRIMARY KEY, mapping TEXT NOT NULL, since {real} NOT NULL
+){compact};
 """
 
 

@@ -19,6 +19,8 @@ from discreet.network.store.rows import (
 
 KEPT_REFUSED = 20
 """How many refused messages of a client are kept for a look at them."""
+FORGOTTEN_AT_ONCE = 500
+"""Rounds deleted in one commit: all of a year would hold up what arrives, or time out."""
 KEPT_HEALTH = 86_400.0
 """Seconds for which values of health are kept."""
 
@@ -57,6 +59,10 @@ ON CONFLICT (site, name, at) DO UPDATE SET value = excluded.value
 _FLOOR = """
 INSERT INTO floors (site, round) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
 SET round = CASE WHEN excluded.round > floors.round THEN excluded.round ELSE floors.round END
+"""
+_MAPPING = """
+INSERT INTO mappings (site, mapping, since) VALUES (?, ?, ?) ON CONFLICT (site) DO UPDATE
+SET mapping = excluded.mapping, since = excluded.since
 """
 
 
@@ -143,8 +149,37 @@ class Store:
             where = (self.site, client)
             self._base.change(_TRIM_QUARANTINE, (*where, *where, KEPT_REFUSED))
 
-    def readings(self, first: int, last: int) -> list[tuple[str, int, int, int, bytes]]:
+    def mapping_since(self, mapping: str, started: float) -> float:
+        """Note the mapping that runs, and return when it came; 0 for the first of a site.
+
+        Parameters
+        ----------
+        mapping : str
+            Its id.
+        started : float
+            When it began to run, if it is a new one.
+
+        Raises
+        ------
+        StoreError
+        """
+        found = self._base.query("SELECT mapping, since FROM mappings WHERE site = ?", (self.site,))
+        if found and found[0][0] == mapping:
+            return float(found[0][1])
+        since = started if found else 0.0
+        self._base.change(_MAPPING, (self.site, mapping, since))
+        return since
+
+    def readings(
+        self, first: int, last: int, since: float = 0.0
+    ) -> list[tuple[str, int, int, int, bytes]]:
         """Return client, boot, seq, round and symbols of what begins in some rounds.
+
+        Parameters
+        ----------
+        first, last : int
+        since : float
+            What was received before is left out.
 
         Raises
         ------
@@ -152,8 +187,8 @@ class Store:
         """
         rows = self._base.query(
             "SELECT client, boot, seq, round, symbols FROM readings"
-            " WHERE site = ? AND round >= ? AND round <= ? ORDER BY boot, seq",
-            (self.site, first, last),
+            " WHERE site = ? AND round >= ? AND round <= ? AND received >= ? ORDER BY boot, seq",
+            (self.site, first, last, since),
         )
         return [(*row[:4], bytes(row[4])) for row in rows]
 
@@ -239,8 +274,8 @@ class Store:
         found = self._base.query("SELECT round FROM floors WHERE site = ?", (self.site,))
         return int(found[0][0]) if found else 0
 
-    def forget(self, before: int) -> None:
-        """Delete readings and decisions of old rounds.
+    def forget(self, before: int) -> bool:
+        """Delete readings and decisions of old rounds, some at a time; return if that was all.
 
         The floor rises in the same commit: what was deleted could otherwise be replayed as new.
 
@@ -248,12 +283,22 @@ class Store:
         ------
         StoreError
         """
+        upto = min([before, *(first + FORGOTTEN_AT_ONCE for first in self._first_rounds())])
         with self._base.transaction():
-            self._base.change(_FLOOR, (self.site, before))
+            self._base.change(_FLOOR, (self.site, upto))
             for table in ("readings", "decisions"):
                 self._base.change(
-                    f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, before)
+                    f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, upto)
                 )
+        return upto == before
+
+    def _first_rounds(self) -> list[int]:
+        rows = self._base.query(
+            "SELECT min(round) FROM readings WHERE site = ?"
+            " UNION ALL SELECT min(round) FROM decisions WHERE site = ?",
+            (self.site, self.site),
+        )
+        return [int(first) for (first,) in rows if first is not None]
 
     def close(self) -> None:
         """Let go of the database."""
