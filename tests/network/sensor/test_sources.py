@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import sys
+import time
+from pathlib import Path
 
 import paho.mqtt.publish
 import pytest
@@ -19,7 +22,7 @@ from discreet.export.neutral import Policy, sensor_table
 from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.mapping_parts import Sensor
 from discreet.network.broker import Broker
-from discreet.network.sensor.sources import LineSource, open_sources
+from discreet.network.sensor.sources import Latest, LineSource, open_sources
 from discreet.network.sensor.values import home_value, parse, row_of
 
 HALF = (2**31, 2**31)
@@ -89,18 +92,33 @@ def open_one(words, sensors=("hall",), hold=0.0):
 
 def test_lines_give_the_last_reading_of_a_round():
     source = LineSource(io.StringIO('1\n2\n{"hall": 3, "other": 4}\n[1]\n\n'), ["hall"])
-    wait_for(lambda: source.finished)
+    wait_for(lambda: source._ended)
+    assert not source.finished  # or what came last would never be sent
     assert source.take() == {"hall": "\n"}
+    assert source.finished
     assert source.take() == {}
     several = LineSource(io.StringIO('1\n{"hall": 3, "door": null, "x": 1}\n'), ["hall", "door"])
-    wait_for(lambda: several.finished)
+    wait_for(lambda: several._ended)
     assert several.take() == {"hall": 3, "door": None}
 
 
 def test_a_reading_stands_for_as_long_as_it_is_held():
     source = LineSource(io.StringIO("7\n"), ["hall"], hold=60.0)
-    wait_for(lambda: source.finished)
+    wait_for(lambda: source._ended)
     assert source.take() == source.take() == {"hall": 7}
+    assert source.finished
+
+
+def test_a_reading_does_not_stand_longer_than_it_is_held(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("discreet.network.sensor.sources.time.monotonic", lambda: clock[0])
+    latest = Latest(hold=100.0)
+    latest.put("hall", 7)
+    for clock[0], wanted in ((60.0, {"hall": 7}), (120.0, {})):
+        assert latest.take() == wanted
+    latest.put("hall", 8)
+    clock[0] = 400.0  # a round may be longer than that: what came in it counts
+    assert (latest.take(), latest.take()) == ({"hall": 8}, {})
 
 
 def test_a_table_is_played_back(tmp_path):
@@ -128,6 +146,24 @@ def test_a_file_and_a_command_are_asked_each_round(tmp_path):
     script.write_text("raise SystemExit(1)")
     assert source.take() == {"hall": 21.5}
     source.close()
+
+
+def test_programs_share_the_time_that_must_not_show():
+    slow = f'command:{sys.executable} -c "import time; time.sleep(9)"'
+    source = open_one([f"hall={slow}", f"door={slow}"], ("hall", "door"))
+    begin = time.monotonic()
+    assert source.take() == {}
+    assert source.lead == 0.5
+    assert time.monotonic() - begin < 0.8
+    source.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are told by Linux only")
+def test_a_path_that_is_no_file_costs_nothing_each_round(tmp_path):
+    source = open_one([f"file:{tmp_path}"])
+    for _ in range(5):
+        assert source.take() == {}
+    assert str(tmp_path) not in [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
 
 
 @needs_mosquitto

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessage
 
+from discreet.errors import InputError
 from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
 from discreet.network.sensor.outbox import Outbox, OutboxError, Waiting
 from discreet.network.site.settings import ack_topic, message_topic
@@ -21,10 +26,13 @@ logger = logging.getLogger(__name__)
 WINDOW = 100
 """How many messages are under way at once."""
 _PATIENCE = 20.0  # seconds for the broker to accept a connection
+_STUCK = 10.0  # seconds without a word from the broker while it owes us one
+_NEVER = float("inf")
+_THIN_LINEAR_TIMEOUTS = 16  # of Linux, see tcp(7); the module socket does not name it
 
 
 class _Flight:
-    """A message under way, and when to send it again."""
+    """A message under way, and when to send it: never while the line itself carries it."""
 
     def __init__(self, message: Waiting, first: float) -> None:
         self.message, self.due, self.pause = message, 0.0, Backoff(first, 30 * first)
@@ -75,12 +83,17 @@ class Courier:
         self.refused = 0
         self._problem = ""
         self._dead, self._give_up_at = False, 0.0
+        self._on_the_line: dict[int, _Flight] = {}
+        self._taken: deque[int] = deque()  # numbers of messages that the broker has
+        self._last_word = 0.0
 
     def _new_client(self) -> Client:
         client = make_client(self._address, self._name, Client)
         client.on_connect = self._connected
         client.on_message = self._heard
         client.on_disconnect = self._lost
+        client.on_publish = self._published
+        client.on_socket_open = _hurry
         return client
 
     def start(self) -> None:
@@ -116,20 +129,27 @@ class Courier:
                     self._wake.clear()
                     if self.up:
                         backoff.reset()
+                self._client.on_disconnect = None  # what is our own doing needs no word
                 self._client.disconnect()
                 self._client.loop_stop()
                 self.up = False
             self._stop.wait(backoff.wait())
 
     def _connect(self) -> bool:
-        # A new one each time: the library would keep what it has not delivered, and send it twice.
-        self._client = self._new_client()
         self._dead, self._give_up_at = False, time.monotonic() + _PATIENCE
+        self._on_the_line.clear()
+        self._taken.clear()
         options: dict[str, Any] = {"clean_start": True} if self._address.mqtt5 else {}
         try:
+            # A new one each time: the library would keep what it has not delivered, and send it
+            # twice.
+            self._client = self._new_client()
             self._client.connect(
                 self._address.host, self._address.port, keepalive=KEEPALIVE, **options
             )
+        except InputError as error:  # the certificates; this thread has to outlive anything
+            self._note(str(error))
+            return False
         except (OSError, ValueError) as error:
             self._note(f"the broker does not answer ({error})")
             return False
@@ -140,13 +160,31 @@ class Courier:
         if not self.up:
             return not self._dead and time.monotonic() < self._give_up_at
         now = time.monotonic()
+        self._note_taken(now)
         with self._alone:
-            self._load()
+            try:
+                self._load()
+            except OutboxError as error:
+                self._complain(str(error))
             due = [each for each in self._flights.values() if each.due <= now]
         for flight in due:
-            flight.due = now + flight.pause.wait() + random.uniform(0, 0.1)
-            self._client.publish(self._topic, flight.message.payload, qos=1)
+            # TCP repeats what the line loses; a second copy would only stand in its way.
+            flight.due = _NEVER
+            sent = self._client.publish(self._topic, flight.message.payload, qos=1)
+            if not self._on_the_line:
+                self._last_word = now  # from here on it owes us one
+            self._on_the_line[sent.mid] = flight
+        if self._on_the_line and now > self._last_word + _STUCK:
+            self._note("the broker says nothing any more")
+            return False
         return True
+
+    def _note_taken(self, now: float) -> None:
+        """Have what the broker took sent again if the fusion centre stays silent about it."""
+        while self._taken:
+            flight = self._on_the_line.pop(self._taken.popleft(), None)
+            if flight is not None:
+                flight.due = now + flight.pause.wait() + random.uniform(0, 0.1)
 
     def _load(self) -> None:
         """Put messages under way while there is room; never one before its time."""
@@ -174,12 +212,26 @@ class Courier:
         logger.info("connected to the broker")
         self._wake.set()
 
+    def _published(self, _: Client, __: Any, number: int, ___: Any, ____: Any) -> None:
+        # The library holds a lock here that publishing needs: no lock of ours may be taken.
+        self._last_word = time.monotonic()
+        self._taken.append(number)
+        self._wake.set()
+
     def _lost(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         self._dead = True
-        if not self._stop.is_set():
+        if self._stop.is_set():
+            return
+        if self.up:
             self._note(f"the connection to the broker is lost ({reason})")
+        else:  # with TLS 1.3 a refused certificate is told by hanging up
+            self._note(
+                f"the broker hangs up on us ({reason}): was this device revoked, or given a newer "
+                "file?"
+            )
 
     def _heard(self, _: Client, __: Any, message: MQTTMessage) -> None:
+        self._last_word = time.monotonic()
         try:
             entries = decode_acknowledgement(bytes(message.payload), self._key, self._ack_topic)
         except WireError:
@@ -201,9 +253,19 @@ class Courier:
 
     def _note(self, problem: str) -> None:
         self.up = False
+        self._complain(problem)
+
+    def _complain(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
-            logger.warning("%s; trying again", problem)
+            logger.warning("%s; trying again", problem.rstrip("."))
+
+
+def _hurry(_: Client, __: Any, line: Any) -> None:
+    """Have Linux repeat lost packets at a steady pace: they are too few to jam a bad line."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            line.setsockopt(socket.IPPROTO_TCP, _THIN_LINEAR_TIMEOUTS, 1)
 
 
 def _covers(entries: Any, key: tuple[int, int]) -> bool:

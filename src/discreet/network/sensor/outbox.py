@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -76,7 +76,7 @@ class Outbox:
     def __init__(self, folder: Path, first_boot: int = 0, most: int = MOST_MESSAGES) -> None:
         self._lock = _hold(folder)
         self._most = most
-        self.boot = self.seq = self._count = 0
+        self.boot = self.seq = self._count = self._next_round = 0
         try:
             self._base = self._open(folder / "outbox.db")
             self._begin(first_boot)
@@ -102,6 +102,7 @@ class Outbox:
         if self.boot > MAX_BOOT:
             raise OSError("the numbers of starts are used up")
         self._base.execute(_NOTE, ("boot", self.boot))
+        self._next_round = self.note("next_round")
         ((self._count,),) = self._base.execute("SELECT count(*) FROM outbox")
 
     def __enter__(self) -> Self:
@@ -143,7 +144,7 @@ class Outbox:
     @property
     def last_round(self) -> int:
         """The last round that a message was written for; -1 if none."""
-        return self.note("next_round") - 1
+        return self._next_round - 1
 
     def append(self, number: int, rounds: int, make: Callable[[int, int], bytes]) -> Waiting:
         """Write the message of a round; when this returns, it is safe.
@@ -174,6 +175,7 @@ class Outbox:
             )
             self._base.execute(_NOTE, ("next_round", number + rounds))
         self._count += 1 - dropped
+        self._next_round = number + rounds
         self.seq += 1
         return Waiting(self.boot, self.seq - 1, number, payload)
 
@@ -182,17 +184,47 @@ class Outbox:
         oldest = self._base.execute(
             "SELECT boot, seq FROM outbox ORDER BY boot, seq LIMIT ?", (count,)
         ).fetchall()
-        self._base.executemany("DELETE FROM outbox WHERE boot = ? AND seq = ?", oldest)
-        self._base.execute(_NOTE, ("given_up", self.given_up + count))
+        self._forget(oldest)
+
+    def _forget(self, keys: list[tuple[int, int]]) -> None:
+        self._base.executemany("DELETE FROM outbox WHERE boot = ? AND seq = ?", keys)
+        self._base.execute(_NOTE, ("given_up", self.given_up + len(keys)))
+
+    def keep_only(self, fits: Callable[[bytes], bool]) -> int:
+        """Give up what no retry can deliver, and return how many messages that were.
+
+        Parameters
+        ----------
+        fits : callable
+            Whether the fusion centre can know the bytes of a message for ours.
+
+        Raises
+        ------
+        OutboxError
+        """
+        with self._changing():
+            rows = self._base.execute("SELECT boot, seq, payload FROM outbox")
+            misfits = [(boot, seq) for boot, seq, payload in rows if not fits(payload)]
+            self._forget(misfits)
+        self._count -= len(misfits)
+        return len(misfits)
 
     def after(self, boot: int, seq: int, limit: int) -> list[Waiting]:
-        """Return the next messages that wait after one, oldest first."""
-        rows = self._base.execute(
-            "SELECT boot, seq, round, payload FROM outbox WHERE (boot, seq) > (?, ?)"
-            " ORDER BY boot, seq LIMIT ?",
-            (boot, seq, limit),
-        )
-        return [Waiting(*row) for row in rows]
+        """Return the next messages that wait after one, oldest first.
+
+        Raises
+        ------
+        OutboxError
+        """
+        try:
+            rows = self._base.execute(
+                "SELECT boot, seq, round, payload FROM outbox WHERE (boot, seq) > (?, ?)"
+                " ORDER BY boot, seq LIMIT ?",
+                (boot, seq, limit),
+            )
+            return [Waiting(*row) for row in rows]
+        except sqlite3.Error as error:
+            raise OutboxError(f"the outbox cannot be read ({error}).") from None
 
     def acknowledge(self, entries: Iterable[Entry]) -> int:
         """Forget what the fusion centre has stored or refused; return how many that were.
@@ -220,7 +252,8 @@ class Outbox:
             self._base.execute("COMMIT")
         except sqlite3.Error as error:
             if self._base.in_transaction:
-                self._base.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # it is tried again before the next change
+                    self._base.execute("ROLLBACK")
             raise OutboxError(f"the outbox cannot be written ({error}).") from None
 
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from discreet.errors import InputError
 from discreet.network.connecting import BrokerAddress
 from discreet.network.sensor.courier import Courier
 from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError
@@ -19,6 +20,8 @@ from discreet.network.sensor.release import Readings, Releaser
 from discreet.network.sensor.sources import Sources
 from discreet.network.site.enrolment import Enrolment
 from discreet.network.site.files import write_private
+from discreet.network.site.settings import message_topic
+from discreet.network.wire import WireError, decode
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +62,7 @@ def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int
         If the folder, a bundle or a certificate cannot be used.
     """
     with Outbox(task.folder, task.enrolment.boot, task.most) as outbox:
+        _give_up_strange(task.enrolment, outbox)
         releaser = Releaser(task.enrolment, task.folder, outbox)
         courier = Courier(
             broker_address(task.enrolment, task.folder),
@@ -76,6 +80,30 @@ def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int
             courier.close()
             releaser.close()
         return outbox.waiting
+
+
+def _give_up_strange(enrolment: Enrolment, outbox: Outbox) -> None:
+    """Give up messages from before an enrolment with another key, name or number of symbols.
+
+    The fusion centre cannot tell whose they are, so that it would never acknowledge them; they
+    would be sent for ever, and take the places of those that it can.
+    """
+    topic = message_topic(enrolment.site, enrolment.client).encode()
+    key, symbols = bytes.fromhex(enrolment.mac_key), enrolment.batch * len(enrolment.sensors)
+
+    def fits(payload: bytes) -> bool:
+        try:
+            decode(payload, symbols, key, topic)
+        except WireError:
+            return False
+        return True
+
+    try:
+        count = outbox.keep_only(fits)
+    except OutboxError as error:
+        raise InputError(f"{error} Make room, or name another folder with --state.") from None
+    if count:
+        logger.warning("%d messages from before the last enrolment are given up", count)
 
 
 def broker_address(enrolment: Enrolment, folder: Path) -> BrokerAddress:

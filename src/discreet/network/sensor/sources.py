@@ -42,7 +42,9 @@ class Source(Protocol):
         long it takes must not show in when the message leaves.
     """
 
-    finished: bool
+    @property
+    def finished(self) -> bool: ...
+
     lead: float
 
     def take(self) -> dict[str, Any]:
@@ -64,23 +66,30 @@ class Latest:
     def __init__(self, hold: float) -> None:
         self._hold, self._alone = hold, threading.Lock()
         self._found: dict[str, tuple[float, Any]] = {}
+        self._fresh: set[str] = set()
 
     def put(self, sensor: str, value: Any) -> None:
         """Note a reading."""
         with self._alone:
             self._found[sensor] = (time.monotonic(), value)
+            self._fresh.add(sensor)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether something came that was not taken."""
+        return bool(self._fresh)
 
     def take(self) -> dict[str, Any]:
         """Return the readings that stand."""
         oldest = time.monotonic() - self._hold
         with self._alone:
-            found = {sensor: value for sensor, (_, value) in self._found.items()}
             self._found = {
                 sensor: each
                 for sensor, each in self._found.items()
-                if self._hold and each[0] >= oldest
+                if sensor in self._fresh or (self._hold and each[0] >= oldest)
             }
-        return found
+            self._fresh = set()
+            return {sensor: value for sensor, (_, value) in self._found.items()}
 
 
 class Complaint:
@@ -110,7 +119,7 @@ class LineSource:
 
     def __init__(self, stream: TextIO, sensors: Sequence[str], hold: float = 0.0) -> None:
         self._stream, self._sensors, self._latest = stream, sensors, Latest(hold)
-        self.finished = False
+        self._ended = False
         threading.Thread(target=self._read, name="lines", daemon=True).start()
 
     def _read(self) -> None:
@@ -119,7 +128,12 @@ class LineSource:
                 self._note(parse(line))
         except (OSError, ValueError) as error:  # undecodable bytes are a ValueError
             logger.warning("the input cannot be read on (%s)", error)
-        self.finished = True
+        self._ended = True
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stream has ended and its last readings were taken."""
+        return self._ended and not self._latest.fresh
 
     def _note(self, content: Any) -> None:
         if isinstance(content, dict):
@@ -154,17 +168,20 @@ class FileSource:
     def take(self) -> dict[str, Any]:
         """Return what the file holds now; nothing if it cannot be read."""
         try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
-            with open(handle, encoding="utf-8", errors="replace") as stream:
-                found = {self._sensor: parse(stream.read(MAX_TEXT).strip())}
+            with open(self._path, "rb", buffering=0, opener=_open_at_once) as stream:
+                data = stream.read(MAX_TEXT) or b""  # None from a pipe that says nothing now
         except OSError as error:
             self._complaint.say(f"{self._path}: cannot be read ({error.strerror})")
             return {}
         self._complaint.say("")
-        return found
+        return {self._sensor: parse(data.decode(errors="replace").strip())}
 
     def close(self) -> None:
         """Do nothing: the file is opened anew each time."""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its other end
 
 
 class CommandSource:
@@ -354,8 +371,8 @@ class Sources:
 
     @property
     def lead(self) -> float:
-        """How long before the end of a round to ask."""
-        return max((part.lead for part in self._parts), default=0.0)
+        """How long before the end of a round to ask; one is asked after the other."""
+        return sum(part.lead for part in self._parts)
 
     @property
     def finished(self) -> bool:
@@ -397,16 +414,18 @@ def open_sources(
     InputError
     """
     opened: list[Source] = []
+    # Programs run one after the other, and have half of a round together.
+    programs = sum("command:" in word for word in words)
     try:
         for word in words:
-            opened.append(_open(word, sensors, interval, hold))
+            opened.append(_open(word, sensors, interval / 2 / max(1, programs), hold))
     except InputError:
         Sources(opened).close()
         raise
     return Sources(opened)
 
 
-def _open(word: str, sensors: Sequence[str], interval: float, hold: float) -> Source:
+def _open(word: str, sensors: Sequence[str], patience: float, hold: float) -> Source:
     named = [sensor for sensor in sensors if word.startswith(f"{sensor}=")]
     sensor = max(named, key=len, default=None)
     rest = word if sensor is None else word[len(sensor) + 1 :]
@@ -423,7 +442,7 @@ def _open(word: str, sensors: Sequence[str], interval: float, hold: float) -> So
     if kind == "file" and place:
         return FileSource(mine[0], Path(place))
     if kind == "command" and place:
-        return CommandSource(mine[0], place, interval / 2)
+        return CommandSource(mine[0], place, patience)
     if kind == "mqtt":
         return MqttSource(mine[0], rest, hold)
     raise InputError(
