@@ -71,7 +71,8 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
     check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "within", "fact": "who"}
     return {
         "format": "discreet-audit",
-        "version": "0.1.0",
+        "version": 1,
+        "program": "discreet 0.1.0",
         "ok": True,
         "mapping_id": mapping.id,
         "rows": rows,
@@ -218,7 +219,7 @@ def healthy(folder, **options):
 
 
 def troubled(folder):
-    """Silent, unknown and revoked devices, a spent budget, refusals, an expired certificate."""
+    """Silent, unknown and revoked devices, spent budgets, refusals, an expired certificate."""
     day = timedelta(days=1)
     maker = SiteMaker(folder, expires=date.today() - 3 * day)
     maker.enroll("hall", budget=20.0)

@@ -43,16 +43,19 @@ def run_dashboard(
 
 def _change_user(folder: Path, add: str | None, remove: str | None) -> None:
     from discreet.network.dashboard.serving import users_of
+    from discreet.network.site.files import locked
     from discreet.network.site.settings import load_site
 
     load_site(folder)  # a folder that is no site gets no users
     users = users_of(folder)
-    if remove is not None:
-        users.remove(remove)
-        print(f"removed the user {remove}; open sessions of that name have ended")
-    elif add is not None:
-        new = users.add(add, read_password())
-        print(f"added the user {add}" if new else f"{add} has a new password")
+    password = None if add is None else read_password()
+    with locked(folder):  # or of two users added at once one would be lost
+        if remove is not None:
+            users.remove(remove)
+            print(f"removed the user {remove}; open sessions of that name have ended")
+        elif add is not None and password is not None:
+            new = users.add(add, password)
+            print(f"added the user {add}" if new else f"{add} has a new password")
 
 
 def read_password() -> str:

@@ -4,16 +4,20 @@ import asyncio
 import json
 import re
 import sqlite3
+import time
 
 import pytest
 from dashboards import PASSWORD, SITES
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
+from discreet.network.dashboard import forms
 from discreet.network.dashboard.attempts import PER_USER
 from discreet.network.dashboard.events import MOST_STREAMS, status
 from discreet.network.dashboard.gate import PUBLIC
 from discreet.network.dashboard.headers import HEADERS, host_name
 from discreet.network.dashboard.pages import VIEWS, Choices
-from discreet.network.dashboard.serving import users_of
+from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
 PAGES = [view.path for view in VIEWS.values()]
 FILES = ("style.css", "icon.svg", "live.js", "charts.js", "uplot.js", "uplot.css")
@@ -139,6 +143,25 @@ def test_a_form_of_another_page_is_refused(visitor, headers):
 def test_a_broken_form_is_refused(visitor, body, kind, code):
     answer = visitor.client.post("/login", content=body, headers={"content-type": kind})
     assert answer.status_code == code
+
+
+def test_a_form_that_does_not_come_is_not_waited_for(visitor, monkeypatch):
+    monkeypatch.setattr(forms, "SECONDS", 0.2)
+
+    async def never():
+        await asyncio.sleep(60)
+
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", forms._FORM.encode())]}
+    with pytest.raises(HTTPException) as found:
+        asyncio.run(forms.read_form(Request(scope, never)))
+    assert found.value.status_code == 408
+
+
+def test_a_damaged_list_of_users_lets_nobody_in_and_is_no_error(visitor):
+    token = visitor.token()
+    users_of(visitor.maker.folder).path.write_text("damaged")
+    answer = visitor.post("/login", token=token, name="ann", password=PASSWORD)
+    assert answer.status_code == 401 and "cannot be read" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -282,7 +305,7 @@ def test_trouble_is_told(open_site):
     for words in (
         "1 device silent",
         "1 device never seen",
-        "1 budget spent",
+        "2 budgets spent",  # one of them has less left than a release costs
         "Certificate expired",
         "The guarantee no longer fits",
         "Messages are refused",
@@ -293,6 +316,16 @@ def test_trouble_is_told(open_site):
     assert "1.30 left" in listed
     system = visitor.get("/system").text
     assert "the seal does not fit" in system and ">40<" in system
+
+
+def test_late_and_repeated_messages_are_not_called_refused(inside):
+    """Both are what a line that was down for a while leaves behind, and nothing is lost."""
+    inside.maker.refuse(hall__late=3, hall__replay=2)
+    time.sleep(1.1)  # a snapshot is kept for a second
+    assert "All is well" in inside.get("/").text
+    state = inside.get("/api/state").json()
+    assert [each["refused"] for each in state["devices"]] == [0] * len(state["devices"])
+    assert "stored, not decided on" in inside.get("/system").text
 
 
 def test_a_database_that_is_away_is_a_state_and_not_an_error(inside):
@@ -312,6 +345,18 @@ def test_a_database_that_is_away_is_a_state_and_not_an_error(inside):
     assert inside.get("/api/traffic").json()["problem"]
 
 
+def test_a_worker_that_is_silent_is_told_while_others_work(open_site):
+    visitor = open_site()
+    settings = visitor.maker.site.model_copy(update={"workers": 3})
+    (visitor.maker.folder / "site.json").write_text(settings.model_dump_json())
+    now = time.time()
+    for worker, ago in (("fusion", 1.0), ("fusion-2", 90.0)):
+        visitor.maker.store.note({f"worker {worker}": 0}, now - ago)
+    dashboard, _, _ = make_dashboard(DashboardTask(visitor.maker.folder))
+    found = {each.short: each for each in dashboard._snapshots.now().findings}
+    assert found["2 of 3 workers silent"].words.startswith("fusion-2, fusion-3.")
+
+
 def test_a_site_whose_fusion_centre_has_never_run(open_site):
     visitor = open_site("new")
     visitor.maker.store.close()
@@ -322,12 +367,13 @@ def test_a_site_whose_fusion_centre_has_never_run(open_site):
         assert visitor.get(path).status_code == 200
 
 
-def test_a_disk_that_is_nearly_full_is_told(inside, monkeypatch):
+@pytest.mark.parametrize(("free", "words"), [(10**7, "Little disk left"), (0, "The disk is full")])
+def test_a_disk_without_room_is_told(inside, monkeypatch, free, words):
     monkeypatch.setattr(
-        "shutil.disk_usage", lambda _: type("U", (), {"total": 10**12, "free": 10**7})
+        "shutil.disk_usage", lambda _: type("U", (), {"total": 10**12, "free": free})
     )
     inside.dashboard._snapshots._last = None
-    assert "Little disk left" in inside.get("/").text
+    assert words in inside.get("/").text
 
 
 def test_a_file_that_changes_is_read_again(inside):

@@ -1,6 +1,8 @@
 """How values are written, where the points of the frontier go, and what a device's budget says."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from dashboards import make_audit, make_frontier, make_mapping
@@ -8,7 +10,16 @@ from frontiers import ABOUT, point
 
 from discreet.network.dashboard.audits import AuditSummary
 from discreet.network.dashboard.frontier_picture import HEIGHT, WIDTH, draw
-from discreet.network.dashboard.pages import code, count, moment, nats, percent, seconds, size
+from discreet.network.dashboard.pages import (
+    REASONS,
+    code,
+    count,
+    moment,
+    nats,
+    percent,
+    seconds,
+    size,
+)
 from discreet.network.dashboard.sensors import Device, describe_devices
 from discreet.network.dashboard.series import MOST_POINTS, thinned
 from discreet.network.site.settings import Client, Site
@@ -31,6 +42,7 @@ MAPPING = make_mapping()
         (seconds(0.0004), "< 1 ms"),
         (seconds(0.02), "20 ms"),
         (seconds(3.21), "3.2 s"),
+        (seconds(30.0), "30 s"),
         (seconds(600), "10 min"),
         (seconds("x"), "–"),
         (size(10), "10 B"),
@@ -131,7 +143,9 @@ def test_a_budget_is_spent_and_left():
     found = device(client(budget=2.0), (999.0, 1, 1, 1, 500_000, 5))
     assert (found.spent, found.left, found.left_share) == (0.5, 1.5, 0.75)
     assert (found.releases_left, found.budget_level) == (3, "good")
-    assert device(client(budget=2.0), (999.0, 1, 1, 1, 1_900_000, 5)).budget_level == "warn"
+    assert device(client(budget=20.0), (999.0, 1, 1, 1, 19_000_000, 5)).budget_level == "warn"
+    rest = device(client(budget=2.0), (999.0, 1, 1, 1, 1_600_000, 5))  # a release costs 0.5
+    assert (round(rest.left, 6), rest.releases_left, rest.budget_level) == (0.4, 0, "bad")
     gone = device(client(budget=2.0), (999.0, 1, 1, 1, 2_500_000, 5))
     assert (gone.left, gone.budget_level, gone.releases_left) == (0.0, "bad", 0)
 
@@ -148,11 +162,18 @@ def test_without_a_limit_or_a_bound_nothing_is_promised():
     assert damaged.left == 0.0  # what cannot be counted counts as spent
 
 
+def test_every_reason_that_the_network_page_names_has_words():
+    page = (Path(__file__).parents[3] / "docs/network.md").read_text()
+    told = page.partition("## Delivery")[2].partition("## Rounds")[0]
+    named = set(re.findall("`([a-z][a-z-]+)`", told)) - {"shed", "quarantine"}
+    assert named == set(REASONS)
+
+
 def test_refusals_and_another_mapping_are_told():
     refusals = [Refusal("hall", "mac", 2, 1.0), Refusal("hall", "late", 3, 1.0)]
     refusals += [Refusal("other", "mac", 9, 1.0)]
     found = device(client(mapping="sha256:" + "0" * 64), refusals=refusals)
-    assert found.refused == 5 and found.foreign
+    assert found.refused == 2 and found.foreign  # what came late is stored
     assert not device(client(mapping=MAPPING.id)).foreign
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import commands
@@ -16,14 +17,17 @@ from dashboards import PASSWORD, SITES
 
 from discreet.cli import BAD_INPUT
 from discreet.errors import InputError
+from discreet.network.dashboard import serving, timed
 from discreet.network.dashboard.headers import is_loopback, is_wildcard, names_for
 from discreet.network.dashboard.serving import (
     DashboardTask,
+    StoppableServer,
     announce,
     make_dashboard,
     serve,
     users_of,
 )
+from discreet.network.site.files import locked
 
 
 @pytest.fixture
@@ -138,6 +142,47 @@ def test_mistakes_are_one_message(folder, run, arguments, text, words):
     code, out, err = run(folder, *arguments, text=text)
     assert code == BAD_INPUT and out == ""
     assert words in err and err.count("\n") == 1
+
+
+def test_two_commands_do_not_change_the_users_at_once(folder, run):
+    with locked(folder):
+        code, _, err = run(folder, "--add-user", "ann", text=PASSWORD)
+    assert code == BAD_INPUT and "another command" in err
+
+
+def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
+    """They are closed in time, and what is whole is answered as ever."""
+    monkeypatch.setattr(timed, "SECONDS", 0.3)
+    begun = threading.Event()
+
+    class Once(StoppableServer):
+        async def startup(self, sockets=None):
+            await super().startup(sockets)
+            servers.append(self)
+            begun.set()
+
+    servers = []
+    monkeypatch.setattr(serving, "StoppableServer", Once)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    thread = threading.Thread(target=serve, args=[DashboardTask(folder, port=port)], daemon=True)
+    thread.start()
+    assert begun.wait(20)
+    try:
+        half = socket.create_connection(("127.0.0.1", port), 10)
+        half.sendall(b"GET /login HTTP/1.1\r\nHost: localhost\r\n")
+        second = socket.create_connection(("127.0.0.1", port), 10)
+        second.sendall(b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\nGET /")
+        assert half.recv(1) == b""
+        answer = b""
+        while more := second.recv(65536):
+            answer += more
+        assert answer.startswith(b"HTTP/1.1 200")
+        half.close()
+        second.close()
+    finally:
+        servers[0].should_exit = True
+        thread.join(20)
 
 
 def test_a_folder_that_is_no_site_gets_no_users(tmp_path, run):

@@ -116,6 +116,16 @@ def test_hashes_of_absurd_cost_are_refused(users):
         users.check("ann", PASSWORD)
 
 
+def test_a_damaged_file_is_not_quoted(users):
+    users.add("ann", PASSWORD)
+    kept = json.loads(users.path.read_text())["users"]["ann"]["key"]
+    for damaged in (f'["{kept}"]', users.path.read_text()[:-5]):
+        users.path.write_text(damaged)
+        with pytest.raises(InputError, match="users") as found:
+            users.names()
+        assert kept[:10] not in str(found.value)
+
+
 def test_a_hash_knows_its_password():
     hashed = Hashed.of(PASSWORD)
     assert hashed.fits(PASSWORD) and not hashed.fits(PASSWORD[:-1])

@@ -23,6 +23,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from discreet.errors import InputError
 from discreet.network.dashboard.events import Streams
 from discreet.network.dashboard.forms import read_form
 from discreet.network.dashboard.gate import Gate
@@ -206,8 +207,11 @@ class Dashboard:
         if link:
             cookie, words = self._logins.by_link(address, link), "This link has been used."
         else:
-            cookie = await self._logins.by_password(address, name, form.get("password", ""))
             words = "Name or password is wrong."
+            try:
+                cookie = await self._logins.by_password(address, name, form.get("password", ""))
+            except InputError:  # damaged, or open to others: nobody is let in
+                cookie, words = None, "The list of users cannot be read. --add-user says why."
         if cookie is None:
             return self._login_form(request, form, words, 401)
         answer = RedirectResponse(_next_page(form), status_code=303)

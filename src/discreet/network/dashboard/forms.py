@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.exceptions import HTTPException
@@ -9,6 +10,7 @@ from starlette.requests import Request
 
 _MOST_BYTES = 8_192
 _MOST_FIELDS = 10
+SECONDS = 10.0
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -18,17 +20,18 @@ async def read_form(request: Request) -> dict[str, str]:
     Raises
     ------
     HTTPException
-        403 from a page of another origin, 413 if too large, 415 if it is no form, 400 if broken.
+        403 from a page of another origin, 408 if it does not come, 413 if too large, 415 if it
+        is no form, 400 if broken.
     """
     _check_origin(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
         raise HTTPException(415, "A form is expected.")
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise HTTPException(413, "The form is too large.")
+    try:
+        async with asyncio.timeout(SECONDS):
+            body = await _read_body(request)
+    except TimeoutError:
+        raise HTTPException(408, "The form has not come in time.") from None
     try:
         fields = parse_qsl(
             body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
@@ -36,6 +39,15 @@ async def read_form(request: Request) -> dict[str, str]:
     except ValueError:
         raise HTTPException(400, "The form cannot be read.") from None
     return dict(fields)
+
+
+async def _read_body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, "The form is too large.")
+    return body
 
 
 def _check_origin(request: Request) -> None:

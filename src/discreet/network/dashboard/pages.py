@@ -48,10 +48,10 @@ VIEWS = {
 }
 REASONS = {
     "mac": "the seal does not fit: another key, or a changed message",
-    "replay": "came before",
+    "replay": "came before: acknowledged again, counted once",
     "conflict": "another message was stored under the same number",
-    "reordered": "older than what was stored",
-    "late": "after its round was closed",
+    "reordered": "number and round contradict an earlier message",
+    "late": "after its round was closed: stored, not decided on",
     "early": "for a round that is still far off",
     "mapping": "drawn from the tables of another mapping",
     "length": "of a wrong length",
@@ -59,6 +59,7 @@ REASONS = {
     "unknown-client": "from nobody who is enrolled",
     "revoked": "from a device that is shut out",
     "symbol": "a symbol that the table does not have",
+    "qos": "sent without asking for an acknowledgement",
     "forgotten": "of a round whose readings are gone",
 }
 STATES = ("all", "silent", "reporting", "never seen", "revoked")
@@ -216,7 +217,7 @@ def seconds(value: Any) -> str:
         return "–"
     if value < 1:
         return "< 1 ms" if 0 < value < 0.001 else f"{1000 * value:.0f} ms"
-    return f"{value:.1f} s" if value < 120 else f"{value / 60:.0f} min"
+    return f"{round(value, 1):g} s" if value < 120 else f"{value / 60:.0f} min"
 
 
 def size(value: int | None) -> str:

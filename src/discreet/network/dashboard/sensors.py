@@ -69,10 +69,17 @@ class Device:
 
     @property
     def budget_level(self) -> str:
-        """Bad when the budget is gone: then the symbols say nothing any more."""
+        """Bad when no release is left: then the symbols say nothing any more."""
         if self.left_share is None:
             return ""
-        return BAD if not self.left else WARN if self.left_share < _LITTLE_LEFT else GOOD
+        if self.is_spent:
+            return BAD
+        return WARN if self.left_share < _LITTLE_LEFT else GOOD
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no release is left; the rest of a budget may be less than one costs."""
+        return self.left is not None and (not self.left or self.releases_left == 0)
 
     @property
     def releases_left(self) -> int | None:
@@ -100,8 +107,8 @@ def describe_devices(
     """
     known = {each.client: each for each in heard}
     refused = Counter[str]()
-    for client, _, count, _ in refusals:
-        refused[client] += count
+    for each in refusals:
+        refused[each.client] += each.times if each.kept_out else 0
     found = [
         replace(
             _device(site, name, client, known.get(name), costs, now),

@@ -20,6 +20,7 @@ from discreet.network.dashboard.logins import Logins
 from discreet.network.dashboard.sessions import Sessions, load_key
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.timed import TimedRequests
 from discreet.network.dashboard.users import Users
 from discreet.network.store.opening import open_reader
 
@@ -108,6 +109,7 @@ def serve(task: DashboardTask) -> None:
     dashboard, logins, (host, port) = make_dashboard(task)
     config = uvicorn.Config(
         dashboard.app,
+        http=TimedRequests,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -26,13 +26,16 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
+from discreet.network.site.settings import Site, worker_names
 from discreet.network.store.errors import StoreError
 from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
+from discreet.network.store.workers import silent_workers
 
 RATE_WINDOW = 60.0
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
+_FULL_BYTES = 2**20
 _LATE_ROUNDS = 3
 _QUIET_SECONDS = 60.0
 _RECENT = 900.0
@@ -135,7 +138,7 @@ class Snapshot:
     @property
     def refused(self) -> int:
         """How many messages were refused so far."""
-        return sum(count for _, _, count, _ in self.stored.refusals)
+        return sum(each.times for each in self.stored.refusals if each.kept_out)
 
 
 class Snapshots:
@@ -278,9 +281,8 @@ def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
     if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
         words = "Nothing has been heard of it. Is `discreet serve` running?"
         found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
-    elif stored.broker == "away":
-        words = "The fusion centre cannot reach it; devices keep their readings until it can."
-        found.append(Finding(BAD, "The broker is away", words, "system"))
+    elif stored.noted is not None:
+        found += _broker(stored) + _workers(settings, stored, now)
     if stored.decision is None:
         words = "No round has been closed yet. Is `discreet serve` running?"
         found.append(Finding(WARN, "No decision yet", words, "system"))
@@ -288,6 +290,24 @@ def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
         words = "Rounds are no longer closed: what is shown is not the present."
         found.append(Finding(BAD, "The decision is old", words, "system"))
     return found
+
+
+def _broker(stored: Stored) -> list[Finding]:
+    if stored.broker != "away":
+        return []
+    words = "The fusion centre cannot reach it; devices keep their readings until it can."
+    return [Finding(BAD, "The broker is away", words, "system")]
+
+
+def _workers(settings: Site, stored: Stored, now: float) -> list[Finding]:
+    """Return which workers are away while others do their share."""
+    if settings.workers == 1:  # the fusion centre itself
+        return []
+    gone = silent_workers(worker_names(settings), dict(stored.health), now - _QUIET_SECONDS)
+    if not gone:
+        return []
+    short = f"{len(gone)} of {settings.workers} workers silent"
+    return [Finding(WARN, short, f"{_some(gone)}. The others do their share.", "system")]
 
 
 def _devices(devices: Sequence[Device]) -> list[Finding]:
@@ -308,13 +328,16 @@ def _devices(devices: Sequence[Device]) -> list[Finding]:
     gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
     if gone:
         short = f"{len(gone)} budget{'s'[: len(gone) > 1]} spent"
-        words = f"{_some(gone)}. What they send no longer depends on what they read."
+        words = (
+            f"{_some(gone)}. What they send no longer depends on what they read, from the next "
+            "period at the latest."
+        )
         found.append(Finding(BAD, short, words, "sensors"))
     return found
 
 
 def _refusals(stored: Stored, now: float) -> list[Finding]:
-    fresh = [each for each in stored.refusals if now - each.last < _RECENT]
+    fresh = [each for each in stored.refusals if each.kept_out and now - each.last < _RECENT]
     if not fresh:
         return []
     names = _some(sorted({each.client for each in fresh}))
@@ -374,6 +397,9 @@ def _disk_finding(usage: tuple[int, int] | None) -> Finding | None:
     if usage is None:
         return Finding(WARN, "The disk cannot be looked at", "", "system")
     total, free = usage
+    if free < _FULL_BYTES:
+        words = "Nothing can be stored; devices keep their readings until there is room."
+        return Finding(BAD, "The disk is full", words, "system")
     if free < _LITTLE_BYTES or free < _LITTLE_DISK * total:
         words = f"{free / 2**20:,.0f} MiB are left. A full disk stops the fusion centre."
         return Finding(BAD if free < _LITTLE_BYTES else WARN, "Little disk left", words, "system")

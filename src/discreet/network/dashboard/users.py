@@ -18,7 +18,8 @@ from pydantic import Field, ValidationError
 
 from discreet.errors import InputError
 from discreet.network.dashboard.private_files import read_secret, write_secret
-from discreet.values import Model, explain, shown
+from discreet.network.site.files import first_problem
+from discreet.values import Model, shown
 
 LEAST_PASSWORD = 12
 MOST_PASSWORD = 256
@@ -141,7 +142,7 @@ class Users:
             return dict(_File.model_validate_json(data).users)
         except ValidationError as error:
             raise InputError(
-                f"{self.path}: {explain(error)}. Remove the file and add the users again."
+                f"{self.path}: {first_problem(error)}. Remove the file and add the users again."
             ) from None
 
 
