@@ -1,6 +1,7 @@
 import json
 import os
 import ssl
+import time
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -16,8 +17,8 @@ from discreet.network.site import authority as authority_module
 from discreet.network.site import joining
 from discreet.network.site.authority import Authority, make_authority
 from discreet.network.site.files import model_bytes
-from discreet.network.site.joining import Wish, enroll, revoke
-from discreet.network.site.settings import load_clients, load_site, save_clients
+from discreet.network.site.joining import Wish, enroll, enroll_observer, revoke
+from discreet.network.site.settings import SiteFiles, load_clients, load_site, save_clients
 from discreet.network.store.opening import open_store
 
 
@@ -120,6 +121,12 @@ def test_keys_that_others_can_read(site):
     assert found.level == "failure" and "ca.key" in found.words and "chmod" in found.fix
 
 
+def test_a_file_that_is_taken_away_meanwhile_is_not_an_error(site, monkeypatch):
+    gone = [*site.rglob("*"), site / "fusion/fusion.db-wal"]
+    monkeypatch.setattr(type(site), "rglob", lambda *_: iter(gone))
+    assert findings(machine.privacy(site))["privacy"].level == "ok"
+
+
 # --- Certificates --------------------------------------------------------------------------
 
 
@@ -160,6 +167,12 @@ def test_devices_whose_certificates_end(site, tmp_path):
     for file in (site / "keys").glob("*.json"):
         file.unlink()  # as where keys are kept elsewhere
     assert "not here" in findings(certificates.devices(site))["devices' certificates"].words
+
+
+def test_an_observer_is_told_how_to_get_a_new_certificate(site, tmp_path):
+    enroll_observer(site, "watcher", tmp_path / "watcher", days=10)
+    found = findings(certificates.devices(site))["devices' certificates"]
+    assert "discreet revoke watcher, then discreet enroll watcher --observer" in found.fix
 
 
 # --- The broker ----------------------------------------------------------------------------
@@ -222,6 +235,39 @@ def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch)
 
 
 @needs_mosquitto
+def test_the_last_revocation_is_the_one_that_is_tried(tmp_path, monkeypatch):
+    site = make_site(tmp_path)
+    for name in ("z1", "z2", "z3", "a"):
+        enroll(site, Wish(name, ["hall"]), tmp_path / f"{name}.enrol")
+        if name != "a":
+            revoke(site, name)
+    monkeypatch.setattr(joining, "_PATIENCE", 0.2)
+    with broker_of(site):
+        (site / "broker/mosquitto.pid").unlink()
+        assert revoke(site, "a").outcome == "pending"
+        found = findings(broker_checks.broker(site, load_site(site)))["revocation"]
+    assert found.level == "failure" and "on which a is" in found.words
+
+
+def test_a_revocation_that_cannot_be_tried_is_not_said_to_hold(site):
+    for suffix in ("crt", "key"):
+        (site / "keys/probes" / f"hall.{suffix}").write_text("nothing")
+    found = findings(broker_checks._list_in_force(load_site(site), SiteFiles(site)))["revocation"]
+    assert found.level == "warning" and "could not be tried" in found.words
+
+
+@needs_mosquitto
+def test_a_probe_that_has_expired_proves_nothing(site):
+    past, day = datetime.now(UTC) - timedelta(days=30), timedelta(days=1)
+    probe = joining.load_authority(site).issue_client("hall", start=past, valid=day)
+    (site / "keys/probes/hall.crt").write_bytes(probe.certificate)
+    (site / "keys/probes/hall.key").write_bytes(probe.key)
+    with broker_of(site):
+        found = findings(broker_checks.broker(site, load_site(site)))["revocation"]
+    assert found.level == "warning" and "could not be tried" in found.words
+
+
+@needs_mosquitto
 def test_looking_at_the_broker_cuts_nobodys_session(site):
     from sites import fusion_visitor
 
@@ -265,6 +311,19 @@ def test_a_silent_fusion_centre_and_a_damaged_database(site):
     for file in (site / "fusion").glob("fusion.db*"):
         file.write_bytes(b"not a database" * 1000)
     assert findings(content.database(site, settings))["database"].level == "failure"
+
+
+def test_a_silent_worker_among_others(site):
+    settings = change_settings(site, workers=2)
+    store = open_store(settings.database, site, "home")
+    store.prepare()
+    store.note({"worker fusion": 0}, time.time())
+    found = findings(content.database(site, settings))["fusion centre"]
+    assert found.level == "warning" and found.words == "silent: fusion-2"
+    assert "discreet-home-fusion-2" in found.fix
+    store.note({"worker fusion-2": 0}, time.time())
+    assert findings(content.database(site, settings))["fusion centre"].level == "ok"
+    store.close()
 
 
 def test_a_database_server_that_is_away_and_no_password_shown(site):

@@ -10,8 +10,11 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from cryptography import x509
 
 from discreet.network.broker import find_mosquitto
 from discreet.network.doctor.findings import Finding, failure, ok, warning
@@ -100,16 +103,20 @@ def _tls(folder: Path, site: Site) -> Iterator[Finding]:
 
 
 def _list_in_force(site: Site, files: SiteFiles) -> Iterator[Finding]:
-    """Try the certificates that were made to be refused, if there are any."""
+    """Try the certificates that were made to be refused, the newest ones, if there are any."""
     try:
-        probes = sorted(files.probes.glob("*.crt"))
+        probes = sorted(files.probes.glob("*.crt"), key=lambda file: file.stat().st_mtime_ns)
     except OSError:
         return
+    tried = 0
     for probe in probes[-3:]:
         try:
+            if _ended(probe):
+                continue
             seen = knock(site, files.broker / "ca.crt", probe, probe.with_suffix(".key"))
         except (OSError, ValueError):
             continue
+        tried += 1
         if seen == "accepted":
             yield failure(
                 "revocation",
@@ -117,8 +124,20 @@ def _list_in_force(site: Site, files: SiteFiles) -> Iterator[Finding]:
                 f"Have it reload: systemctl reload discreet-{site.site}-broker.",
             )
             return
-    if probes:
+    if tried:
         yield ok("revocation", "what is revoked is refused, as was tried")
+    elif probes:
+        yield warning(
+            "revocation",
+            "whether the broker has taken the last one could not be tried",
+            f"Run this as who may read {files.probes}, or discreet revoke the device once more.",
+        )
+
+
+def _ended(certificate: Path) -> bool:
+    """Whether a certificate is refused for its age, whatever the list says."""
+    found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    return found.not_valid_after_utc <= datetime.now(UTC)
 
 
 def knock(

@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from discreet.errors import InputError
 from discreet.network.doctor.findings import Finding, failure, ok, warning
 from discreet.network.site.files import read_bytes
-from discreet.network.site.register import load_register
+from discreet.network.site.register import Entry, load_register
 from discreet.network.site.settings import Site, SiteFiles, worker_name
 
 _SOON = 60  # days
@@ -91,7 +91,7 @@ def devices(folder: Path) -> Iterator[Finding]:
         for each in register.issued
         if each.revoked is None and each.role in ("sensor", "observer")
     ]
-    aged = [_age(each.name, each.expires, "") for each in live]
+    aged = [_age(each.name, each.expires, _renewal(each)) for each in live]
     bad = [each for each in aged if each.level != "ok"]
     if not bad:
         yield ok(subject, f"{len(live)} enrolled")
@@ -99,5 +99,13 @@ def devices(folder: Path) -> Iterator[Finding]:
     ended = any(each.level == "failure" for each in bad)
     words = "; ".join(f"{each.subject} {each.words}" for each in bad[:5])
     more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
-    fix = f"Give each a new one: discreet enroll {bad[0].subject} --renew."
-    yield (failure if ended else warning)(subject, words + more, fix)
+    yield (failure if ended else warning)(
+        subject, words + more, f"Give each a new one: {bad[0].fix}."
+    )
+
+
+def _renewal(entry: Entry) -> str:
+    """Return the command that gives a device, or an observer, a new certificate."""
+    if entry.role == "observer":  # has no tables and no key of messages that would have to stay
+        return f"discreet revoke {entry.name}, then discreet enroll {entry.name} --observer"
+    return f"discreet enroll {entry.name} --renew"

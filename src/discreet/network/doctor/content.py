@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from collections.abc import Mapping as ReadMapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from discreet.network.dashboard.audits import load_audit
 from discreet.network.dashboard.guarantee import assess
 from discreet.network.dashboard.levels import BAD, GOOD
 from discreet.network.doctor.findings import Finding, failure, ok, warning
-from discreet.network.site.settings import Clients, Site, SiteFiles, load_clients
+from discreet.network.site.settings import Clients, Site, SiteFiles, load_clients, worker_names
 from discreet.network.store.opening import open_reader
+from discreet.network.store.rows import Sample
+from discreet.network.store.workers import silent_workers
 from discreet.values import shown
 
 _SILENT = 30.0  # seconds after which a fusion centre is taken for stopped
@@ -45,8 +48,19 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
         yield warning("fusion centre", "has never noted anything", start)
     elif silent > _SILENT:
         yield failure("fusion centre", f"silent for {_span(silent)}", start)
+    elif gone := _silent_workers(site, health):
+        fix = (
+            f"Start it: systemctl start discreet-{site.site}-{gone[0]}, or discreet serve --worker."
+        )
+        yield warning("fusion centre", f"silent: {', '.join(gone)}", fix)
     else:
         yield ok("fusion centre", f"wrote {silent:.0f} s ago")
+
+
+def _silent_workers(site: Site, health: ReadMapping[str, Sample]) -> tuple[str, ...]:
+    if site.workers == 1:
+        return ()
+    return silent_workers(worker_names(site), health, time.time() - _SILENT)
 
 
 def _span(seconds: float) -> str:

@@ -122,5 +122,8 @@ def privacy(folder: Path) -> Iterator[Finding]:
 
 
 def _is_open(path: Path, folder: Path) -> bool:
-    about = path.stat()
+    try:
+        about = path.stat()
+    except FileNotFoundError:  # what runs makes files and takes them away
+        return False
     return stat.S_ISREG(about.st_mode) and bool(about.st_mode & 0o044)
