@@ -4,9 +4,11 @@
 
 In every round the same messages go twice from the same generators through the same Mosquitto at
 quality of service 1: to a bare subscriber (paho as it comes, which stores nothing), and to
-``discreet serve``, which checks, commits and acknowledges each to its sender. Both databases are
-measured, then gateways that send many readings in one message. The rate counts from the first
-message sent to the last acknowledgement received; afterwards all must be in the database.
+``discreet serve``, which checks, commits and acknowledges each to its sender. First without TLS on
+two connections, then as a site is in earnest: TLS, a certificate and a connection for each device.
+Both databases are measured, and gateways that send many readings in one message. The rate counts
+from the first message sent to the last acknowledgement received; afterwards all must be in the
+database.
 """
 
 import argparse
@@ -19,7 +21,8 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from databases import PostgresServer, why_no_postgres
-from network_figures.load import LoadSite, Serve, run_bare, run_loads
+from network_figures.devices import SecureSite
+from network_figures.load import LoadSite, Serve, committed, run_bare
 from rich.console import Console
 from rich.table import Table
 
@@ -30,35 +33,20 @@ GATEWAYS, SENSORS, BATCH = 64, 16, 256
 
 
 def once(site, serve, given, each):
-    """One run: messages per second and the fusion centre's processor time for each of them."""
-    loads = site.loads(given.processes, each, window=given.window)
-    before, used = stored(site), serve.processor()
-    sent = run_loads(loads)
-    count = sum(len(load.senders) for load in loads) * each
-    fresh = stored(site) - before
-    if not sum(each.stored for each in sent) == fresh == count:
-        raise RuntimeError(f"{count} sent, {fresh} in the database")
-    taken = max(each.end for each in sent) - min(each.begin for each in sent)
-    return count / taken, (serve.processor() - used) / count
-
-
-def stored(site):
-    reader = site.reader()
-    try:
-        return sum(each.messages for each in reader.clients())
-    finally:
-        reader.close()
+    return committed(site, serve, given.processes, each, given.window)
 
 
 def single(site, given):
     """Messages of one reading: bare and ours, rates and processor seconds, round by round."""
     found = []
-    with Serve(site) as serve:
-        once(site, serve, given, given.each)  # to warm up
-        for _ in range(given.rounds):
-            loads = site.loads(given.processes, given.each, window=given.window, bare=True)
-            found.append((*run_bare(loads), *once(site, serve, given, given.each)))
-            say(f"bare {found[-1][0]:,.0f} /s, discreet {found[-1][2]:,.0f} /s")
+    for _ in range(given.rounds):
+        # The fusion centre is away meanwhile, or it would take its share of the machine.
+        loads = site.loads(given.processes, given.each, window=given.window, bare=True)
+        bare = run_bare(loads, site.tls)
+        with Serve(site) as serve:
+            once(site, serve, given, max(1, given.each // 10))  # to warm up
+            found.append((*bare, *once(site, serve, given, given.each)))
+        say(f"bare {found[-1][0]:,.0f} /s, discreet {found[-1][2]:,.0f} /s")
     return found
 
 
@@ -135,6 +123,11 @@ def main() -> int:
             site = LoadSite(folder / name, broker.port, clients=given.clients, database=url)
             row, good = single_row(name, single(site, given))
             one.add_row(*row)
+            secure = SecureSite(folder / f"{name}-tls", given.clients, url)
+            with secure.broker:
+                row, fine = single_row(f"{name}, a TLS connection each", single(secure, given))
+            one.add_row(*row)
+            passed &= fine
             shape = {"clients": GATEWAYS, "width": SENSORS, "batch": BATCH, "interval": 0.001}
             site = LoadSite(
                 folder / f"{name}-many", broker.port, database=url, **shape, name="many"

@@ -18,6 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from discreet.export.neutral import Policy
 from discreet.network.broker import Broker
 from discreet.network.site.files import model_bytes, write_private
 from discreet.network.wire import decode
@@ -47,7 +48,11 @@ def eavesdrop(folder, seconds, *, sensors=4, interval=0.25, seed=0, say=lambda _
     cells = rng.choice(4, size=(count, sensors), p=[0.4, 0.4, 0.1, 0.1])
     with Broker.plain(folder / "broker") as broker:
         site = PlainSite(folder, additive_mapping(names=names), broker.port, interval=interval)
-        enrolments = {name: site.enrol(name, [name]) for name in names}
+        policies = [Policy(repeat=("never", "code")[t % 2]) for t in range(sensors)]
+        enrolments = {
+            name: site.enrol(name, [name], policy=policy)
+            for name, policy in zip(names, policies, strict=True)
+        }
         _write(folder, names, cells, enrolments)
         ear = RawClient(broker.port, "ear", "discreet/v1/home/+/z")
         with Running(site.service()):
@@ -59,7 +64,23 @@ def eavesdrop(folder, seconds, *, sensors=4, interval=0.25, seed=0, say=lambda _
                     process.send_signal(signal.SIGTERM)
                     process.wait(60)
         ear.close()
-    return [_of_one(heard, name, enrolments[name], cells[:, t]) for t, name in enumerate(names)]
+    found = [_of_one(heard, name, enrolments[name], cells[:, t]) for t, name in enumerate(names)]
+    for each, table, policy in zip(found, site.mapping.tables, policies, strict=True):
+        _check_in_step(each, table, policy)
+    return found
+
+
+def _check_in_step(heard, table, policy):
+    """Raise if readings and messages do not belong together: then nothing could be found."""
+    ones = [heard.symbols[heard.cells == code] for code in (0, 1)]
+    if policy.repeat == "code":
+        good = all(len(set(each)) == 1 for each in ones)
+    else:
+        told = ones[1].mean() - ones[0].mean()
+        spread = 0.5 * np.sqrt(sum(1 / len(each) for each in ones))
+        good = abs(told - (table[1][1] - table[0][1])) < 5 * spread
+    if not good:
+        raise RuntimeError("the symbols heard are not those of the readings")
 
 
 def _write(folder, names, cells, enrolments):

@@ -173,9 +173,14 @@ def generate(load, pipe):
     pipe.send(generator.run())
 
 
-def listen(port, topic, pipe):
-    """Be the bare subscriber that the fusion centre is compared with: paho, as it comes."""
+def listen(port, topic, tls, pipe):
+    """Be the bare subscriber that the fusion centre is compared with: paho, as it comes.
+
+    ``tls`` has the files of authority, certificate and key, if any.
+    """
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    if tls:
+        client.tls_set(*tls)
     count, wanted, granted = 0, float("inf"), False
 
     def heard(*_):
@@ -190,7 +195,7 @@ def listen(port, topic, pipe):
 
     client.on_message, client.on_subscribe = heard, subscribed
     client.on_connect = lambda *_: client.subscribe(topic, qos=1)
-    client.connect("127.0.0.1", port)
+    client.connect("localhost" if tls else "127.0.0.1", port)
     while not granted:
         client.loop(0.05)
     pipe.send("ready")

@@ -29,6 +29,7 @@ from discreet.network.site.settings import (
 )
 from discreet.network.store.opening import open_reader
 from discreet.network.wire import mapping_tag
+from network_figures.devices import DeviceLoad, run_devices
 from network_figures.generator import SPAWN, Load, Sender, generate, listen
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,6 +37,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 class LoadSite:
     """A site on loopback without TLS, with so many clients of so many sensors each."""
+
+    tls = None
 
     def __init__(
         self,
@@ -99,6 +102,13 @@ class LoadSite:
 
     def reader(self):
         return open_reader(self.site.database, self.folder, self.name)
+
+    def count_stored(self):
+        reader = self.reader()
+        try:
+            return sum(each.messages for each in reader.clients())
+        finally:
+            reader.close()
 
     def loads(self, processes, each, **options):
         """What each generator sends, the clients dealt out among them; made for rounds from now."""
@@ -214,7 +224,8 @@ def children(*calls):
 @contextmanager
 def generators(loads):
     """Generators that are connected and wait for ``start``."""
-    with children(*((generate, load) for load in loads)) as found:
+    work = run_devices if isinstance(loads[0], DeviceLoad) else generate
+    with children(*((work, load) for load in loads)) as found:
         yield found
 
 
@@ -226,11 +237,27 @@ def run_loads(loads):
         return [child.answer() for child in found]
 
 
-def run_bare(loads):
+def committed(site, serve, processes, each, window=1000):
+    """Send and wait; return messages per second and the processor time of each at ``serve``.
+
+    All must have been acknowledged, and be in the database.
+    """
+    loads = site.loads(processes, each, window=window)
+    before, used = site.count_stored(), serve.processor()
+    sent = run_loads(loads)
+    count = sum(len(load.senders) for load in loads) * each
+    acknowledged, fresh = sum(each.stored for each in sent), site.count_stored() - before
+    if not acknowledged == fresh == count:
+        raise RuntimeError(f"{count} sent, {acknowledged} acknowledged, {fresh} in the database")
+    taken = max(each.end for each in sent) - min(each.begin for each in sent)
+    return count / taken, (serve.processor() - used) / count
+
+
+def run_bare(loads, tls=None):
     """The same messages through the broker to a bare subscriber: rate, and its processor time."""
     count = sum(len(load.senders) * load.each for load in loads)
     topic = message_topic("+", "+")
-    with children((listen, loads[0].port, topic)) as (ear,), generators(loads) as found:
+    with children((listen, loads[0].port, topic, tls)) as (ear,), generators(loads) as found:
         ear.pipe.send(count)
         for child in found:
             child.pipe.send("go")

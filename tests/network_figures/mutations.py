@@ -3,6 +3,7 @@
 import random
 import ssl
 import time
+from dataclasses import dataclass
 
 from discreet.network import wire
 from discreet.network.site.enrolment import load_enrolment
@@ -11,6 +12,8 @@ from network_figures.home import Home, wait_until
 from network_figures.raw_mqtt import UNDER_WAY, RawClient
 
 _BEHIND = 20_000  # messages that the fusion centre may not have looked at yet
+_LOST_AFTER = 5.0  # seconds without progress after which what is missing is sent anew
+_PATIENCE = 60.0  # seconds
 
 
 def mutate(payload, chance):
@@ -38,8 +41,7 @@ def mutate(payload, chance):
 
 
 def survive_mutations(folder, count, seed=0, say=lambda _: None):
-    """Return the tally of the honest, what was accepted, what was refused, and if it ran on."""
-    chance = random.Random(seed)
+    """Have so many refused; return the tally of the honest and what became of the mutated."""
     home = Home(folder, sensors=3)
     hostile = home.names[-1]
     home.names = home.names[:-1]  # the last one does not run: its certificate is in hostile hands
@@ -47,38 +49,72 @@ def survive_mutations(folder, count, seed=0, say=lambda _: None):
     with home:
         wait_until(lambda: home.count_stored() > 10, 60, "traffic")
         fusion = home.processes["fusion"]
-        _send_all(home, enrolment, count, chance, say)
-        wait_until(lambda: _refused(home) + _shed(home) >= count, 120, "the last message")
+        sender = Sender(home, enrolment, random.Random(seed))
+        sent = sender.send_until_refused(count, say)
         home.settle()
         refused, alive = _refused(home), fusion.poll() is None
         accepted = sum(row[0] == hostile for row in home.stored()[0])
         home.stop("fusion")
-        return home.tally(), accepted, refused, alive
+        return home.tally(), Mutated(sent, refused, accepted, alive)
 
 
-def _send_all(home, enrolment, count, chance, say):
-    topic, key = message_topic("home", enrolment.client), bytes.fromhex(enrolment.mac_key)
-    client = _connect(home, enrolment)
-    sent, seen, next_look = 0, 0, 0.0
-    tag = wire.mapping_tag(enrolment.mapping)
-    clock_round = int((time.time() - enrolment.epoch) / enrolment.interval)
-    while sent < count:
-        client.poll(0.01 if client.under_way >= UNDER_WAY // 2 else 0)
-        if time.monotonic() > next_look:
-            next_look = time.monotonic() + 0.5
-            seen = _refused(home) + _shed(home)
-            say(f"{sent} of {count} mutated messages sent")
-        if sent - seen > _BEHIND:
-            time.sleep(0.05)
-            continue
-        room = min(100, count - sent, UNDER_WAY - client.under_way)
-        good = wire.Message(1, sent, clock_round, 0, b"\1", tag)
-        data = wire.encode(good, key, topic)
-        client.publish([(topic, mutate(data, chance)) for _ in range(max(0, room))])
-        sent += max(0, room)
-    while client.under_way:
-        client.poll(0.05)
-    client.close()
+@dataclass
+class Mutated:
+    """What became of mutated messages; ``alive`` tells if the fusion centre ran on."""
+
+    sent: int
+    refused: int
+    accepted: int
+    alive: bool
+
+    def __str__(self):
+        crashes = "0 crashes" if self.alive else "a crash"
+        return f"{self.sent} sent, {self.refused} refused, {self.accepted} accepted, {crashes}"
+
+
+class Sender:
+    """Somebody with the certificate and the key of a sensor."""
+
+    def __init__(self, home, enrolment, chance):
+        self._home, self._enrolment, self._chance = home, enrolment, chance
+        self._topic = message_topic("home", enrolment.client)
+        self._key = bytes.fromhex(enrolment.mac_key)
+        self._tag = wire.mapping_tag(enrolment.mapping)
+        self._round = int((time.time() - enrolment.epoch) / enrolment.interval)
+        self._client = _connect(home, enrolment)
+        self._sent = 0
+
+    def send_until_refused(self, count, say):
+        """Send until so many were refused.
+
+        A broker or a connection may lose messages, which an honest sensor would send again. So
+        what is refused counts, not what is sent.
+        """
+        refused, progress = 0, time.monotonic()
+        while refused < count:
+            self._send(min(count, refused + _BEHIND))
+            if (now := _refused(self._home)) > refused:
+                refused, progress = now, time.monotonic()
+                say(f"{self._sent} mutated messages sent, {refused} of {count} refused")
+            elif time.monotonic() > progress + _PATIENCE:
+                raise RuntimeError(f"{self._sent} sent, but only {refused} of {count} were refused")
+            elif time.monotonic() > progress + _LOST_AFTER:
+                self._send(self._sent + count - refused)
+        self._client.close()
+        return self._sent
+
+    def _send(self, total):
+        """Go on until so many were sent, and the broker has them."""
+        end = time.monotonic() + 1.0
+        while self._sent < total and time.monotonic() < end:
+            self._client.poll(0.01 if self._client.under_way >= UNDER_WAY // 2 else 0)
+            room = max(0, min(100, total - self._sent, UNDER_WAY - self._client.under_way))
+            good = wire.Message(1, self._sent, self._round, 0, b"\1", self._tag)
+            data = wire.encode(good, self._key, self._topic)
+            self._client.publish([(self._topic, mutate(data, self._chance)) for _ in range(room)])
+            self._sent += room
+        while self._client.under_way and time.monotonic() < end:
+            self._client.poll(0.05)
 
 
 def _connect(home, enrolment):
@@ -94,8 +130,3 @@ def _refused(home):
     if not found:
         return 0
     return sum(n for reason, n in found["refused"].items() if reason not in ("late", "replay"))
-
-
-def _shed(home):
-    found = home.metrics()
-    return found["shed"] if found else 0

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from databases import PostgresServer
 
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.store.opening import open_reader
 from network_figures.home import Home, wait_until
 
 
@@ -50,7 +53,7 @@ def fill(folder):
 
 
 def full_disk_at_sensor(folder, seconds, sensors=2):
-    """Return the tally, and whether the sensors said that they cannot write."""
+    """Return the tally, and whether the sensors and the dashboard said what is wrong."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -59,40 +62,42 @@ def full_disk_at_sensor(folder, seconds, sensors=2):
     ):
         wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
         ballast = fill(folder / "devices")
-        time.sleep(seconds)
+        shown = _shown(home, f"{sensors} devices silent", seconds)
         ballast.unlink()
         before = home.count_stored()
         wait_until(lambda: home.count_stored() > before + 5 * sensors, 60, "recovery")
         home.settle()
         said = all("nothing can be sent" in (folder / f"{n}.log").read_text() for n in home.names)
-        return home.tally(), said
+        return home.tally(), said and shown
 
 
 def full_disk_at_fusion(folder, seconds, sensors=2):
-    """Return the tally, and whether the fusion centre said that its disk is full."""
+    """Return the tally, and whether fusion centre and dashboard said that the disk is full."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     home = Home(folder, sensors=sensors)
     with small_disk(home.site / "fusion", 16), home:
         wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
         ballast = fill(home.site / "fusion")
-        said = _state_turns(home, "full", seconds)
+        shown = _shown(home, "The disk is full", seconds)
+        said = _state(home) == "full"
         ballast.unlink()
         wait_until(lambda: _state(home) == "here", 60, "recovery")
         home.settle()
-        return home.tally(), said
+        return home.tally(), said and shown
 
 
 def database_away(folder, seconds, sensors=2):
-    """Return the tally, and whether the fusion centre said that its database is away."""
+    """Return the tally, and whether fusion centre and dashboard said that the database is away."""
     with PostgresServer() as server, Home(folder, sensors=sensors, database=server.url) as home:
         wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
         server.stop()
-        said = _state_turns(home, "away", seconds)
+        shown = _shown(home, "The database does not answer", seconds)
+        said = _state(home) == "away"
         server.start()
         wait_until(lambda: _state(home) == "here", 60, "recovery")
         home.settle()
-        return home.tally(), said
+        return home.tally(), said and shown
 
 
 def _state(home):
@@ -100,10 +105,13 @@ def _state(home):
     return found and found["parts"]["database"]["state"]
 
 
-def _state_turns(home, state, seconds):
-    """Wait for some seconds; return whether the database was said to be in a state."""
-    end, said = time.monotonic() + seconds, False
-    while time.monotonic() < end or (not said and time.monotonic() < end + 20):
-        said |= _state(home) == state
+def _shown(home, words, seconds):
+    """Wait for some seconds; return whether the dashboard shows these words by then."""
+    reader = open_reader(home.settings.database, home.site, home.settings.site)
+    snapshots = Snapshots(SiteView(home.site), reader)
+    end, shown = time.monotonic() + seconds, False
+    while time.monotonic() < end or (not shown and time.monotonic() < end + 20):
+        shown = any(each.short == words for each in snapshots.now().findings)
         time.sleep(0.2)
-    return said
+    reader.close()
+    return shown

@@ -22,12 +22,16 @@ from discreet.network.wire import (
 from network_figures.load import LoadSite, Serve, children, resident_bytes
 from network_figures.raw_mqtt import UNDER_WAY, RawClient
 
+_LOOKS = 10  # without a change, after which nothing more is waited for
 _AHEAD = 5.0  # seconds by which the rounds of messages may be ahead of the clock
 
 
 @dataclass
 class Flood:
-    """What one generator sends: as much as the broker takes, for some seconds."""
+    """What one generator sends: as much as the broker takes, for some seconds.
+
+    Afterwards it listens to acknowledgements for so many seconds, and until none comes.
+    """
 
     port: int
     name: str
@@ -36,6 +40,7 @@ class Flood:
     epoch: float
     interval: float
     seconds: float
+    listen: float
 
 
 def flood(plan, pipe):
@@ -64,7 +69,7 @@ def flood(plan, pipe):
             some.append((sender.topic, encode(message, sender.key, sender.topic)))
         client.publish(some)
         sent += len(some)
-    while (found := client.poll(1.0)) or time.time() < end + 20:
+    while (found := client.poll(1.0)) or time.time() < end + plan.listen:
         _note(found, keys, boot, acknowledged)
     client.close()
     pipe.send((sent, boot, acknowledged))
@@ -121,7 +126,9 @@ class Overloaded:
         return max(0, self.sent - self.stored - self.shed)
 
 
-def overload(folder, seconds, *, clients=1000, processes=2, nice=15, say=lambda _: None):
+def overload(
+    folder, seconds, *, clients=1000, processes=2, nice=15, listen=20.0, say=lambda _: None
+):
     """Flood a site for some seconds and return what happened."""
     broker = Broker.plain(folder / "broker")
     config = folder / "broker" / CONFIG
@@ -133,7 +140,13 @@ def overload(folder, seconds, *, clients=1000, processes=2, nice=15, say=lambda 
             plans = [
                 Flood(
                     *(broker.port, f"flood-{i}", senders[i::processes]),
-                    *(mapping_tag(site.mapping.id), site.site.epoch, site.site.interval, seconds),
+                    *(
+                        mapping_tag(site.mapping.id),
+                        site.site.epoch,
+                        site.site.interval,
+                        seconds,
+                        listen,
+                    ),
                 )
                 for i in range(processes)
             ]
@@ -162,14 +175,16 @@ def _watch(serve, broker, seconds, say):
 
 def _drained(serve, total, say):
     """Wait until what waits at the broker is committed and what was dropped is counted."""
-    end, before = time.time() + 300, -1.0
-    while time.time() < end:
-        time.sleep(3.0)  # longer than the broker takes to tell what it dropped
-        now = serve.value("messages_total")
-        say(f"{now:.0f} of {total} committed, {serve.value('shed_total'):.0f} shed")
-        if now == before:
+    end, before, looks = time.time() + 300, None, 0
+    while time.time() < end and looks < _LOOKS:
+        time.sleep(2.0)  # longer than the broker takes to tell what it dropped
+        now = serve.value("messages_total"), serve.value("shed_total")
+        if None in now:
+            continue
+        say(f"{now[0]:.0f} of {total} committed, {now[1]:.0f} shed")
+        if sum(now) >= total:
             return
-        before = now
+        looks, before = (looks + 1 if now == before else 0), now
 
 
 def _account(site, total, seconds, sent, shed, samples):

@@ -95,6 +95,9 @@ class RawClient:
                 found.append((body[2 : 2 + size].decode(), body[3 + size :]))
         return found
 
+    def fileno(self):
+        return self._sock.fileno()
+
     def close(self):
         self._sock.close()
 

@@ -53,9 +53,7 @@ def soak(folder, seconds, sensors=200, interval=1.0, say=lambda _: None):
             sensors.listen(time.monotonic() + 10)
             sensors.close()
             decisions = serve.value("decisions_total")
-        reader = site.reader()
-        stored = sum(each.messages for each in reader.clients())
-        reader.close()
+        stored = site.count_stored()
     return Soaked(sensors.sent, sensors.acknowledged, stored, decisions, np.array(samples))
 
 

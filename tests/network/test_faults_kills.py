@@ -1,0 +1,18 @@
+"""A short version of benchmarks/network/faults.py: kills lose nothing."""
+
+import pytest
+from network_figures import control, kills
+from sites import needs_mosquitto
+
+pytestmark = [pytest.mark.slow, needs_mosquitto]
+
+
+def test_kills_lose_double_and_change_nothing(tmp_path):
+    tally = kills.survive_kills(tmp_path, kills=1, sensors=2, seed=0)
+    assert tally.clean, str(tally)
+    assert tally.written > 10
+
+
+def test_the_control_loses_what_the_broker_had_acknowledged(tmp_path):
+    acknowledged, lost, _ = control.kill_with_broker_acknowledgements_only(tmp_path, 1, seed=0)
+    assert 0 < lost <= acknowledged

@@ -1,0 +1,39 @@
+"""A short version of benchmarks/network/throughput.py: all that is acknowledged is stored."""
+
+import pytest
+from databases import PostgresServer, why_no_postgres
+from network_figures.devices import SecureSite
+from network_figures.load import LoadSite, Serve, committed
+from sites import needs_mosquitto
+
+from discreet.network.broker import Broker
+
+pytestmark = [pytest.mark.slow, needs_mosquitto]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request):
+    if request.param == "sqlite":
+        yield None
+    elif reason := why_no_postgres():
+        pytest.skip(reason)
+    else:
+        with PostgresServer() as server:
+            yield server.url
+
+
+@pytest.mark.parametrize("shape", [{}, {"width": 4, "batch": 8}], ids=["single", "gateways"])
+def test_all_that_is_acknowledged_is_committed(tmp_path, database, shape):
+    with Broker.plain(tmp_path / "broker") as broker:
+        site = LoadSite(tmp_path / "site", broker.port, clients=20, database=database, **shape)
+        with Serve(site) as serve:
+            committed(site, serve, processes=2, each=25)  # raises if anything is missing
+            assert serve.value("messages_total") == site.count_stored() == 20 * 25
+            assert serve.value("shed_total") == 0
+
+
+def test_all_is_committed_over_tls_with_a_connection_for_each_device(tmp_path):
+    site = SecureSite(tmp_path / "tls", devices=6)
+    with site.broker, Serve(site) as serve:
+        committed(site, serve, processes=2, each=25)
+        assert serve.value("messages_total") == site.count_stored() == 6 * 25
