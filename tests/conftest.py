@@ -18,3 +18,12 @@ settings.load_profile("fixed")
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name bytes by their place, not by their content.
+
+    What is compressed or signed at collection differs from second to second, and processes that
+    run the tests side by side must have the same names for them.
+    """
+    return "bytes" if isinstance(val, bytes) else None

@@ -252,11 +252,11 @@ def test_text_is_read_plain_and_zipped(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.gz", gzip.compress(CONTENT)[:-10], "damaged gzip"),
-        ("a.gz", gzip.compress(CONTENT)[:30] + bytes(50), "damaged gzip"),
-        ("a.gz", b"plain", "damaged gzip"),
-        ("a.gz", gzip.compress(bytes(10**6)), "more than 20000 bytes"),
-        ("a.txt", b"\xff\xfe", "not UTF-8"),
+        pytest.param("a.gz", gzip.compress(CONTENT)[:-10], "damaged gzip", id="cut"),
+        pytest.param("a.gz", gzip.compress(CONTENT)[:30] + bytes(50), "damaged gzip", id="zeroed"),
+        pytest.param("a.gz", b"plain", "damaged gzip", id="plain"),
+        pytest.param("a.gz", gzip.compress(bytes(10**6)), "more than 20000 bytes", id="endless"),
+        pytest.param("a.txt", b"\xff\xfe", "not UTF-8", id="latin"),
     ],
 )
 def test_what_is_damaged_or_endless_is_refused(tmp_path, name, content, message):
