@@ -131,21 +131,23 @@ def test_every_view_of_every_site_fits_and_is_quiet(visit, chromium, kind, pictu
 def test_a_login_and_every_view_by_keyboard_alone(visit):
     _, reader = visit()
     page, press = reader.page, reader.page.keyboard.press
-    reader.go("/guarantee")  # sends to the login, which has the focus in the first field
+    reader.go("/guarantee")  # sends to the login
+    page.wait_for_selector("#name:focus")  # a browser gives it a moment after the page is there
     page.keyboard.type("ann")
     press("Tab")
     page.keyboard.type("something wrong")
     press("Enter")
     page.wait_for_selector("[role=alert]")
     assert "wrong" in page.inner_text("[role=alert]")
-    page.keyboard.type(PASSWORD)  # the password has the focus, the name is kept
+    page.wait_for_selector("#password:focus")  # the name is kept
+    page.keyboard.type(PASSWORD)
     press("Enter")
     page.wait_for_url("**/guarantee")
     press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
     press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_selector("#main:focus")
     for view, path in VIEWS.items():
         reader.go(VIEWS["sensors"])
         for _ in range(30):

@@ -351,10 +351,28 @@ def test_a_worker_that_is_silent_is_told_while_others_work(open_site):
     (visitor.maker.folder / "site.json").write_text(settings.model_dump_json())
     now = time.time()
     for worker, ago in (("fusion", 1.0), ("fusion-2", 90.0)):
-        visitor.maker.store.note({f"worker {worker}": 0}, now - ago)
+        visitor.maker.store.note({f"worker {worker}": {"queue": 0}}, now - ago)
     dashboard, _, _ = make_dashboard(DashboardTask(visitor.maker.folder))
     found = {each.short: each for each in dashboard._snapshots.now().findings}
     assert found["2 of 3 workers silent"].words.startswith("fusion-2, fusion-3.")
+
+
+def test_the_load_of_several_workers_is_shown_together(inside):
+    store, now = inside.maker.store, time.time()
+    here, away = ({"broker": {"state": state}} for state in ("here", "away"))
+    for worker, own in {
+        "fusion": {"queue": 2, "lag_seconds": 0.5, "shed": 40, "parts": here},
+        "fusion-2": {"queue": 5, "lag_seconds": 0.1, "shed": 7, "parts": here},
+        "fusion-3": {"queue": 900, "lag_seconds": 9.0, "shed": 90, "parts": away},
+    }.items():
+        ago = 90.0 if worker == "fusion-3" else 1.0  # too long ago to count
+        store.note(own | {f"worker {worker}": own}, now - ago)
+    stored = inside.dashboard._snapshots.now().stored
+    assert (stored.queue, stored.lag, stored.shed, stored.broker) == (7, 0.5, 40, "here")
+    store.note({"worker fusion-3": {"queue": 900, "parts": away}}, now)
+    inside.dashboard._snapshots._last = None
+    stored = inside.dashboard._snapshots.now().stored
+    assert (stored.queue, stored.lag, stored.broker) == (907, 0.5, "away")
 
 
 def test_a_site_whose_fusion_centre_has_never_run(open_site):

@@ -24,7 +24,7 @@ from discreet.network.fusion.state import State
 from discreet.network.site.settings import ack_topic, message_topic
 from discreet.network.store.errors import StoreError
 from discreet.network.store.rows import Decision
-from discreet.network.store.workers import silent_workers
+from discreet.network.store.workers import latest_notes, silent_workers
 
 NAMES = ["hall", "door", "bed"]
 
@@ -188,6 +188,26 @@ def test_nothing_is_acknowledged_and_nothing_piles_up_while_the_store_is_away(si
     assert len(site.stored()) == 300
 
 
+def _states(service):
+    return {part: each["state"] for part, each in service.state.summary()["parts"].items()}
+
+
+@needs_mosquitto
+def test_a_broker_that_goes_while_the_store_is_away_is_told(site, broker):
+    service = site.service()
+    away = _away(service)
+    with Running(service):
+        wait_for(lambda: service.state.value("broker_up") == 1)
+        device = Device(site, "hall")
+        device.send(device.sealed(0, site.clock.number(time.time())))
+        wait_for(lambda: _states(service).get("database") == "away")
+        broker.kill()
+        wait_for(lambda: _states(service)["broker"] == "away")
+        assert service.state.value("broker_up") == 0
+        device.close()
+        away.clear()
+
+
 @needs_mosquitto
 def test_messages_at_qos_0_do_not_use_up_the_room_for_others(site):
     now = site.clock.number(time.time())
@@ -339,6 +359,8 @@ def test_workers_share_the_messages_and_one_closes_the_rounds(broker, tmp_path, 
         reader = site.reader()
         names = [f"fusion-{i}" for i in range(2)]
         wait_for(lambda: not silent_workers(names, reader.health(), time.time() - 5))
+        assert all("queue" in each for each in latest_notes(reader.health(), time.time() - 5))
+        assert len(latest_notes(reader.health(), time.time() - 5)) == 2
         last = wait_for(reader.latest).round
         leader.stop()
         # The other one takes over where it was.

@@ -276,7 +276,7 @@ def describe(now: Snapshot) -> dict[str, Any]:
         "decision": None if decision is None else decision._asdict() | {"public": now.public},
         "devices": [asdict(each) | {"left": each.left} for each in now.devices],
         "rate": now.stored.rate,
-        "lag": now.stored.sample("lag_seconds"),
+        "lag": now.stored.lag,
         "refused": [each._asdict() for each in now.stored.refusals],
         "store": asdict(now.store),
         "guarantee": {

@@ -29,7 +29,7 @@ from discreet.network.dashboard.site_view import SiteView
 from discreet.network.site.settings import Site, worker_names
 from discreet.network.store.errors import StoreError
 from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
-from discreet.network.store.workers import silent_workers
+from discreet.network.store.workers import latest_notes, silent_workers
 
 RATE_WINDOW = 60.0
 _KEPT_SECONDS = 1.0
@@ -91,9 +91,26 @@ class Stored:
     rate: float | None = None
     health: tuple[tuple[str, Sample], ...] = ()
 
-    def sample(self, name: str) -> Any:
-        """Return the last value of that name, or None."""
-        return next((each.value for key, each in self.health if key == name), None)
+    def _noted(self, name: str) -> list[Any]:
+        """Return the last value of that name of every worker that is there."""
+        notes = latest_notes(dict(self.health), (self.noted or 0.0) - _QUIET_SECONDS)
+        return [note[name] for note in notes if note.get(name) is not None]
+
+    @property
+    def queue(self) -> int | None:
+        """How many messages wait to be stored, with all workers."""
+        found = self._noted("queue")
+        return sum(found) if found else None
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from arrival to acknowledgement, with the slowest worker."""
+        return max(self._noted("lag_seconds"), default=None)
+
+    @property
+    def shed(self) -> int | None:
+        """How many messages the broker dropped, as seen by the worker that was there longest."""
+        return max(self._noted("shed"), default=None)
 
     @property
     def noted(self) -> float | None:
@@ -102,11 +119,9 @@ class Stored:
 
     @property
     def broker(self) -> str:
-        """Whether the fusion centre has the broker: "here", "away" or "" if not known."""
-        parts = self.sample("parts")
-        broker = parts.get("broker") if isinstance(parts, dict) else None
-        state = broker.get("state") if isinstance(broker, dict) else None
-        return state if isinstance(state, str) else ""
+        """Whether every worker has the broker: "here", "away" or "" if not known."""
+        states = {parts.get("broker", {}).get("state", "") for parts in self._noted("parts")}
+        return "away" if "away" in states else max(states, default="")
 
 
 @dataclass(frozen=True)

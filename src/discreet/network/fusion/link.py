@@ -42,8 +42,8 @@ class Link:
     subscriptions : iterable of str
     on_message : callable
         Called with topic, payload and ticket; must not block.
-    on_up : callable
-        Called when a connection stands.
+    on_turn : callable
+        Called with whether a connection stands, and else with what is wrong, when that changes.
     receive_maximum : int
         How many messages may wait for their acknowledgement.
     """
@@ -54,11 +54,11 @@ class Link:
         name: str,
         subscriptions: Iterable[str],
         on_message: Callable[[str, bytes, Ticket], None],
-        on_up: Callable[[], None],
+        on_turn: Callable[[bool, str], None],
         receive_maximum: int,
     ) -> None:
         self._address, self._subscriptions = address, list(subscriptions)
-        self._on_message, self._on_up = on_message, on_up
+        self._on_message, self._on_turn = on_message, on_turn
         self._receive_maximum = receive_maximum
         self._client = make_client(address, name, StreamingClient)
         self._client.on_packet = self._arrived
@@ -197,7 +197,7 @@ class Link:
             client.subscribe(subscription, qos=1)
         self.up, self.problem = True, ""
         logger.info("connected to the broker")
-        self._on_up()
+        self._on_turn(True, "")
 
     def _arrived(self, topic: bytes, payload: bytes, number: int) -> None:
         try:
@@ -217,3 +217,4 @@ class Link:
         if problem != self.problem:
             self.problem = problem
             logger.warning("%s; trying again", problem)
+            self._on_turn(False, problem)

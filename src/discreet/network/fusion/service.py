@@ -110,7 +110,7 @@ class FusionService:
             settings.name,
             [messages, DROPPED],
             self._arrived,
-            self._greet,
+            self._turned,
             settings.receive_maximum,
         )
         self._on_decision = on_decision
@@ -173,6 +173,12 @@ class FusionService:
         if before is not None:
             # A broker that was started anew counts from 0.
             self.state.add(shed=total - before if total >= before else total)
+
+    def _turned(self, up: bool, problem: str) -> None:
+        self.state.put(broker_up=int(up))
+        self.state.turn("broker", "here" if up else "away", problem)
+        if up:
+            self._greet()
 
     def _greet(self) -> None:
         said, last = [(*self._discovery, True)], self._last
@@ -317,14 +323,13 @@ class FusionService:
         return *decision_message(self._settings.site, fact, decision), True
 
     def _note(self, now: float) -> None:
-        self.state.put(broker_up=int(self._link.up), queue=len(self._waiting))
-        self.state.turn("broker", "here" if self._link.up else "away", self._link.problem)
+        self.state.put(queue=len(self._waiting))
         total = sum(each.messages for each in self._store.clients())
         summary = self.state.summary()
-        names = ("queue", "lag_seconds", "shed", "parts", "reported")
-        values = {name: summary[name] for name in names} | {"messages": total}
-        if self._settings.shared:  # what one worker notes hides the silence of another
-            values[note_name(self._settings.name)] = summary["queue"]
+        own = {name: summary[name] for name in ("queue", "lag_seconds", "shed", "parts")}
+        values = own | {"messages": total}
+        if self._settings.shared:  # under common names each would hide what the others note
+            values[note_name(self._settings.name)] = own
         self._store.note(values, now)
 
     def _guarded(self, work: Callable[[], None]) -> None:

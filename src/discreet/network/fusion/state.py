@@ -17,7 +17,10 @@ _METRICS = {
     "readings": ("counter", "Symbols stored."),
     "commits": ("counter", "Commits to the database."),
     "decisions": ("counter", "Rounds closed."),
-    "shed": ("counter", "Messages that the broker dropped for want of room; sensors send again."),
+    "shed": (
+        "counter",
+        "Messages that the broker dropped for want of room; each worker counts all.",
+    ),
     "queue": ("gauge", "Messages that wait for their commit."),
     "lag_seconds": ("gauge", "Mean time from arrival to acknowledgement, lately."),
     "broker_up": ("gauge", "Whether the broker is there."),
@@ -60,6 +63,7 @@ class State:
         with self._alone:
             old = self._states.get(part, {})
             if old.get("state") == state:
+                old["words"] = words
                 return False
             self._states[part] = {"state": state, "since": time.time(), "words": words}
             return True

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from discreet.network.store.rows import Sample
 
+_MARK = "worker "
+
 
 def note_name(worker: str) -> str:
-    """Return the name under which a worker notes that it is there."""
-    return f"worker {worker}"
+    """Return the name under which a worker notes how it is."""
+    return _MARK + worker
+
+
+def latest_notes(health: Mapping[str, Sample], since: float) -> list[dict[str, Any]]:
+    """Return what each worker has noted of itself since a moment; of one alone, what there is."""
+    notes = [
+        dict(sample.value)
+        for name, sample in health.items()
+        if name.startswith(_MARK) and sample.at >= since and isinstance(sample.value, dict)
+    ]
+    return notes or [{name: sample.value for name, sample in health.items()}]
 
 
 def silent_workers(
