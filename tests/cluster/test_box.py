@@ -51,6 +51,14 @@ def test_rows_of_one_segment_need_one_worker(lasting, rng):
     np.testing.assert_array_equal(found.sums, ballots.sweep(tables, LOGISTIC).sums)
 
 
+def test_rows_wait_until_a_worker_is_known(lasting, rng, monkeypatch):
+    real, looks = connect.living_workers, iter([[], []])
+    monkeypatch.setattr(connect, "living_workers", lambda client: next(looks, real(client)))
+    ballots, tables = random_ballots(rng, n=1000), rng.normal(size=(2, 18))
+    found = ClusterBox(lasting, ballots).sweep(tables, LOGISTIC)
+    np.testing.assert_array_equal(found.sums, ballots.sweep(tables, LOGISTIC).sums)
+
+
 def test_what_is_not_swept_is_as_on_one_machine(lasting, rng):
     ballots = random_ballots(rng)
     box = ClusterBox(lasting, ballots)

@@ -88,6 +88,15 @@ def test_workers_are_started_here_and_ended_again():
         assert probe.connect_ex((host, int(port))) != 0
 
 
+def test_workers_are_known_while_dask_looks_after_itself():
+    with started(2) as client:
+        looks = client._periodic_callbacks["scheduler-info"]
+        looks.stop()
+        looks.callback_time = 1.0  # milliseconds instead of seconds
+        client.loop.add_callback(looks.start)
+        assert {len(living_workers(client)) for _ in range(300)} == {2}
+
+
 def test_another_version_on_the_workers_is_refused(monkeypatch):
     with started(1) as client:
         check_workers(client)

@@ -73,7 +73,7 @@ def test_the_mapping_is_that_of_one_machine_whoever_is_killed_when(alone, passes
                 found = fit(mapper(), client, X, fall, private=who)
             assert passes == {"done": count, "disturb": {}}
             assert_same(found, alone)
-        assert len(client.scheduler_info()["workers"]) == 2
+        assert len(client.nthreads()) == 2
 
 
 def test_rows_in_a_file_are_held_by_workers_and_read_again_for_a_lost_one(tmp_path):

@@ -55,7 +55,7 @@ class ClusterBox:
     def __init__(self, client: Client, ballots: StoredBox) -> None:
         self._client, self._ballots = client, ballots
         self.seconds = 0.0
-        workers = living_workers(client)
+        workers = other_workers(client, set())  # all, once there is one
         self._pieces = [_Piece(part) for part in _deal(segments(len(ballots)), len(workers))]
         self._send(self._pieces, workers)
 

@@ -174,7 +174,8 @@ def living_workers(client: Any) -> list[str]:
         If the scheduler does not answer.
     """
     try:
-        return sorted(client.scheduler_info()["workers"])
+        # Not ``scheduler_info``, which hands out what the client's own looks overwrite.
+        return sorted(client.nthreads())
     except (OSError, RuntimeError) as error:
         raise ClusterError(
             f"the cluster's scheduler no longer answers ({_short(error)}). Start it again, and the "
