@@ -22,6 +22,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from dashboards import SiteMaker, make_mapping
+from network_figures.verdicts import verdict
 
 START, PAGE = 3.0, 0.5  # seconds
 PAGES = ("/", "/sensors", "/guarantee", "/system", "/api/state", "/api/decisions?window=86400")
@@ -110,8 +111,8 @@ def report(given, starts, times, sizes, weight) -> int:
         missed |= not good
         figures = (statistics.median(found), min(found), max(found))
         kilobytes = "" if size is None else f"{size / 1000:.0f}"
-        verdict = f"{'PASS' if good else 'MISSED'} (<= {target:g} s)"
-        table.add_row(what, *(f"{each:.3f} s" for each in figures), kilobytes, verdict)
+        told = f"{verdict(good)} (<= {target:g} s)"
+        table.add_row(what, *(f"{each:.3f} s" for each in figures), kilobytes, told)
     Console(width=110).print(table)
     print(
         f"{given.devices} devices, {given.rounds} starts; script and style: {weight / 1000:.0f} kB"

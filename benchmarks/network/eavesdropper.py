@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from network_figures.eavesdropping import attack, eavesdrop
+from network_figures.verdicts import verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -54,7 +55,7 @@ def main() -> int:
         good = high < LIMIT
         passed &= good
         figures = f"{count}", f"{auc:.3f}", f"{low:.3f} to {high:.3f}"
-        table.add_row(question, *figures, f"< {LIMIT} {'PASS' if good else 'MISSED'}")
+        table.add_row(question, *figures, f"< {LIMIT} {verdict(good)}")
     for what, leaky in controls(heard).items():
         auc, low, high, count = attack(leaky, given.interval)[READING]
         table.add_row(what, f"{count}", f"{auc:.3f}", f"{low:.3f} to {high:.3f}", "")

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from databases import why_no_postgres
 from network_figures import bad_network, control, dropout, kills, mutations, outages
+from network_figures.verdicts import verdict
 
 from discreet.network.broker import find_mosquitto
 
@@ -32,10 +33,6 @@ PICTURE = Path(tempfile.gettempdir()) / "discreet-dropout.png"
 
 def say(words: str) -> None:
     print(f"  {words}", file=sys.stderr, flush=True)
-
-
-def verdict(good: bool) -> str:
-    return "PASS" if good else "MISSED"
 
 
 def kill_all(folder: Path, given: argparse.Namespace) -> Iterator[Row]:

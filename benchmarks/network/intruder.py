@@ -18,6 +18,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from intruders import ALL, Stage, control
+from network_figures.verdicts import verdict
 from replays import replayed
 from sites import make_site
 
@@ -41,7 +42,7 @@ def main() -> int:
                 good = found.accepted == found.read == 0 and stage.honest
                 missed |= not good
                 figures = (f"{found.attempts}", f"{found.accepted}", f"{found.read}")
-                table.add_row(found.what, *figures, "PASS" if good else "MISSED")
+                table.add_row(found.what, *figures, verdict(good))
             honest = f"{len(stage.sent)} sent meanwhile by the honest sensor"
             cut = stage.cut_after
             stage.be_quiet()
@@ -50,9 +51,7 @@ def main() -> int:
         found, reasons = replayed(folder / "replays", times * 5)
     good = found.accepted == 0
     missed |= not good
-    table.add_row(
-        found.what, f"{found.attempts}", f"{found.accepted}", "0", "PASS" if good else "MISSED"
-    )
+    table.add_row(found.what, f"{found.attempts}", f"{found.accepted}", "0", verdict(good))
     found = checked
     table.add_row(found.what, f"{found.attempts}", f"{found.accepted}", f"{found.read}", "control")
     Console(width=110).print(table)

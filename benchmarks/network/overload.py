@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from network_figures.overload import overload
+from network_figures.verdicts import judge
 from rich.console import Console
-from rich.table import Table
 
 from discreet.network.broker import find_mosquitto
 
@@ -61,12 +61,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, console.status("starting") as status:
         sizes = {"clients": given.clients, "nice": given.nice}
         found = overload(Path(name), given.seconds, **sizes, say=status.update)
-    table = Table("overload", "seen", "target", "")
-    passed = True
-    for what, seen, target, good in rows(found):
-        table.add_row(what, seen, target, "PASS" if good else "MISSED")
-        passed &= good
-    console.print(table)
+    passed = judge(console, "overload", rows(found))
     print(
         f"at most {found.samples[:, 4].max():,.0f} messages waited for one commit; "
         f"the broker's memory: {found.samples[-1, 2] / 2**20:.0f} MB at the end"

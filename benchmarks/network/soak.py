@@ -11,8 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from network_figures.soak import soak
+from network_figures.verdicts import judge
 from rich.console import Console
-from rich.table import Table
 
 from discreet.network.broker import find_mosquitto
 
@@ -57,12 +57,7 @@ def main() -> int:
         found = soak(
             Path(name), 60 * given.minutes, given.sensors, given.interval, say=status.update
         )
-    table = Table("soak", "seen", "target", "")
-    passed = True
-    for what, seen, target, good in rows(found):
-        table.add_row(what, seen, target, "PASS" if good else "MISSED")
-        passed &= good
-    console.print(table)
+    passed = judge(console, "soak", rows(found))
     print(f"{found.decisions:,.0f} rounds decided; last quarter against the second")
     return int(not passed)
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from databases import PostgresServer, why_no_postgres
 from network_figures.devices import SecureSite
 from network_figures.load import LoadSite, Serve, committed, run_bare
+from network_figures.verdicts import verdict
 from rich.console import Console
 from rich.table import Table
 
@@ -52,10 +53,6 @@ def single(site, given):
 
 def say(words):
     print(f"  {words}", file=sys.stderr, flush=True)
-
-
-def verdict(good):
-    return "PASS" if good else "MISSED"
 
 
 def span(values, form=",.0f"):

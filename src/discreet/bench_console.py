@@ -13,12 +13,13 @@ from rich.console import Console
 
 from discreet.bench.compare import change_lines
 from discreet.bench.measure import Setup
-from discreet.bench.picture import check_suffix, save_picture
+from discreet.bench.picture import save_picture
 from discreet.bench.results import Contest, Run
 from discreet.bench.size import Size
 from discreet.bench.suite import BENCHMARKS, run_suite
 from discreet.bench.text import contest_lines, run_line
 from discreet.console import check_out, plain_print
+from discreet.drawing import check_suffix
 from discreet.errors import InputError
 from discreet.steps_console import StepsReport
 from discreet.values import suggest

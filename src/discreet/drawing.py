@@ -5,11 +5,19 @@ Matplotlib is imported on the first call: it takes a while.
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
 INK, PAPER = "#1a1a1a", "#ffffff"
 # Told apart by any eye and on paper, dark or light (Okabe and Ito), and by shape.
 STYLES = {
@@ -72,3 +80,23 @@ def matplotlib_settings(salt: str) -> Iterator[None]:
     with settings, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a browser has the letters
         yield
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a picture in a format that is not drawn.
+
+    Raises
+    ------
+    InputError
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"a picture ends in {' or '.join(SUFFIXES)}, got {path.name!r}. Name it so."
+        )
+
+
+def rendered(figure: Figure, path: Path, dots: int) -> bytes:
+    """Return a picture in the format that a file's name asks for, with so many dots per inch."""
+    data = io.BytesIO()
+    figure.savefig(data, format=path.suffix.lower()[1:], dpi=dots)
+    return data.getvalue()

@@ -15,11 +15,12 @@ from rich.console import Console
 
 from discreet.cluster.connect import connected
 from discreet.console import announce, check_out, plain_print
+from discreet.drawing import check_suffix
 from discreet.errors import DiscreetWarning, InputError
 from discreet.learning import Task, prepare
 from discreet.steps_console import StepsReport
 from discreet.tradeoff.frontier import Standing, compute
-from discreet.tradeoff.plot import check_suffix, save_plot
+from discreet.tradeoff.plot import save_plot
 from discreet.tradeoff.results import Frontier
 from discreet.tradeoff.study import Spec, check_parameters, study_table
 

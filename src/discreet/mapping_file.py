@@ -183,6 +183,17 @@ def write_file(path: str | PathLike[str], text: str) -> None:
             f"{path}: the mapping takes {len(data)} bytes; a file may have {MAX_BYTES}. "
             "Use fewer sensors, codes or symbols."
         )
+    write_bytes(path, data)
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all, whatever its size.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
     try:
         _write_whole(Path(path), data)
     except (OSError, RuntimeError, ValueError) as error:  # the latter: odd paths

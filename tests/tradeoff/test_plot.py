@@ -1,3 +1,5 @@
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -69,6 +71,17 @@ def test_files_are_what_their_names_say(tmp_path):
     assert "<svg" in (tmp_path / "f.svg").read_text()
     assert "<text" in (tmp_path / "f.svg").read_text()
     assert (tmp_path / "f.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "f.svg").write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    refused("No space left", save_plot, three(), tmp_path / "f.svg")
+    assert [file.name for file in tmp_path.iterdir()] == ["f.svg"]
+    assert (tmp_path / "f.svg").read_text() == "old"
 
 
 def test_other_formats_and_places_are_refused(tmp_path):

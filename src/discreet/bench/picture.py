@@ -5,38 +5,31 @@ Matplotlib is imported on the first call: it takes a while.
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.bench.results import Contest, Run
 from discreet.bench.text import run_line
-from discreet.drawing import INK, PAPER, STYLES, marker_look, matplotlib_settings
-from discreet.errors import InputError
+from discreet.drawing import (
+    INK,
+    PAPER,
+    STYLES,
+    check_suffix,
+    marker_look,
+    matplotlib_settings,
+    rendered,
+)
+from discreet.mapping_file import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES = (".svg", ".png")
 _WIDTH = 6.4  # inches
 _LINE, _HEAD = 0.24, 0.9  # inches for a contestant, and around those of a benchmark
 _DOTS = 160  # per inch in a PNG
 _SMALL = 8.0  # points
 _LEFT = -0.6  # where titles begin, in widths of the axes: above the names
-
-
-def check_suffix(path: Path) -> None:
-    """Refuse a picture in a format that is not drawn.
-
-    Raises
-    ------
-    InputError
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(
-            f"a picture ends in {' or '.join(SUFFIXES)}, got {path.name!r}. Name it so."
-        )
 
 
 def save_picture(run: Run, path: Path) -> None:
@@ -49,12 +42,8 @@ def save_picture(run: Run, path: Path) -> None:
     """
     check_suffix(path)
     with matplotlib_settings("discreet-bench"):
-        data = io.BytesIO()
-        draw(run).savefig(data, format=path.suffix.lower()[1:], dpi=_DOTS)
-    try:
-        path.write_bytes(data.getvalue())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+        data = rendered(draw(run), path, _DOTS)
+    write_bytes(path, data)
 
 
 def draw(run: Run) -> Figure:

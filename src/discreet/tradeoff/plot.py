@@ -21,10 +21,13 @@ from discreet.drawing import (
     PAPER,
     STYLES,
     WHOLE,
+    check_suffix,
     marker_look,
     matplotlib_settings,
+    rendered,
 )
 from discreet.errors import InputError
+from discreet.mapping_file import write_bytes
 from discreet.tradeoff.knee import Place, lower_left
 from discreet.tradeoff.points import Point, describe
 from discreet.tradeoff.results import Frontier
@@ -33,26 +36,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES = (".svg", ".png")
 _WIDTH, _HEIGHT = 5.0, 4.4  # inches; 360 points wide, so that 360 pixels show 9-point text
 # Beyond this, an embedded picture leaves out dominated points' bars, then the points, then some
 # of the others.
 _PAGE_BYTES = 40_000
 _DOTS = 220  # per inch in a PNG
 _SENTINEL = "#0a0b0c"  # stands for the reader's own text colour in an embedded picture
-
-
-def check_suffix(path: Path) -> None:
-    """Refuse a picture in a format that is not drawn.
-
-    Raises
-    ------
-    InputError
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(
-            f"a picture ends in {' or '.join(SUFFIXES)}, got {path.name!r}. Name it so."
-        )
 
 
 def save_plot(frontier: Frontier, path: str | Path) -> None:
@@ -66,13 +55,8 @@ def save_plot(frontier: Frontier, path: str | Path) -> None:
     path = Path(path)
     check_suffix(path)
     with matplotlib_settings("discreet-frontier"):
-        data = io.BytesIO()
-        kind = path.suffix.lower()[1:]
-        draw(frontier, ink=INK, paper=PAPER).savefig(data, format=kind, dpi=_DOTS)
-    try:
-        path.write_bytes(data.getvalue())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+        data = rendered(draw(frontier, ink=INK, paper=PAPER), path, _DOTS)
+    write_bytes(path, data)
 
 
 def frontier_svg(frontier: Frontier, here: tuple[float, float] | None = None) -> str:
