@@ -94,7 +94,7 @@ class PlainSite:
 
 
 class Running:
-    """A service in a thread."""
+    """A service in a thread, which has tried its database."""
 
     def __init__(self, service):
         self.service = service
@@ -102,6 +102,7 @@ class Running:
 
     def __enter__(self):
         self._thread.start()
+        wait_for(lambda: "database" in self.service.state.summary()["parts"])
         return self.service
 
     def __exit__(self, *_):

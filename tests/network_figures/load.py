@@ -143,7 +143,7 @@ class Serve:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
-            wait_for(lambda: self.process.poll() is not None or self.value("broker_up") == 1, 60)
+            wait_for(lambda: self.process.poll() is not None or self._is_ready(), 60)
             assert self.process.poll() is None
         except AssertionError:
             self.process.kill()
@@ -158,6 +158,9 @@ class Serve:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+
+    def _is_ready(self):
+        return self.value("broker_up") == self.value("database_up") == 1
 
     def value(self, name):
         """One of its metrics; None while it does not answer."""
