@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PYTHON ?=
 ARGS ?=
-# Files of tests that run side by side.
-JOBS ?= 2
+# Files of tests that run side by side. Many wait more than they compute: three fit two processors.
+JOBS ?= 3
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
