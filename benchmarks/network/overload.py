@@ -1,6 +1,6 @@
 """Ten times more messages than the fusion centre can commit, for a minute.
 
-    python benchmarks/network/overload.py [--seconds 60] [--clients 1000] [--nice 15]
+    python benchmarks/network/overload.py [--seconds 60] [--clients 3000] [--nice 15]
 
 Generators send whatever the broker takes, while ``discreet serve`` gets what they leave of the
 processors, as if it ran on a smaller machine. Memory must stay flat, everything that was
@@ -51,7 +51,9 @@ def rows(found):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--clients", type=int, default=1000)
+    parser.add_argument(
+        "--clients", type=int, default=3000, help="each sends at most a message every 20 ms"
+    )
     parser.add_argument("--nice", type=int, default=15, help="of the fusion centre, 0 to 19")
     given = parser.parse_args()
     if find_mosquitto() is None:
