@@ -229,7 +229,7 @@ def _come_at_once(service, device, number, count):
         payload = device.sealed(i, number + i)
         service._link._arrived(device.topic.encode(), payload, 1000 + i)
         if not i:
-            wait_for(lambda: '"away"' in str(service.state.health()))  # it is being tried
+            wait_for(lambda: _states(service).get("database") == "away")  # it is being tried
 
 
 @needs_mosquitto
