@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.auditing.certificates import (
-    GROUPS_APART,
     ONE_RELEASE,
     SAME_WORLD,
     Certificate,
@@ -103,12 +102,14 @@ def test_more_rows_and_more_alpha_are_not_looser(certify, rng):
 @each_attack
 def test_groups_are_looser_than_rows(certify, rng):
     rows = random_rows(rng, n=1000)
-    grouped = replace(rows, groups=np.arange(2000) // 5)
-    across = replace(rows, groups=np.arange(2000) % 1000 // 5)
-    bounds = [certify(one, 0.05).bound for one in (rows, grouped, across)]
-    assert bounds[0] < bounds[1] <= bounds[2]
+    homes = replace(rows, groups=np.arange(2000) % 1000 // 5, unit="home")
+    capped = replace(homes, cap=5)
+    bounds = [certify(one, 0.05).bound for one in (rows, homes, capped)]
+    assert bounds[0] < bounds[1] < bounds[2]
     assert SAME_WORLD in certify(rows, 0.05).assumptions
-    assert GROUPS_APART in certify(grouped, 0.05).assumptions
+    assert any("every home is an independent draw" in a for a in certify(homes, 0.05).assumptions)
+    assert "for a home drawn at random" in certify(homes, 0.05).words
+    assert "a home counting with at most 5 rows of a class" in certify(capped, 0.05).words
 
 
 @each_attack

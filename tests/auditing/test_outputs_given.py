@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,27 +94,80 @@ def test_a_class_without_rows_has_no_size():
     assert rows.average.tolist() == [[0.5, 0.5], [0, 0]]
 
 
-def test_groups_count_as_one_over_the_largest_share():
-    index = np.array([0, 0, 0, 0, 1, 1])
-    groups = np.array([7, 7, 7, 8, 9, 8])
-    rows = AuditRows((np.eye(2),), np.zeros((6, 1), int), index, 2, groups)
-    assert rows.moments.size == pytest.approx([4 / 3, 2])
-    assert rows.classes_share_groups
-    assert rows.independent_rows == 2
-    # Group 7 moves class 0 by 3/4, group 8 both classes, group 9 class 1 by 1/2.
-    squares = 0.75**2 + (0.25 + 0.5) ** 2 + 0.5**2
-    assert rows.sum_of_squares(np.ones(2)) == pytest.approx(squares)
-    assert rows.largest_move(np.ones(2)) == pytest.approx(0.75)
+def twin(rows):
+    """Average as the definitions say, group by group."""
+    outputs = output_probabilities(rows.tables, rows.codes)
+    average, joint, square = (np.zeros((rows.n_classes, rows.n_outputs)) for _ in range(3))
+    groups = np.unique(rows.groups)
+    sums = np.zeros((rows.n_classes, len(groups), rows.n_outputs))
+    counted = np.zeros((rows.n_classes, len(groups)))
+    for j, group in enumerate(groups):
+        for k in range(rows.n_classes):
+            own = outputs[(rows.groups == group) & (rows.index == k)]
+            counted[k, j] = len(own) if rows.cap is None else min(len(own), rows.cap)
+            if len(own):
+                sums[k, j] = own.mean(axis=0) * counted[k, j]
+    for k in range(rows.n_classes):
+        means = [s / n for s, n in zip(sums[k], counted[k], strict=True) if n]
+        square[k] = np.mean(np.square(means), axis=0)
+        average[k] = np.mean(means, axis=0) if rows.cap is None else sums[k].sum(axis=0)
+        if rows.cap is not None:
+            average[k] /= counted[k].sum()
+            joint[k] = sums[k].sum(axis=0) / counted.sum()
+        else:
+            joint[k] = np.mean(sums[k] / counted.sum(axis=0)[:, None], axis=0)
+    return average, joint, square
+
+
+@pytest.mark.parametrize("cap", [None, 2, 100])
+@given(**cases)
+def test_groups_are_averaged_as_the_draw_says(seed, shapes, cap):
+    rows = replace(random_rows(seed, shapes, n=40, groups=True), cap=cap)
+    average, joint, square = twin(rows)
+    np.testing.assert_allclose(rows.average, average, atol=1e-13)
+    np.testing.assert_allclose(rows.joint, joint, atol=1e-13)
+    np.testing.assert_allclose(rows.shares, joint.sum(axis=1), atol=1e-13)
+    np.testing.assert_allclose(rows.moments.square, square, atol=1e-13)
+    sizes = [len(np.unique(rows.groups[rows.index == k])) for k in range(3)]
+    assert rows.moments.size.tolist() == list(rows.observations) == sizes
+
+
+def test_means_of_groups_come_in_the_order_asked_for_whatever_the_blocks(monkeypatch):
+    rows = random_rows(2, [(3, 2)] * 3, n=200, groups=True)
+    order = np.array([4, 0, 5, 1])
+    whole = np.concatenate(list(rows.group_means(1, order)))
+    outputs = output_probabilities(rows.tables, rows.codes)
+    for j, mean in zip(order, whole, strict=True):
+        own = (rows.group == j) & (rows.index == 1)
+        np.testing.assert_allclose(mean, outputs[own].mean(axis=0), atol=1e-13)
+    monkeypatch.setattr("discreet.auditing.outputs_given._BLOCK_NUMBERS", 8 * 15)
+    blocks = list(rows.group_means(1, order))
+    assert len(blocks) > 1
+    np.testing.assert_allclose(np.concatenate(blocks), whole, rtol=1e-12)
+
+
+def test_squares_of_rows_stand_in_for_those_of_many_groups(monkeypatch):
+    rows = random_rows(2, [(3, 2)] * 3, n=200, groups=True)
+    exact = rows.moments.square
+    monkeypatch.setattr("discreet.auditing.outputs_given._GROUP_NUMBERS", 10)
+    assert (replace(rows).moments.square >= exact - 1e-15).all()
 
 
 def test_single_rows_as_groups_are_rows():
     plain = random_rows(3, [(3, 2)] * 2)
     grouped = AuditRows(plain.tables, plain.codes, plain.index, 3, np.arange(30))
-    assert not grouped.classes_share_groups
-    for rows in (plain, grouped):
-        assert rows.sum_of_squares(np.ones(3)) == pytest.approx(sum(1 / n for n in plain.counts))
-        assert rows.independent_rows == 30
-    np.testing.assert_allclose(grouped.moments.size, plain.moments.size)
+    assert grouped.n_groups == plain.n_groups == 30
+    assert grouped.observations == plain.observations
+    np.testing.assert_allclose(grouped.average, plain.average)
+    np.testing.assert_allclose(grouped.moments.square, plain.moments.square)
+    np.testing.assert_allclose(grouped.shares, plain.shares)
+
+
+def test_a_cap_needs_groups_and_at_least_one_row():
+    with pytest.raises(InputError, match="needs groups"):
+        replace(random_rows(0, [(2, 2)]), cap=3)
+    with pytest.raises(InputError, match="at least 1"):
+        replace(random_rows(0, [(2, 2)], groups=True), cap=0)
 
 
 @pytest.mark.parametrize("groups", [False, True])

@@ -1,11 +1,14 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from discreet.auditing import ratios
 from discreet.auditing.outputs_given import AuditRows, smallest_and_largest
 from discreet.auditing.ratios import bound_ratios
+from discreet.auditing.spread import capped_deviation
 from discreet.outputs import output_probabilities
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
@@ -104,26 +107,43 @@ def test_more_rows_and_more_alpha_are_not_looser(rng):
     assert (bound_ratios(pilot, main, 0.2).logs.max()) <= base.max()
 
 
-def test_rows_that_are_groups_of_their_own_change_nothing(rng):
-    rows = random_rows(rng)
-    pilot, main = rows.split(0.2, 0)
-    alone = AuditRows(main.tables, main.codes, main.index, 2, np.arange(len(main.index)))
-    np.testing.assert_allclose(
-        bound_ratios(pilot, alone, 0.05).logs, bound_ratios(pilot, main, 0.05).logs
-    )
-
-
-def test_groups_of_both_classes_cost_more_than_groups_of_one(rng):
+def test_groups_cost_more_than_rows_and_copies_of_rows_bring_nothing(rng):
     rows = random_rows(rng, n=200)
+    alone = replace(rows, groups=np.arange(len(rows.index)))
+    copied = AuditRows(
+        rows.tables,
+        np.repeat(rows.codes, 3, axis=0),
+        np.repeat(rows.index, 3),
+        2,
+        np.repeat(np.arange(len(rows.index)), 3),
+    )
+    plain, single, triple = (
+        bound_ratios(*one.split(0.2, 0), 0.05).logs for one in (rows, alone, copied)
+    )
+    assert plain.max() < single.max()
+    np.testing.assert_allclose(triple, single)
+
+
+def test_the_stake_does_not_depend_on_how_many_groups_have_a_class(rng):
+    # c N_b must be fixed by the pilot: the bound may not look at the main rows to choose it.
+    rows = replace(random_rows(rng, n=200), groups=np.arange(400) % 200)
     pilot, main = rows.split(0.2, 0)
-    number = np.arange(len(main.index))
-    apart = AuditRows(main.tables, main.codes, main.index, 2, number // 2)
-    across = AuditRows(main.tables, main.codes, main.index, 2, number % 160 // 2)
-    assert apart.moments.size.tolist() == across.moments.size.tolist() == [80, 80]
-    assert across.classes_share_groups and not apart.classes_share_groups
-    base = bound_ratios(pilot, main, 0.05).logs.max()
-    tight, loose = (bound_ratios(pilot, one, 0.05).logs.max() for one in (apart, across))
-    assert base < tight < loose
+    fewer = main.take((main.index == 1) | (main.group % 3 > 0))
+    assert fewer.observations[0] < main.observations[0]
+    stakes = [ratios._foreseen_sizes(pilot, each) for each in (main, fewer)]
+    np.testing.assert_array_equal(*stakes)
+
+
+def test_with_a_cap_upper_ends_are_divided_by_lower_ends(rng):
+    rows = replace(random_rows(rng, n=200), groups=np.arange(400) % 200, cap=1)
+    pilot, main = rows.split(0.2, 0)
+    low, high = smallest_and_largest(rows.tables)
+    stray = [capped_deviation(held, 1, 0.025) for held in main.held]
+    found = bound_ratios(pilot, main, 0.05).logs
+    for z in range(rows.n_outputs):
+        top = min(high[z], main.average[1, z] + stray[1] * (high[z] - low[z]))
+        bottom = max(low[z], main.average[0, z] - stray[0] * (high[z] - low[z]))
+        assert found[1, 0, z] == pytest.approx(np.log(top / bottom))
 
 
 def test_copies_in_groups_do_not_fool_the_bound(rng):

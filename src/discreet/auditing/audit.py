@@ -44,7 +44,6 @@ from discreet.design.losses import LOSSES
 from discreet.errors import InputError
 from discreet.exact import (
     advantage,
-    bayes_error,
     epsilon_beyond,
     information_epsilon,
     maximal_leakage,
@@ -248,11 +247,10 @@ def _audit_fact(
         certify_advantage(rows, alpha),
         certify_total_variation(rows, alpha),
         certify_accuracy(rows, alpha, prior),
-        pointwise.information(alpha),
         pairwise,
     )
     steps.begin(f"rare outputs and {shown(labelled.name)}")
-    certificates += pointwise.beyond(alpha, DELTAS, information=True)
+    certificates += pointwise.nested(alpha)
     attacks = _attack_both(subject, labelled, symbols, 1.0 - alpha, seed, steps)
     rng = np.random.default_rng([seed, 1])
     return FactAudit(
@@ -291,10 +289,9 @@ def _audit_rows(subject: Subject, labelled: Labelled) -> AuditRows:
 
 
 def _figures(subject: Subject, rows: AuditRows) -> Figures:
-    given = rows.average
-    prior = np.array(rows.counts) / sum(rows.counts)
+    given, prior = rows.average, rows.shares
     return Figures(
-        bayes_error=bayes_error(given, prior),
+        bayes_error=1.0 - float(rows.joint.max(axis=0).sum()),
         risk=pair_risk(given),
         total_variation=total_variation(given),
         advantage=advantage(given),
@@ -391,8 +388,7 @@ def _audit_public(
     rows = _audit_rows(subject, labelled)
     attacks = _attack_both(subject, labelled, symbols, 1.0 - alpha, seed, steps)
     error = _fusion_error(subject, rows, seed)
-    level = np.log(2.0 / alpha) / rows.independent_rows
-    prior = np.array(rows.counts) / sum(rows.counts)
+    level = np.log(2.0 / alpha) / rows.n_groups
     return PublicAudit(
         name=labelled.name,
         classes=tuple(written(each) for each in labelled.fact.classes),
@@ -400,7 +396,7 @@ def _audit_public(
         error=error,
         error_low=float(kl_lower(error, level)),
         error_high=float(kl_upper(error, level)),
-        guessing_error=1.0 - float(prior.max()),
+        guessing_error=1.0 - float(rows.shares.max()),
         attacks=attacks,
         contributions=_contributions(subject, rows, labelled),
     )
@@ -415,9 +411,8 @@ def _fusion_error(subject: Subject, rows: AuditRows, seed: int) -> float:
         wrong = [mapping.posterior(each).argmax(axis=1) != labelled.index for each in drawn]
         return float(np.mean(wrong))
     decided = _decisions(mapping)
-    prior = np.array(rows.counts) / sum(rows.counts)
-    right = [float(rows.average[h, decided == h].sum()) for h in range(labelled.n_classes)]
-    return min(1.0, max(0.0, 1.0 - float(prior @ right)))
+    right = [float(rows.joint[h, decided == h].sum()) for h in range(labelled.n_classes)]
+    return min(1.0, max(0.0, 1.0 - sum(right)))
 
 
 def _decisions(mapping: Mapping) -> Ints:

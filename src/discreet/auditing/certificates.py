@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.auditing.intervals import clopper_pearson_upper, kl_upper
 from discreet.auditing.outputs_given import AuditRows
-from discreet.auditing.spread import VARIANCE_SHARE, deviation
+from discreet.auditing.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -35,10 +35,10 @@ ONE_RELEASE = "every sensor sends one symbol"
 HELD_OUT = "the audit rows were not used to learn or to choose the mapping"
 SAME_WORLD = "rows are independent draws from what the sensors will see, given the private class"
 GROUPS_APART = (
-    "groups of rows are independent of one another, and each row is a draw from what the "
-    "sensors will see, given the private class"
+    "every {unit} is an independent draw from those that the sensors will see; nothing is assumed "
+    "about the rows within one"
 )
-SHARES = "the private classes are as frequent among the audit rows as they will be"
+SHARES = "the private classes are as frequent in {drawn} as they will be"
 PRIOR_GIVEN = "the private classes are as frequent as stated"
 
 
@@ -95,7 +95,19 @@ class Certificate:
 
 def row_assumptions(rows: AuditRows) -> tuple[str, ...]:
     """Return what every certificate from rows takes for granted."""
-    return (SHIPPED, ONE_RELEASE, HELD_OUT, SAME_WORLD if rows.groups is None else GROUPS_APART)
+    apart = SAME_WORLD if rows.groups is None else GROUPS_APART.format(unit=rows.unit)
+    return (SHIPPED, ONE_RELEASE, HELD_OUT, apart)
+
+
+def share_assumption(rows: AuditRows, prior: Floats | None) -> str:
+    """Return where the frequencies of the private classes come from."""
+    return SHARES.format(drawn=rows.drawn) if prior is None else PRIOR_GIVEN
+
+
+def opening(rows: AuditRows, alpha: float) -> str:
+    """Begin a sentence about a bound: its confidence and, with groups, what is drawn."""
+    sure = f"At confidence {percent(1 - alpha)}"
+    return f"{sure}, for {rows.drawn}," if rows.groups is not None else sure
 
 
 def check_alpha(alpha: float) -> None:
@@ -200,8 +212,7 @@ def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
     TV. Q(A|x) has a range of at most eta, the Dobrushin coefficient, so Hoeffding's
     inequality gives TV <= TV^ + eta sqrt(ln(1/alpha)/2 (1/n_a + 1/n_b)); ``spread`` has the
     sharper Bernstein version that is used. Because only the worst pair has to hold, the
-    maximum over pairs needs no union bound. A group moves both classes by its shares w_aj
-    and w_bj: (w_aj + w_bj)^2 is added up over groups.
+    maximum over pairs needs no union bound. ``spread`` has the bounds for groups, too.
 
     Without rows: eta, and tanh(epsilon/2) from the structural epsilon.
     """
@@ -213,7 +224,7 @@ def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
         1.0,
         rows,
         alpha,
-        f"at confidence {percent(1 - alpha)} the outputs of any two private classes overlap "
+        f"{opening(rows, alpha)} the outputs of any two private classes overlap "
         f"by at least {1 - min(value, 1):.3f} (total variation at most {value:.3f})",
     )
 
@@ -224,9 +235,8 @@ def certify_advantage(rows: AuditRows, alpha: float) -> Certificate:
     The advantage is the larger of balanced accuracy - 1/m and half the worst pair's total
     variation. Balanced accuracy is (1/m) sum_g p(A_g|g) for a fixed best partition, and
     the argument of ``certify_total_variation`` gives
-    (1/m) (sum_z max_g p^(z|g) + eta sqrt(ln(1/alpha)/2 sum_g 1/n_g)), with the sum over
-    groups of (sum_g w_gj)^2 in place of sum_g 1/n_g. One of the two is the larger one in
-    truth, and only that one has to hold: no union bound.
+    (1/m) (sum_z max_g p^(z|g) + eta sqrt(ln(1/alpha)/2 sum_g 1/n_g)). One of the two is the
+    larger one in truth, and only that one has to hold: no union bound.
 
     Without rows: eta (m - 1)/m, and e^eps/(e^eps + m - 1) - 1/m.
     """
@@ -241,7 +251,7 @@ def certify_advantage(rows: AuditRows, alpha: float) -> Certificate:
         1 - 1 / m,
         rows,
         alpha,
-        f"at confidence {percent(1 - alpha)} no attacker, with any method and the mapping file "
+        f"{opening(rows, alpha)} no attacker, with any method and the mapping file "
         f"in hand, beats guessing by more than {100 * value:.2f} percentage points",
     )
 
@@ -256,24 +266,24 @@ def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None)
 
     Otherwise the rows must be drawn at random, classes and all. For the fixed best
     partition, accuracy is the mean of Q(A_g|x) in [0, 1] over rows, so Chernoff's bound
-    inverts kl at the plug-in accuracy with n rows (1/max share for groups). Half of alpha
-    goes there; half to an upper bound on the largest prior, which with eta bounds the
-    accuracy as above.
+    inverts kl at the plug-in accuracy with n rows. Half of alpha goes there; half to an upper
+    bound on the largest prior, which with eta bounds the accuracy as above. With groups, one
+    is drawn and then any of its rows: the means over groups are what is averaged.
     """
     check_alpha(alpha)
     if prior is not None:
-        value, extra = _accuracy_with_prior(rows, alpha, prior), PRIOR_GIVEN
+        value = _accuracy_with_prior(rows, alpha, prior)
     else:
-        value, extra = _accuracy_from_shares(rows, alpha), SHARES
+        value = _accuracy_from_shares(rows, alpha)
     return _attack_certificate(
         "accuracy",
         value,
         1.0,
         rows,
         alpha,
-        f"at confidence {percent(1 - alpha)} no attacker names the private class correctly more "
+        f"{opening(rows, alpha)} no attacker names the private class correctly more "
         f"often than {100 * value:.2f} times in 100",
-        (extra,),
+        (share_assumption(rows, prior),),
     )
 
 
@@ -288,22 +298,17 @@ def _attack_certificate(
 ) -> Certificate:
     """Make the certificate, or say that the bound is no better than none."""
     found: float | NotCertifiable = value * _ROUND_UP
-    words = words[0].upper() + words[1:] + "."
+    words += "."
     # An accuracy just below 1 says much where one class is nearly always the right guess.
     if value >= trivial * (1 - 1e-12 if name == "accuracy" else _NO_BETTER):
         if not rows.listable:
             reason = f"{many(rows.n_outputs)} outputs are too many to list, and the tables alone "
             reason += "promise nothing"
         else:
-            reason = f"{_counted(rows)} do not rule out that an attacker is always right"
+            reason = f"{rows.counted} do not rule out that an attacker is always right"
         found, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
     assumptions = (*row_assumptions(rows), *extra)
     return Certificate(name, found, 1 - alpha, rows.counts, assumptions, words)
-
-
-def _counted(rows: AuditRows) -> str:
-    counts = ", ".join(map(str, rows.counts))
-    return f"the audit's rows ({counts} by class) and the tables"
 
 
 def _structural_total(rows: AuditRows) -> float:
@@ -345,27 +350,26 @@ def _accuracy_with_prior(rows: AuditRows, alpha: float, prior: Floats) -> float:
     if not rows.listable or any(n == 0 and p > 0 for n, p in zip(rows.counts, prior, strict=True)):
         return limit
     found = min(1.0, float((prior[:, None] * rows.average).max(axis=0).sum()))
-    weight = rows.largest_move(prior)
+    stray = deviation(rows, alpha, prior)
+    if rows.groups is not None:
+        return min(limit, found + stray)
+    weight = float(np.max(prior / np.maximum(rows.counts, 1)))
     by_kl = float(kl_upper(found, np.log(1.0 / ((1 - VARIANCE_SHARE) * alpha)) * weight))
-    return min(limit, by_kl, found + deviation(rows, alpha, prior))
+    return min(limit, by_kl, found + stray)
 
 
 def _accuracy_from_shares(rows: AuditRows, alpha: float) -> float:
-    n_rows = sum(rows.counts)
-    if not n_rows:
+    if not len(rows.index):
         return 1.0
-    size = rows.independent_rows
-    level = np.log(2.0 / alpha) / size
-    shares = np.array(rows.counts) / n_rows
     if rows.groups is None:
-        largest = float(clopper_pearson_upper(rows.counts, n_rows, alpha / 2).max())
+        largest = clopper_pearson_upper(rows.counts, len(rows.index), alpha / 2).max()
     else:
-        largest = float(kl_upper(shares, level).max())
-    limit = _accuracy_limit(rows, largest)
+        largest = overall_upper(rows, rows.shares, alpha / 2).max()
+    limit = _accuracy_limit(rows, float(largest))
     if not rows.listable:
         return limit
-    found = min(1.0, float((shares[:, None] * rows.average).max(axis=0).sum()))
-    return min(limit, float(kl_upper(found, level)))
+    found = np.minimum(1.0, rows.joint.max(axis=0).sum())
+    return min(limit, float(overall_upper(rows, found, alpha / 2)))
 
 
 def _accuracy_limit(rows: AuditRows, largest: float) -> float:

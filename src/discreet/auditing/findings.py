@@ -7,6 +7,7 @@ sentence. Nothing here is needed for a bound, and an empty list promises nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from discreet.auditing.certificates import percent
 from discreet.auditing.contributions import telling_pair
-from discreet.auditing.intervals import kl_lower, kl_upper
 from discreet.auditing.outputs_given import AuditRows
+from discreet.auditing.spread import mean_lower, mean_upper
 from discreet.auditing.subjects import Labelled, Subject
 from discreet.exact import advantage
 from discreet.values import shown
@@ -82,12 +83,14 @@ def _telling_symbols(
     """Name symbols that are rare and surely much likelier for one class than for another."""
     tables = subject.mapping.tables
     tests = sum(table.shape[1] for table in tables) * labelled.n_classes * 2
-    level = np.log(tests / alpha) * rows.largest_share
     found = []
     for t, (name, table) in enumerate(zip(subject.mapping.names, tables, strict=True)):
-        sent = table[subject.codes[:, t]]
-        share = np.stack([sent[labelled.index == k].mean(axis=0) for k in range(len(level))])
-        low, high = kl_lower(share, level[:, None]), kl_upper(share, level[:, None])
+        sent = replace(rows, tables=(table,), codes=rows.codes[:, [t]])
+        share = sent.average
+        low, high = (
+            np.stack([bound(sent, k, mean, alpha / tests) for k, mean in enumerate(share)])
+            for bound in (mean_lower, mean_upper)
+        )
         for z in range(table.shape[1]):
             a, b = int(np.argmax(low[:, z])), int(np.argmin(high[:, z]))
             if a == b or low[a, z] < _TELLING_RATIO * high[b, z] or share[a, z] > _RARE_SYMBOL:

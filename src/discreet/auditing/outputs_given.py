@@ -11,7 +11,7 @@ Outputs are numbered with the first sensor slowest, as in ``discreet.outputs``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 
 MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
 _BLOCK_NUMBERS = 2**20  # entries of the thin matrices made at once, which bounds memory
+_GROUP_NUMBERS = 2**27  # rows times outputs for which the mean of every group is worth its time
 
 
 def count_outputs(tables: Sequence[Floats]) -> int:
@@ -70,6 +71,16 @@ def _widest_pair(table: Floats) -> float:
 class AuditRows:
     """The rows of an audit: codes, private classes and the tables they go through.
 
+    They say what is drawn when the bounds speak of p(z|g):
+
+    * without groups, a row of class g;
+    * with groups, a group that has class g, and then one of its rows of class g. Groups are
+      independent draws, each weighs the same, and nothing is assumed about what happens
+      inside: how many rows of which class a group has may depend on what it reads;
+    * with groups and a cap c, a row of class g, where a group of N such rows counts as
+      min(N, c) of them. Without a cap nothing could be promised: one group in ten thousand
+      might hold nearly all rows, and no sample would show it.
+
     Parameters
     ----------
     tables : sequence of arrays, codes by symbols
@@ -80,6 +91,10 @@ class AuditRows:
     n_classes : int
     groups : int array of shape (n_rows,), optional
         Rows of one group (a day, a home) may depend on one another in any way.
+    cap : int, optional
+        Most rows of a class that a group counts with, where rows are drawn and not groups.
+    unit : str, default="group"
+        What a group is called in a sentence.
     sensors : tuple of str, optional
         Names for messages.
     """
@@ -89,6 +104,8 @@ class AuditRows:
     index: Ints
     n_classes: int
     groups: Ints | None = None
+    cap: int | None = None
+    unit: str = "group"
     sensors: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -101,6 +118,11 @@ class AuditRows:
             raise InputError(
                 f"{len(self.codes)} rows and {len(self.groups)} groups were given. "
                 "Give one group per row."
+            )
+        if self.cap is not None and (self.groups is None or self.cap < 1):
+            raise InputError(
+                "cap, the most rows that a group counts with, must be at least 1 and needs groups, "
+                f"got {self.cap}."
             )
         if self.codes.shape[1:] != (len(self.tables),):
             raise InputError(
@@ -137,59 +159,65 @@ class AuditRows:
         return self.n_outputs * self.n_classes**2 <= 4 * MAX_AUDIT_OUTPUTS
 
     @cached_property
-    def shares(self) -> Floats:
-        """Share of its class that every (class, group) holds, one row per class.
-
-        Without groups this would be 1/n_g for every row; use ``largest_share`` and
-        ``sum_of_squares`` instead, which know both cases.
-        """
+    def group(self) -> Ints:
+        """The group of every row, numbered from 0; without groups a row is its own."""
         if self.groups is None:
-            raise ValueError("rows are not grouped")
-        _, group = np.unique(self.groups, return_inverse=True)
-        n_groups = int(group.max()) + 1 if len(group) else 0
-        cells = np.bincount(self.index * n_groups + group, minlength=self.n_classes * n_groups)
-        held = cells.reshape(self.n_classes, n_groups)
-        shares: Floats = held / np.maximum(held.sum(axis=1, keepdims=True), 1)
-        return shares
+            return np.arange(len(self.index))
+        return np.unique(self.groups, return_inverse=True)[1].astype(np.int64)
+
+    @property
+    def n_groups(self) -> int:
+        """Independent draws in all: groups, or rows without groups."""
+        return int(self.group.max()) + 1 if len(self.group) else 0
 
     @cached_property
-    def largest_share(self) -> Floats:
-        """max_j w_j of each class: 1/n_g without groups. Infinite for an empty class."""
-        with np.errstate(divide="ignore"):
-            alone = 1.0 / np.array(self.counts)
+    def held(self) -> Floats:
+        """Rows of every class in every group as they count: at most ``cap``, if there is one."""
+        cells = np.bincount(
+            self.index * self.n_groups + self.group, minlength=self.n_classes * self.n_groups
+        )
+        held = cells.reshape(self.n_classes, self.n_groups).astype(np.float64)
+        return held if self.cap is None else np.minimum(held, self.cap)
+
+    @cached_property
+    def observations(self) -> tuple[int, ...]:
+        """Independent observations of every class: rows, or groups that have the class."""
         if self.groups is None:
-            return alone
-        return np.where(np.array(self.counts) > 0, self.shares.max(axis=1, initial=0.0), np.inf)
+            return self.counts
+        return tuple(np.count_nonzero(self.held, axis=1).tolist())
 
     @property
-    def independent_rows(self) -> float:
-        """How many independent observations all rows together count for."""
+    def means_listable(self) -> bool:
+        """Whether the outputs of every group may be listed by themselves."""
+        return self.listable and len(self.index) * self.n_outputs <= _GROUP_NUMBERS
+
+    @cached_property
+    def shares(self) -> Floats:
+        """How frequent every class is in what is drawn: a row, or a row of a drawn group."""
         if self.groups is None or not len(self.index):
-            return float(len(self.index))
-        _, sizes = np.unique(self.groups, return_counts=True)
-        return len(self.index) / float(sizes.max())
+            return np.array(self.counts) / max(1, len(self.index))
+        if self.cap is not None:
+            return self.held.sum(axis=1) / self.held.sum()
+        return np.asarray((self.held / self.held.sum(axis=0)).mean(axis=1))
 
     @property
-    def classes_share_groups(self) -> bool:
-        """Whether some group holds rows of several classes."""
-        return self.groups is not None and bool(((self.shares > 0).sum(axis=0) > 1).any())
-
-    def sum_of_squares(self, factors: Floats) -> float:
-        """Return sum over groups of (sum over classes of factor_g w_gj)^2.
-
-        This is what one group can move at most, squared and added up. Without groups
-        every row moves its own class alone: sum of factor_g^2 / n_g.
-        """
+    def drawn(self) -> str:
+        """What the bounds speak of, for a sentence."""
         if self.groups is None:
-            used = factors > 0
-            return float(np.sum(factors[used] ** 2 * self.largest_share[used]))
-        return float(np.sum((factors @ self.shares) ** 2))
+            return "a row drawn at random"
+        if self.cap is None:
+            return f"a {self.unit} drawn at random"
+        return (
+            f"a row drawn at random, a {self.unit} counting with at most {self.cap} rows of a class"
+        )
 
-    def largest_move(self, factors: Floats) -> float:
-        """Return the largest weight of a row, or group, if class g weighs factor_g."""
+    @property
+    def counted(self) -> str:
+        """How many independent observations there are, for a sentence."""
+        by_class = ", ".join(map(str, self.observations))
         if self.groups is None:
-            return float(np.max(factors[factors > 0] * self.largest_share[factors > 0]))
-        return float(np.max(factors @ self.shares))
+            return f"{len(self.index)} rows ({by_class} by class)"
+        return f"{self.n_groups} {self.unit}s ({by_class} with rows of each class)"
 
     def take(self, chosen: NDArray[np.bool_]) -> AuditRows:
         """Return some of the rows."""
@@ -209,50 +237,106 @@ class AuditRows:
                 own = np.flatnonzero(self.index == k)
                 first[rng.permutation(own)[: round(share * len(own))]] = True
         else:
-            names, group = np.unique(self.groups, return_inverse=True)
-            picked = np.zeros(len(names), dtype=bool)
-            picked[rng.permutation(len(names))[: round(share * len(names))]] = True
-            first = picked[group]
+            picked = np.zeros(self.n_groups, dtype=bool)
+            picked[rng.permutation(self.n_groups)[: round(share * self.n_groups)]] = True
+            first = picked[self.group]
         return self.take(first), self.take(~first)
 
     @cached_property
     def average(self) -> Floats:
         """p^(z|g), one row per class; an empty class has zeros."""
-        return average_outputs(self.tables, self.codes, self._row_weights())
+        return average_outputs(self.tables, self.codes, self._by_class(self.row_weights))
+
+    @cached_property
+    def joint(self) -> Floats:
+        """p^(g, z) of what is drawn: a row, or a group and then any of its rows."""
+        if self.groups is None or self.cap is not None:
+            return self.shares[:, None] * self.average
+        weights = 1.0 / (self.n_groups * self.held.sum(axis=0)[self.group])
+        return average_outputs(self.tables, self.codes, self._by_class(weights))
 
     @cached_property
     def moments(self) -> Moments:
-        """What the bounds need to know about the values Q(z|x_i)."""
-        some = np.isfinite(self.largest_share)
-        size = np.divide(1.0, self.largest_share, out=np.zeros(self.n_classes), where=some)
+        """What the bounds need to know about the values Q(z|x), or their means over a group."""
+        size = np.array(self.observations, dtype=np.float64)
+        if self.groups is not None and self.means_listable:
+            return Moments(size, self.average, self._group_squares())
         squares = [table**2 for table in self.tables]
-        square = average_outputs(squares, self.codes, self._row_weights())
-        return Moments(size, self.average, square)
+        weights = self._by_class(self.row_weights)
+        return Moments(size, self.average, average_outputs(squares, self.codes, weights))
 
-    def _row_weights(self) -> Floats:
-        """Return weights of rows in the average of their class: 1/n_g."""
+    def group_means(self, k: int, chosen: Ints) -> Iterator[Floats]:
+        """Yield the means of Q(z|x) over the rows of class k of these groups, in blocks.
+
+        The groups come in the order given; each must have rows of the class.
+        """
+        place = np.full(self.n_groups, -1)
+        place[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero((self.index == k) & (place[self.group] >= 0))
+        own = own[np.argsort(place[self.group[own]], kind="stable")]
+        starts = np.flatnonzero(np.diff(self.group[own], prepend=-1))
+        ends = np.append(starts[1:], len(own))
+        block = max(1, _BLOCK_NUMBERS // self.n_outputs)
+        for first, last in _blocks(starts, ends, block):
+            rows = own[starts[first] : ends[last - 1]]
+            products = _row_products(self.tables, self.codes[rows])
+            sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=1)
+            yield (sums / (ends - starts)[first:last]).T
+
+    def _group_squares(self) -> Floats:
+        """Return the mean over groups of the square of their mean, by class and output."""
+        found = np.zeros((self.n_classes, self.n_outputs))
+        for k in range(self.n_classes):
+            groups = np.flatnonzero(self.held[k])
+            for means in self.group_means(k, groups):
+                found[k] += np.square(means).sum(axis=0) / len(groups)
+        return found
+
+    @cached_property
+    def row_weights(self) -> Floats:
+        """Weight of every row in the average of its class."""
+        if self.groups is None:
+            return 1.0 / np.maximum(self.counts, 1)[self.index]
+        rows = np.bincount(self.index * self.n_groups + self.group)[
+            self.index * self.n_groups + self.group
+        ]
+        if self.cap is None:
+            return 1.0 / (np.array(self.observations)[self.index] * rows)
+        return np.minimum(1.0, self.cap / rows) / self.held.sum(axis=1)[self.index]
+
+    def _by_class(self, own: Floats) -> Floats:
+        """Return weights of rows as one line per class, zero for the rows of others."""
         weights = np.zeros((self.n_classes, len(self.index)))
-        own = 1.0 / np.maximum(self.counts, 1)[self.index]
         weights[self.index, np.arange(len(self.index))] = own
         return weights
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What the rows show of Q(z|x), by class and output.
+    """What the rows show of Q(z|x), or of its means over groups, by class and output.
 
     Attributes
     ----------
     size : ndarray of shape (n_classes,)
-        Independent observations that count: rows, or 1/max w_j for groups with shares
-        w_j; 0 for an empty class.
+        Independent observations: rows, or groups that have the class.
     mean, square : ndarray of shape (n_classes, n_outputs)
-        Averages over rows of Q(z|x_i) and of its square.
+        Averages of Q(z|x_i) and of its square. Where groups are too many to list their means
+        the square is that of single rows, which is larger and makes every bound wider.
     """
 
     size: Floats
     mean: Floats
     square: Floats
+
+
+def _blocks(starts: Ints, ends: Ints, rows: int) -> Iterator[tuple[int, int]]:
+    """Cut groups that lie one after the other into runs of about so many rows."""
+    first = 0
+    while first < len(starts):
+        last = int(np.searchsorted(ends, starts[first] + rows, "right"))
+        last = max(last, first + 1)
+        yield first, last
+        first = last
 
 
 def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:

@@ -9,15 +9,13 @@ alpha covers, certificate by certificate:
 * ``information``: max |log p(g|z)/p(g)|, at one output and class, unknown but fixed. It
   is a function of the m - 1 ratios of that class and of the prior. A tenth of alpha goes
   to the prior if it has to be estimated, the rest is divided by m - 1.
-* ``beyond``: epsilon outside a set of outputs with a mass of at most delta in every
-  class. alpha is divided by the number of deltas, so that the whole curve holds at once.
-  The pilot orders outputs by the bound they are expected to get and proposes up to two sets
-  of the worst ones, besides the empty set. On the main rows the largest set is taken whose
-  mass is shown to be at most delta: the sets are nested, so a mistake means that the first
-  set that is really too large passed, and the sets need no union, only the classes (a
-  quarter of alpha, divided by m). The rest is divided by the number of sets, since the
-  output that is worst outside depends on the set; then as above. If the pilot proposes
-  nothing, all of alpha goes to the ratios.
+* ``nested``: the same, and epsilon outside a set of outputs with a mass of at most delta in
+  every class, for several delta. All of these hold at once, and each implies the next: leaving
+  outputs aside can only lower epsilon. So the smallest bound so far counts for all that follow.
+  Most of alpha goes to epsilon without exceptions, the rest is divided by the number of
+  deltas. The pilot orders outputs by the bound they are expected to get and proposes one
+  set of the worst ones for each delta; a quarter of a delta's share, divided by m, goes to the
+  proof on the main rows that its mass is at most delta, the rest to the ratios outside it.
 
 More outputs than ``MAX_AUDIT_OUTPUTS`` are not listed: only the structural bound is left.
 """
@@ -26,30 +24,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.auditing.certificates import (
-    PRIOR_GIVEN,
-    SHARES,
     Certificate,
     NotCertifiable,
     check_alpha,
     many,
-    percent,
+    opening,
     row_assumptions,
+    share_assumption,
     structural_epsilons,
 )
-from discreet.auditing.intervals import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    kl_lower,
-    kl_upper,
-)
+from discreet.auditing.intervals import clopper_pearson_lower, clopper_pearson_upper
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.ratios import PILOT_SHARE, bound_ratios
+from discreet.auditing.spread import mean_upper, overall_lower, overall_upper
 from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -59,7 +51,9 @@ Box = tuple[Floats, Floats]
 DELTAS = (0.001, 0.01, 0.05)
 _PRIOR_SHARE = 0.1  # of alpha, for an estimated prior
 _MASS_SHARE = 0.25  # of alpha, for the mass of the rare set
-_PROPOSALS = (0.9, 0.5)  # shares of delta that the pilot aims the rare sets at
+_WHOLE_SHARE = 0.8  # of alpha, for epsilon without exceptions
+_AIM = 0.8  # of delta, what the pilot expects the proven mass of a rare set to be at most
+_INFORMATION = "information epsilon"
 _ROUND_UP = 1 + 1e-9
 
 
@@ -94,79 +88,91 @@ class PointwiseAudit:
 
     def information(self, alpha: float) -> Certificate:
         """Bound max |log p(g|z)/p(g)| over classes and outputs."""
+        return self.nested(alpha, ())[0]
+
+    def nested(self, alpha: float, deltas: Sequence[float] = DELTAS) -> tuple[Certificate, ...]:
+        """Bound the information epsilon, then that outside a mass of at most each delta.
+
+        All bounds hold at once, and none is above the one before it; ``deltas`` must grow. The
+        mass counts in every class, so it also bounds the probability of those outputs overall,
+        whatever the prior.
+        """
         check_alpha(alpha)
+        if not all(0 < delta < 1 for delta in deltas) or list(deltas) != sorted(deltas):
+            raise InputError(f"every delta must be between 0 and 1, in order, got {tuple(deltas)}.")
         box, left = self._prior_box(alpha)
-        cells = None
-        if self.rows.listable:
-            ratios = bound_ratios(self.pilot, self.main, left / (self.rows.n_classes - 1))
-            cells = _information_cells(ratios.logs, box)
-        # Without listing outputs every ratio is as large as the tables allow.
+        limit = self._information_limit(box)
+        whole = left if not deltas else _WHOLE_SHARE * left
+        cells = self._information_cells(whole, box)
+        found = [self._certificate(_INFORMATION, alpha, cells, limit, information=True)]
+        if deltas:
+            each = (left - whole) / len(deltas)
+            found += self._beyond(alpha, each, deltas, box, found[0])
+        return tuple(found)
+
+    def _beyond(
+        self, alpha: float, each: float, deltas: Sequence[float], box: Box, whole: Certificate
+    ) -> list[Certificate]:
+        """Bound what is left when the outputs that the pilot proposes are set aside."""
+        names = [f"{_INFORMATION} beyond a mass of {delta:g}" for delta in deltas]
+        if not self.rows.listable:
+            return [replace(whole, name=name) for name in names]
+        share = (1 - _MASS_SHARE) * each / (self.rows.n_classes - 1)
+        bounds = bound_ratios(self.pilot, self.main, share)
+        order = np.argsort(-_information_cells(bounds.expected, box), kind="stable")
+        cells = _information_cells(bounds.logs, box)
+        foreseen, proven = self._masses(order, _MASS_SHARE * each)
+        found, least = [], np.inf if whole.bound is None else whole.bound
+        for name, delta in zip(names, deltas, strict=True):
+            aside = int(np.searchsorted(foreseen, _AIM * delta, "right"))
+            kept = order[aside if aside and proven[aside - 1] <= delta else 0 :]
+            own = self._certificate(
+                name, alpha, cells[kept], least, kept, information=True, delta=delta
+            )
+            least = min(least, np.inf if own.bound is None else own.bound)
+            found.append(own)
+        return found
+
+    def _information_cells(self, alpha: float, box: Box) -> Floats | None:
+        if not self.rows.listable:
+            return None
+        ratios = bound_ratios(self.pilot, self.main, alpha / (self.rows.n_classes - 1))
+        return _information_cells(ratios.logs, box)
+
+    def _information_limit(self, box: Box) -> float:
+        """Return the bound without listed outputs: every ratio is as large as the tables allow."""
         m = self.rows.n_classes
         widest = np.full((m, m, 1), self.limit)
         widest[np.arange(m), np.arange(m)] = 0.0
-        limit = float(_information_cells(widest, box)[0])
-        return self._certificate("information epsilon", alpha, cells, limit, information=True)
-
-    def beyond(
-        self, alpha: float, deltas: Sequence[float] = DELTAS, *, information: bool = False
-    ) -> tuple[Certificate, ...]:
-        """Bound epsilon outside outputs with a mass of at most delta, for every delta.
-
-        The mass counts in every class, so it also bounds the probability of those outputs
-        overall, whatever the prior.
-        """
-        check_alpha(alpha)
-        if not all(0 < delta < 1 for delta in deltas):
-            raise InputError(f"every delta must be between 0 and 1, got {tuple(deltas)}.")
-        kind = "information epsilon" if information else "pairwise epsilon"
-        names = [f"{kind} beyond a mass of {delta:g}" for delta in deltas]
-        if not self.rows.listable:
-            plain = self.information(alpha) if information else self.pairwise(alpha)
-            return tuple(replace(plain, name=name) for name in names)
-        each = alpha / len(deltas)
-        box, left = self._prior_box(each) if information else (None, each)
-        share = left / (self.rows.n_classes - 1 if information else 1)
-        bounds = cache(lambda part: bound_ratios(self.pilot, self.main, share * part))
-        parts = [1.0] + [(1 - _MASS_SHARE) / (1 + k) for k in range(1, len(_PROPOSALS) + 1)]
-        order = np.argsort(-_cells(bounds(parts[-1]).expected, box), kind="stable")
-        foreseen, proven = self._masses(order, _MASS_SHARE * left)
-        found = []
-        for name, delta in zip(names, deltas, strict=True):
-            aims = {int(np.searchsorted(foreseen, s * delta, "right")) for s in _PROPOSALS}
-            sets = sorted(aims - {0})
-            cells = _cells(bounds(parts[len(sets)]).logs, box)
-            aside = max((k for k in sets if proven[k - 1] <= delta), default=0)
-            kept = order[aside:]
-            found.append(
-                self._certificate(
-                    name, alpha, cells[kept], self.limit, kept, information=information, delta=delta
-                )
-            )
-        return tuple(found)
+        return float(_information_cells(widest, box)[0])
 
     def _masses(self, order: Ints, alpha: float) -> tuple[Floats, Floats]:
         """Bound the mass of the first 1, 2, ... outputs: as the pilot foresees it, and proven."""
-        size = self.main.moments.size[:, None]
-        if not size.all():
-            return np.ones(len(order)), np.ones(len(order))
-        level = np.log(self.rows.n_classes / alpha) / size
-        foreseen = _mass_bounds(self.pilot.average[:, order], level)
-        return foreseen, _mass_bounds(self.main.average[:, order], level)
+        share = alpha / self.rows.n_classes
+        foreseen, proven = (
+            np.stack([
+                mean_upper(self.main, k, np.minimum(np.cumsum(given[order]), 1.0), share)
+                for k, given in enumerate(part.average)
+            ]).max(axis=0)
+            for part in (self.pilot, self.main)
+        )  # fmt: skip
+        return np.maximum.accumulate(foreseen), np.maximum.accumulate(proven)
 
     def _prior_box(self, alpha: float) -> tuple[Box, float]:
         """Return bounds on the prior and what is left of alpha."""
         if self.prior is not None:
             return (self.prior, self.prior), alpha
-        each = _PRIOR_SHARE * alpha / (2 * self.rows.n_classes)
+        rows = self.rows
+        each = _PRIOR_SHARE * alpha / (2 * rows.n_classes)
         left = (1 - _PRIOR_SHARE) * alpha
-        counts, n_rows = np.array(self.rows.counts), sum(self.rows.counts)
+        counts, n_rows = np.array(rows.counts), sum(rows.counts)
         if not n_rows:
             return (np.zeros(len(counts)), np.ones(len(counts))), left
-        if self.rows.groups is None:
+        if rows.groups is None:
             low = clopper_pearson_lower(counts, n_rows, each)
             return (low, clopper_pearson_upper(counts, n_rows, each)), left
-        level = np.log(1.0 / each) / self.rows.independent_rows
-        return (kl_lower(counts / n_rows, level), kl_upper(counts / n_rows, level)), left
+        low = overall_lower(rows, rows.shares, each)
+        return (low, overall_upper(rows, rows.shares, each)), left
 
     def _certificate(
         self,
@@ -182,13 +188,13 @@ class PointwiseAudit:
         """Make the certificate from bounds by output, or from the tables alone."""
         epsilon = limit if cells is None else min(limit, float(np.max(cells, initial=0.0)))
         value: float | NotCertifiable = epsilon * _ROUND_UP
-        words = _say(epsilon, alpha, information, delta)
+        words = f"{opening(self.rows, alpha)} {_say(epsilon, information, delta)}."
         if not np.isfinite(epsilon):
             reason = self._why(cells, numbers)
             value, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
         assumptions = row_assumptions(self.rows)
         if information:
-            assumptions += (SHARES if self.prior is None else PRIOR_GIVEN,)
+            assumptions += (share_assumption(self.rows, self.prior),)
         return Certificate(name, value, 1 - alpha, self.rows.counts, assumptions, words)
 
     def _why(self, cells: Floats | None, numbers: Ints | None) -> str:
@@ -202,15 +208,10 @@ class PointwiseAudit:
         symbols = np.unravel_index(first, [table.shape[1] for table in self.rows.tables])
         names = self.rows.sensors or [str(t) for t in range(len(symbols))]
         shown = ", ".join(f"{name}={z}" for name, z in zip(names, symbols, strict=True))
-        counts = ", ".join(map(str, self.rows.counts))
         return (
-            f"with {counts} rows by class, {len(open_cells)} of {self.rows.n_outputs} outputs are "
+            f"with {self.rows.counted}, {len(open_cells)} of {self.rows.n_outputs} outputs are "
             f"too rare to rule out that some class never sends them, for example ({shown})"
         )
-
-
-def _cells(logs: Floats, box: Box | None) -> Floats:
-    return _pairwise_cells(logs) if box is None else _information_cells(logs, box)
 
 
 def _pairwise_cells(logs: Floats) -> Floats:
@@ -258,14 +259,7 @@ def _weighted(weights: Floats, values: Floats) -> Floats:
     return product
 
 
-def _mass_bounds(given: Floats, level: Floats) -> Floats:
-    """Return upper bounds on the mass of the first k outputs in every class, k = 1, 2, ..."""
-    masses = np.minimum(np.cumsum(given, axis=1), 1.0)
-    found: Floats = np.maximum.accumulate(kl_upper(masses, level).max(axis=0))
-    return found
-
-
-def _say(epsilon: float, alpha: float, information: bool, delta: float | None) -> str:
+def _say(epsilon: float, information: bool, delta: float | None) -> str:
     rare = "" if delta is None else f"outside outputs that occur in at most {delta:.3%} of cases, "
     if information:
         what = (
@@ -277,4 +271,4 @@ def _say(epsilon: float, alpha: float, information: bool, delta: float | None) -
             f"no output is more than exp({epsilon:.3f}) = {np.exp(epsilon):.3g} times as likely "
             "for one private class as for another"
         )
-    return f"At confidence {percent(1 - alpha)}, {rare}{what}."
+    return f"{rare}{what}"

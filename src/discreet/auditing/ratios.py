@@ -19,9 +19,13 @@ is considered. Both log-products are bounded from below by two moments
 fixed bets has the same properties, and forgives a bet that was chosen badly.
 
 Centre and bets come from a pilot: a random part of the rows that is used for nothing
-else. Groups: ``intervals`` tells why N independent observations may be counted; if one
-group holds rows of both classes, its two terms share one factor,
-log(1 + u + v) >= (log(1 + 2u) + log(1 + 2v))/2, so half of each log-product counts.
+else. Groups: an observation of a class is the mean of Q(z|x) over a group's rows of that
+class. Given which groups have class b the first product over (1 + c (p(z|b) - t))^N_b has mean
+one, and so has the second given which groups have class a; given both that need not be
+so, since groups with both classes may read differently. By Cauchy and Schwarz the square root
+of the product of the two has mean at most one, so half of each log-product counts. c may
+depend on N_b and k on N_a, but neither on the other: the stake N_b c = N_a k is fixed by
+the pilot alone. Rows of groups with a cap: ``spread`` bounds both probabilities, alpha/2 each.
 
 **No union over outputs.** The largest ratio over all outputs and pairs belongs to one
 output, unknown but fixed. If the bound of that one holds, the largest of all bounds is
@@ -38,6 +42,7 @@ from numpy.typing import NDArray
 
 from discreet.auditing.intervals import two_points
 from discreet.auditing.outputs_given import AuditRows, Moments, smallest_and_largest
+from discreet.auditing.spread import capped_deviation
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +50,8 @@ PILOT_SHARE = 0.2  # of the rows, spent on centres and bets
 _PILOT_DOUBT = 0.1  # rows that the pilot might have seen at the largest value
 _CANDIDATES = np.geomspace(0.2, 3.0, 8)  # multiples of the bet that a normal law would ask for
 _MIXTURE = ((1.0, 0.7), (2.5, 0.3))  # multiples of the chosen bet, and their weights
-_LARGEST_BET = 0.95
+_LARGEST_BET = 0.95  # of what may be lost
+_LARGEST_STAKE = 0.75  # the same for groups, of which there may be fewer than foreseen
 _CENTRE_OFF = 1e-6  # of the range, the least distance of the centre from its lower end
 _BLOCK = 2**14  # outputs at once
 _FAR = 60.0  # log-ratios beyond are infinite for all purposes
@@ -75,25 +81,57 @@ def bound_ratios(pilot: AuditRows, main: AuditRows, alpha: float) -> RatioBounds
     The bounds hold one by one, and so does their largest; for several at once divide
     ``alpha``.
     """
+    if main.cap is not None:
+        return _bound_capped(pilot, main, alpha)
     low, high = smallest_and_largest(main.tables)
     need = float(np.log(1.0 / alpha)) * (1 + _ROUNDING)
-    scale = 0.5 if main.classes_share_groups else 1.0
+    scale, largest = (1.0, _LARGEST_BET) if main.groups is None else (0.5, _LARGEST_STAKE)
     shape = (main.n_classes, main.n_classes, len(low))
     logs, expected = np.zeros(shape), np.zeros(shape)
+    sizes = _foreseen_sizes(pilot, main)
     for a in range(main.n_classes):
         for b in range(main.n_classes):
             for start in range(0, len(low) if a != b else 0, _BLOCK):
                 part = slice(start, start + _BLOCK)
                 test = _RatioTest(low[part], high[part], need, scale)
-                guess_a, guess_b = (
-                    _guess(pilot.moments, main.moments, g, part, test) for g in (a, b)
-                )
-                test.place(guess_b.mean)
+                guess_a, guess_b = (_guess(pilot.moments, sizes, g, part, test) for g in (a, b))
+                test.place(guess_b.mean, largest)
                 bet, expected[a, b, part] = test.choose_bet(guess_a, guess_b)
                 side_a, side_b = (test.side(main.moments, g, part) for g in (a, b))
-                bets = [(bet * multiple, weight) for multiple, weight in _MIXTURE]
+                more = sizes[b] / max(side_b.size, 1.0)  # the same stake for as many as there are
+                bets = [(np.minimum(bet * times, test.largest) * more, w) for times, w in _MIXTURE]
                 logs[a, b, part] = test.solve(side_a, side_b, bets)
     return RatioBounds(logs, expected)
+
+
+def _foreseen_sizes(pilot: AuditRows, main: AuditRows) -> Floats:
+    """Return how many observations of each class there will be, without a look at random ones.
+
+    Rows are bounded given their classes, so that their numbers are known. How many groups
+    have a class is random, and may depend on what they read.
+    """
+    if main.groups is None:
+        return main.moments.size
+    times = main.n_groups / max(1, pilot.n_groups)
+    return np.maximum(1.0, times * pilot.moments.size)
+
+
+def _bound_capped(pilot: AuditRows, main: AuditRows, alpha: float) -> RatioBounds:
+    """Divide upper bounds by lower ones, for rows of groups with a cap."""
+    assert main.cap is not None
+    low, high = smallest_and_largest(main.tables)
+    stray = [capped_deviation(held, main.cap, alpha / 2) for held in main.held]
+    reach = np.array(stray)[:, None] * (high - low)
+    logs, expected = (_log_ratios(part.average, reach, low, high) for part in (main, pilot))
+    return RatioBounds(logs, expected)
+
+
+def _log_ratios(given: Floats, reach: Floats, low: Floats, high: Floats) -> Floats:
+    upper, lower = np.minimum(given + reach, high), np.maximum(given - reach, low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(high > 0, np.log(upper)[:, None] - np.log(lower)[None], 0.0)
+    logs[np.arange(len(given)), np.arange(len(given))] = 0.0
+    return logs
 
 
 @dataclass(frozen=True)
@@ -107,7 +145,7 @@ class _Side:
     below: tuple[Floats, Floats]
 
 
-def _guess(pilot: Moments, main: Moments, g: int, part: slice, test: _RatioTest) -> _Side:
+def _guess(pilot: Moments, sizes: Floats, g: int, part: slice, test: _RatioTest) -> _Side:
     """Expect what the pilot shows, and a part of a row at the largest value besides.
 
     A small pilot may not have seen how large Q(z|x) can be.
@@ -115,7 +153,7 @@ def _guess(pilot: Moments, main: Moments, g: int, part: slice, test: _RatioTest)
     share = _PILOT_DOUBT / (pilot.size + _PILOT_DOUBT)
     mean = (1 - share[:, None]) * pilot.mean[:, part] + share[:, None] * test.high
     square = (1 - share[:, None]) * pilot.square[:, part] + share[:, None] * test.high**2
-    return test.side(Moments(main.size, mean, square), g, slice(None))
+    return test.side(Moments(sizes, mean, square), g, slice(None))
 
 
 class _RatioTest:
@@ -139,12 +177,12 @@ class _RatioTest:
             two_points(high - mean, square - 2 * high * mean + high**2),
         )
 
-    def place(self, centre: Floats) -> None:
-        """Set the centre t, and with it the largest bet."""
+    def place(self, centre: Floats, largest: float) -> None:
+        """Set the centre t, and with it the largest bet: that share of what may be lost."""
         width = self.high - self.low
         self.centre = np.clip(centre, self.low + _CENTRE_OFF * width, self.high)
         self.largest = np.divide(
-            _LARGEST_BET, self.centre - self.low, out=np.ones(len(width)), where=~self.constant
+            largest, self.centre - self.low, out=np.ones(len(width)), where=~self.constant
         )
 
     def choose_bet(self, a: _Side, b: _Side) -> tuple[Floats, Floats]:
@@ -169,7 +207,6 @@ class _RatioTest:
         """Return the smallest log-ratio, up to bisection, at which E is large enough."""
         if not (a.size and b.size):
             return np.broadcast_to(self.limit, bets[0][0].shape)
-        bets = [(np.minimum(bet, self.largest), weight) for bet, weight in bets]
         starts = [np.log(weight) + self.scale * self._log_b(b, bet) for bet, weight in bets]
         top = np.minimum(self.limit, _FAR)
         lower, upper = -top, top
@@ -188,10 +225,12 @@ class _RatioTest:
 
     def _log_b(self, b: _Side, bet: Floats) -> Floats:
         mass, place = b.above
-        floor = np.log1p(bet * (self.low - self.centre))
-        point = np.log1p(bet * (self.low + place - self.centre))
-        wealth: Floats = b.size * ((1.0 - mass) * floor + mass * point)
-        return wealth
+        worst = bet * (self.low - self.centre)
+        allowed = worst > -1.0
+        floor = np.log1p(np.where(allowed, worst, 0.0))
+        point = np.log1p(np.where(allowed, bet * (self.low + place - self.centre), 0.0))
+        wealth = b.size * ((1.0 - mass) * floor + mass * point)
+        return np.where(allowed, wealth, -np.inf)
 
     def _log_a(self, a: _Side, bet: Floats, ratio: Floats) -> Floats:
         mass, place = a.below

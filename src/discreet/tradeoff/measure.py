@@ -98,7 +98,7 @@ def public_error(trial: Trial) -> tuple[Estimate, bool]:
     """
     exact = count_outputs(trial.tables) <= _MOST_RULES
     error = _listed_error(trial) if exact else _drawn_error(trial)
-    size = trial.audit_rows(trial.unseen.public).independent_rows
+    size = trial.audit_rows(trial.unseen.public).n_groups
     level = np.log(2.0 / trial.alpha) / size
     low, high = float(kl_lower(error, level)), float(kl_upper(error, level))
     return Estimate(value=error, low=min(low, error), high=max(high, error)), exact
@@ -107,9 +107,8 @@ def public_error(trial: Trial) -> tuple[Estimate, bool]:
 def _listed_error(trial: Trial) -> float:
     answers = _answers(trial.mapping, _all_outputs(trial.mapping.n_symbols))
     rows = trial.audit_rows(trial.unseen.public)
-    right = np.array([p[answers == h].sum() for h, p in enumerate(rows.average)])
-    prior = np.array(rows.counts) / len(rows.index)
-    return float(np.clip(1.0 - prior @ right, 0.0, 1.0))
+    right = sum(float(joint[answers == h].sum()) for h, joint in enumerate(rows.joint))
+    return float(np.clip(1.0 - right, 0.0, 1.0))
 
 
 def _drawn_error(trial: Trial) -> float:

@@ -262,8 +262,7 @@ def _about(**parts: Any) -> About:
 def _independent(study: Study) -> float:
     if study.groups is None:
         return float(len(study.held_out))
-    sizes = study.groups.iloc[study.held_out].value_counts()
-    return len(study.held_out) / float(sizes.max())
+    return float(study.groups.iloc[study.held_out].nunique())
 
 
 def _recorded(value: Any) -> Any:
