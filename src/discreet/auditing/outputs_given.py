@@ -197,7 +197,7 @@ class AuditRows:
         if self.groups is None or not len(self.index):
             return np.array(self.counts) / max(1, len(self.index))
         if self.cap is not None:
-            return self.held.sum(axis=1) / self.held.sum()
+            return np.asarray(self.held.sum(axis=1) / self.held.sum())
         return np.asarray((self.held / self.held.sum(axis=0)).mean(axis=1))
 
     @property
@@ -301,8 +301,8 @@ class AuditRows:
             self.index * self.n_groups + self.group
         ]
         if self.cap is None:
-            return 1.0 / (np.array(self.observations)[self.index] * rows)
-        return np.minimum(1.0, self.cap / rows) / self.held.sum(axis=1)[self.index]
+            return np.asarray(1.0 / (np.array(self.observations)[self.index] * rows))
+        return np.asarray(np.minimum(1.0, self.cap / rows) / self.held.sum(axis=1)[self.index])
 
     def _by_class(self, own: Floats) -> Floats:
         """Return weights of rows as one line per class, zero for the rows of others."""
