@@ -15,6 +15,12 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory, monkeypatch):
+    """Note audits where nobody else does; a test knows of its own only."""
+    monkeypatch.setenv("DISCREET_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

@@ -1,11 +1,12 @@
 """Audits to make reports of: small, made once, and as awkward as data can be."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from discreet.auditing.audit import audit_subject
+from discreet.auditing.audit import AuditOptions, audit_subject
 from discreet.auditing.report import render_report
 from discreet.auditing.subjects import subject_from_arrays
 from discreet.codes import BinsEncoder, CategoriesEncoder, CodesEncoder
@@ -59,8 +60,10 @@ def private(n=1200):
         [Fact(name="g", classes=[0, 1])],
     )
     X, y, g = draw_table(n, 0.0, 1)
-    subject = subject_from_arrays(found, X, y, g)
-    return audit_subject(subject, max_advantage=0.2, releases=24 if n < 100 else 1), subject
+    subject = replace(subject_from_arrays(found, X, y, g), held_out=True)
+    return audit_subject(
+        subject, AuditOptions(max_advantage=0.2, releases=24 if n < 100 else 1)
+    ), subject
 
 
 @cache
@@ -110,7 +113,7 @@ def hostile():
         pd.DataFrame({"who": np.array(PEOPLE)[who], "act": act == 1}),
         groups=np.arange(n) // 2,
     )
-    return audit_subject(subject, max_advantage=0.1, epsilon=1.0, releases=3), subject
+    return audit_subject(subject, AuditOptions(max_advantage=0.1, epsilon=1.0, releases=3)), subject
 
 
 @cache
@@ -139,7 +142,7 @@ def large(n_sensors, n=120):
          for t, name in enumerate(names)}
     )  # fmt: skip
     subject = subject_from_arrays(found, X, h == 1, np.array(["ann", "bob"])[g])
-    return audit_subject(subject, max_advantage=0.1), subject
+    return audit_subject(subject, AuditOptions(max_advantage=0.1)), subject
 
 
 COMMAND = 'discreet audit "my <home>.json" A.csv --seed 0'

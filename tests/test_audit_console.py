@@ -32,7 +32,7 @@ def test_the_verdict_comes_first_and_the_rows_are_named(home):
     code, out, err = home()
     assert code == 0 and err == ""
     lines = out.splitlines()
-    assert lines[0].startswith("'who': no attacker's advantage is above")
+    assert lines[0].startswith("NO LIMIT STATED: 'who': no attacker's advantage is above")
     assert "the 120 of 400 rows that were held out" in out
     for certificate in ("advantage", "accuracy", "information epsilon", "structural epsilon"):
         assert any(line.startswith(f"  {certificate} ") for line in lines)
@@ -55,6 +55,19 @@ def test_json_is_all_of_it_and_nothing_else(home):
     assert found["ok"] is False and found["mapping_id"] == Mapping.load("home.json").id
     assert {each["name"] for each in found["private"][0]["certificates"]} >= {"advantage"}
     assert found["limits"][0]["state"] in ("not shown", "broken")
+
+
+def test_rows_that_have_been_audited_with_another_mapping_turn_the_verdict(
+    home, tmp_path, monkeypatch, capsys
+):
+    assert "audited before" not in home("--max-advantage", "0.45")[1]
+    run(
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", "--ratio", "0.8",
+        "--out", "other.json", "--quiet",
+    )  # fmt: skip
+    _, out, _ = home("--max-advantage", "0.45", mapping="other.json")
+    assert out.startswith("WITHIN LIMITS ON CONDITION")
+    assert "have been audited before, with another mapping" in out.splitlines()[0]
 
 
 def test_quiet_prints_nothing_and_still_answers(home):

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,9 +18,10 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from discreet.auditing.attackers import AttackResult, BestAttack, Interval
-from discreet.auditing.audit import Report, audit_subject
+from discreet.auditing.audit import AuditOptions, Report, audit_subject
+from discreet.auditing.audit_log import AuditEntry, note_audit, say_before
 from discreet.auditing.certificates import Certificate, percent
-from discreet.auditing.results import Attacks, Audit, FactAudit
+from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
 from discreet.auditing.subjects import Subject, subject_from_table
 from discreet.batches import can_stream, find_files, open_stream, read_tables
 from discreet.console import check_out, plain_print, time_left
@@ -44,11 +45,7 @@ class AuditTask:
     private: Sequence[str] | None = None
     group: str | None = None
     independent: bool = False
-    max_advantage: float | None = None
-    epsilon: float | None = None
-    confidence: float = 0.95
-    releases: int = 1
-    seed: int = 0
+    options: AuditOptions = field(default_factory=AuditOptions)
     as_json: bool = False
     html: Path | None = None
     frontier: Path | None = None
@@ -81,15 +78,16 @@ def audit_files(task: AuditTask) -> Audit:
                 check_out(task.html, kept, "--html")
     mapping = Mapping.load(task.mapping)
     subject = _subject(task, mapping)
+    source, entry = mapping.design.source, None
+    if subject.held_out and source is not None:
+        entry = AuditEntry.of(mapping, source, task.options.seed)
+        subject = replace(subject, audited_before=say_before(entry))
     with _progress(task.quiet) as report:
-        found = audit_subject(
-            subject,
-            max_advantage=task.max_advantage,
-            epsilon=task.epsilon,
-            confidence=task.confidence,
-            releases=task.releases,
-            seed=task.seed,
-            report=report,
+        found = audit_subject(subject, task.options, report=report)
+    if entry is not None and not note_audit(entry):
+        Console(stderr=True).print(
+            "note: this audit could not be noted, so that a later one with the same rows will not "
+            "know of it. Set DISCREET_STATE to a folder that can be written."
         )
     if task.html is not None:
         _write_report(task, found, subject)
@@ -152,18 +150,30 @@ def _command(task: AuditTask) -> str:
         parts += ["--group", task.group]
     if task.independent:
         parts += ["--independent"]
-    if task.max_advantage is not None:
-        parts += ["--max-advantage", f"{task.max_advantage:g}"]
-    if task.epsilon is not None:
-        parts += ["--epsilon", f"{task.epsilon:g}"]
-    parts += ["--confidence", f"{task.confidence:g}", "--seed", str(task.seed)]
-    if task.releases > 1:
-        parts += ["--releases", str(task.releases)]
+    parts += _options(task.options)
     if task.frontier is not None:
         parts += ["--frontier", task.frontier.name]
     if task.html is not None:
         parts += ["--html", task.html.name]
     return shlex.join(parts)
+
+
+def _options(options: AuditOptions) -> list[str]:
+    parts = []
+    if options.max_advantage is not None:
+        parts += ["--max-advantage", f"{options.max_advantage:g}"]
+    if options.beyond_answer:
+        parts += ["--beyond-answer"]
+    if options.epsilon is not None:
+        parts += ["--epsilon", f"{options.epsilon:g}"]
+    if options.cap is not None:
+        parts += ["--cap", str(options.cap)]
+    parts += ["--confidence", f"{options.confidence:g}", "--seed", str(options.seed)]
+    if options.releases > 1:
+        parts += ["--releases", str(options.releases)]
+    if options.independent_releases:
+        parts += ["--independent-releases"]
+    return parts
 
 
 @contextmanager
@@ -202,22 +212,39 @@ def describe(found: Audit) -> list[str]:
     lines.append(f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}")
     for check in found.limits:
         lines.append(f"limit {check.name} <= {check.limit:g}: {check.state}. {check.words}")
+        if check.radius is not None:
+            lines.append(f"  {check.drift}")
+        if check.needed:
+            lines.append(f"  {check.needed}")
     for fact in found.private:
         lines += ["", *_describe_fact(fact, found)]
     public = found.public
     lines += [
         "",
-        f"public fact {shown(public.name)}: error of the fusion rule {public.error:.3f} "
-        f"({public.error_low:.3f} to {public.error_high:.3f}); of guessing "
-        f"{public.guessing_error:.3f}",
+        *_describe_public(public),
         *_attack_table(public.attacks),
     ]
     if found.remarks:
         lines += ["", *(f"note: {remark}" for remark in found.remarks)]
     lines += ["", "every bound assumes:"]
-    assumed = dict.fromkeys(a for fact in found.private for c in fact.certificates
-                            for a in c.assumptions)  # fmt: skip
-    lines += [f"  - {assumption}" for assumption in assumed]
+    lines += [f"  - {assumption}" for assumption in found.assumptions]
+    return lines
+
+
+def _describe_public(public: PublicAudit) -> list[str]:
+    name, balanced = shown(public.name), public.balanced
+    lines = [
+        f"public fact {name}: error of the fusion rule {public.error:.3f} "
+        f"({public.error_low:.3f} to {public.error_high:.3f}); of guessing "
+        f"{public.guessing_error:.3f}; from raw readings about {public.raw_error:.3f}",
+        f"  balanced accuracy {_interval(balanced)}; of guessing {public.guessing_balanced:.3f}; "
+        f"from raw readings about {public.raw_balanced:.3f}",
+    ]
+    if not public.useful:
+        why = "names one class whatever it hears" if public.constant else (
+            "is not shown to beat guessing"
+        )  # fmt: skip
+        lines.append(f"  not useful: the fusion rule {why}")
     return lines
 
 
@@ -229,8 +256,11 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     ]
     estimates = {} if fact.figures is None else _estimates(fact)
     names = [*fact.certificates, found.structural.total]
+    names += [fact.beyond_answer.total, *fact.beyond_answer.by_class, fact.beyond_answer.answer]
     if found.releases > 1:
-        names += [fact.over_time.independent, fact.over_time.any_readings]
+        over = fact.over_time
+        names += [over.any_readings, over.any_advantage]
+        names += [over.independent, over.independent_advantage]
     width = max(len(each.name) for each in names) + 2
     lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
     for each in names:
@@ -241,6 +271,8 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
         getattr(each.value, "reason", None) for each in names if each.bound is None
     )
     lines += [f"  not certifiable: {reason}" for reason in reasons]
+    if fact.telling_groups is not None:
+        lines.append(f"  {fact.telling_groups.words}")
     lines.append(f"  epsilon, {fact.plug_in.words()}")
     lines.append(
         f"  real attackers: {_reached(fact.attacks.best)} from the symbols; "
@@ -263,7 +295,12 @@ def _estimates(fact: FactAudit) -> dict[str, float]:
     }
     for delta, value in figures.epsilon_beyond.items():
         found[f"information epsilon beyond a mass of {delta}"] = value
-    return found
+    beyond = fact.beyond_answer
+    inside = zip(beyond.by_class, beyond.estimates, strict=True)
+    found |= {each.name: value for each, value in inside if value is not None}
+    if None not in beyond.estimates:
+        found[beyond.total.name] = max(value for value in beyond.estimates if value is not None)
+    return found | {beyond.answer.name: beyond.answer_estimate}
 
 
 def _reached(best: BestAttack) -> str:

@@ -35,9 +35,11 @@ from discreet.options import (
     BenchOut,
     BenchRows,
     BenchSensors,
+    BeyondAnswer,
     Binning,
     Bins,
     Budget,
+    Cap,
     Compared,
     Confidence,
     Dask,
@@ -60,6 +62,7 @@ from discreet.options import (
     Holdout,
     Html,
     Independent,
+    IndependentReleases,
     Jobs,
     Json,
     KernelName,
@@ -295,10 +298,13 @@ def audit(
     private: PrivateColumns = None,
     group: AuditGroup = None,
     independent: Independent = False,
+    cap: Cap = None,
     max_advantage: AdvantageLimit = None,
+    beyond_answer: BeyondAnswer = False,
     epsilon: EpsilonLimit = None,
     confidence: Confidence = 0.95,
     releases: Releases = 1,
+    independent_releases: IndependentReleases = False,
     json: Json = False,
     html: Html = None,
     frontier: FrontierFile = None,
@@ -318,6 +324,7 @@ def audit(
         raise InputError("--frontier is for the report. Give --html as well.")
     with interruptible("stopped. Nothing was written."):
         from discreet.audit_console import AuditTask, run_audit
+        from discreet.auditing.audit import AuditOptions
 
         return run_audit(
             AuditTask(
@@ -328,11 +335,16 @@ def audit(
                 private=private,
                 group=group,
                 independent=independent,
-                max_advantage=max_advantage,
-                epsilon=epsilon,
-                confidence=confidence,
-                releases=releases,
-                seed=seed,
+                options=AuditOptions(
+                    max_advantage=max_advantage,
+                    beyond_answer=beyond_answer,
+                    epsilon=epsilon,
+                    confidence=confidence,
+                    releases=releases,
+                    independent_releases=independent_releases,
+                    cap=cap,
+                    seed=seed,
+                ),
                 as_json=json,
                 html=html,
                 frontier=frontier,

@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.audit_console import AuditTask, audit_files
+from discreet.auditing.audit import AuditOptions
 from discreet.console import plain_print, run_learn
 from discreet.errors import InputError
 from discreet.exact import bayes_error
@@ -132,8 +133,7 @@ def _show_audit(folder: Path, seed: int) -> None:
     task = AuditTask(
         folder / "home.json",
         folder / "home.csv",
-        max_advantage=_LIMIT,
-        seed=seed,
+        options=AuditOptions(max_advantage=_LIMIT, seed=seed),
         html=page,
         frontier=folder / "frontier.json",
     )

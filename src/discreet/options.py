@@ -413,6 +413,28 @@ AdvantageLimit = Annotated[
         metavar="A", callback=_share, help="Limit on how far any attacker may beat guessing."
     ),
 ]
+BeyondAnswer = Annotated[
+    bool,
+    typer.Option(
+        "--beyond-answer",
+        help="--max-advantage limits what an attacker gains who is told the public fact.",
+    ),
+]
+Cap = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=_releases,
+        help="Certify a row drawn at random, a group counting with at most N rows of a class.",
+    ),
+]
+IndependentReleases = Annotated[
+    bool,
+    typer.Option(
+        "--independent-releases",
+        help="Declare that readings of different reports are independent given the private fact.",
+    ),
+]
 EpsilonLimit = Annotated[
     float | None,
     typer.Option(

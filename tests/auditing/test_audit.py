@@ -1,7 +1,10 @@
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from bound_worlds.releases import Flips, HiddenBit
 from helpers import refused
 from worlds import (
     NOISY,
@@ -18,10 +21,11 @@ from worlds import (
 import discreet
 from discreet import audit
 from discreet.audit_console import describe
-from discreet.auditing.audit import _audit_rows, _fusion_error
+from discreet.auditing.audit import AuditOptions, _audit_rows, _fusion_scores, audit_subject
 from discreet.auditing.certificates import NotCertifiable
 from discreet.auditing.subjects import subject_from_arrays
 from discreet.exact import advantage
+from discreet.mapping_parts import AdditiveFusion
 from discreet.outputs import output_probabilities
 
 
@@ -142,8 +146,29 @@ def test_limits_are_about_all_releases_together(rng):
     assert one.ok
     many = run(silent, 2000, np.random.default_rng(0), epsilon=3.0, max_advantage=0.1, releases=99)
     assert [check.state for check in many.limits] == ["not shown", "not shown"]
-    assert "says nothing about 99" in many.limits[0].words
-    assert many.limits[1].upper == many.private[0].over_time.independent.bound > 3.0
+    assert "over 99 reports is not shown: so many reports" in many.limits[0].words
+    assert many.limits[1].upper == many.private[0].over_time.any_readings.bound > 3.0
+
+
+def test_independence_of_releases_counts_only_if_declared_and_the_verdict_repeats_it(rng):
+    asked = {"epsilon": 3.0, "releases": 5}
+    plain = run(silent, 2000, rng, **asked)
+    assert not plain.ok and plain.limits[0].upper > 3.0
+    declared = run(silent, 2000, np.random.default_rng(0), **asked, independent_releases=True)
+    assert declared.limits[0].upper == declared.private[0].over_time.independent.bound < 3.0
+    assert declared.verdict.startswith("WITHIN LIMITS ON CONDITION")
+    assert "readings of different releases are independent" in declared.verdict
+
+
+@pytest.mark.parametrize("world", [Flips(), HiddenBit()], ids=["flips", "hidden bit"])
+def test_a_secret_that_shows_in_many_reports_only_keeps_no_limit_over_them(world, rng):
+    mapping, X, y, g = world.table(4000, rng)
+    assert audit(mapping, X, y, private=g, max_advantage=0.1).ok  # one report tells nothing
+    assert world.advantage(20) > 0.12
+    asked = {"epsilon": 4.0, "max_advantage": 0.12, "releases": 20}
+    many = audit(mapping, X, y, private=g, **asked)
+    assert [check.state for check in many.limits] == ["not shown", "not shown"]
+    assert not many.ok
 
 
 def test_a_confidence_is_never_rounded_up_to_certainty(rng):
@@ -156,8 +181,9 @@ def test_few_rows_certify_nothing_and_the_audit_says_so(rng):
     found = audit(mapping, frame(bits), bits[0], private=np.arange(40) % 2)
     epsilon = found.private[0].certificate("information epsilon")
     assert isinstance(epsilon.value, NotCertifiable)
-    told = found.to_dict()["private"][0]["certificates"][3]
-    assert told["certifiable"] is False and "value" not in told
+    told = found.to_dict()["private"][0]["certificates"]
+    (epsilon,) = [each for each in told if each["name"] == "information epsilon"]
+    assert epsilon["certifiable"] is False and "value" not in epsilon
     assert any("40 rows are few" in remark for remark in found.remarks)
     assert "not certifiable" in "\n".join(describe(found))
 
@@ -194,6 +220,121 @@ def test_releases_add_up(rng):
     )
 
 
+# --- Groups --------------------------------------------------------------------------------
+
+
+def telling_homes(rng, homes=100, rows=200):
+    """In 1 % of the homes half of the rows are of class 1 and show it; elsewhere nothing shows."""
+    telling = np.repeat(rng.random(homes) < 0.01, rows)
+    g = (rng.random(homes * rows) < np.where(telling, 0.5, 0.005)).astype(int)
+    h = rng.integers(2, size=len(g))
+    home = pd.Series(np.repeat(np.arange(homes), rows), name="home")
+    sharp = np.array([[0.95, 0.05], [0.05, 0.95]])
+    X = frame([h, np.where(telling, g, 0)])
+    return mapping_of([NOISY, sharp]), X, h, g, home
+
+
+def test_a_row_at_random_is_not_certified_by_homes_that_happen_not_to_tell(rng):
+    while True:  # a sample without a telling home, which a third of all audits see
+        mapping, X, h, g, home = telling_homes(rng)
+        if not (X["s1"] == 1).any():
+            break
+    per_row = audit(mapping, X, h, private=g, groups=home, cap=200, max_advantage=0.15)
+    assert per_row.limits[0].state == "not shown"
+    assert "100 homes" in per_row.limits[0].words
+    per_home = audit(mapping, X, h, private=g, groups=home, max_advantage=0.15)
+    assert per_home.ok and "for a home drawn at random" in per_home.verdict
+    assert "homes with rows of several classes" in per_home.private[0].telling_groups.words
+
+
+def test_a_cap_is_named_where_the_bound_is(rng):
+    mapping, X, h, g = silent(3000, rng)
+    home = pd.Series(np.arange(3000) % 600, name="home")
+    found = audit(mapping, X, h, private=g, groups=home, cap=5, max_advantage=0.3)
+    words = found.private[0].certificate("advantage").words
+    assert "a row drawn at random, a home counting with at most 5 rows of a class" in words
+    assert "at most 5 rows of a class" in found.verdict
+
+
+# --- What the verdict rests on -------------------------------------------------------------
+
+
+def series(n, rng):
+    """Readings that stay as they are for long: rows that follow one another are near copies."""
+    h = rng.integers(2, size=n)
+    slow = np.cumsum(rng.random(n) < 0.01) % 2
+    return mapping_of([NOISY, NOISY]), frame([slow, slow]), h, rng.integers(2, size=n)
+
+
+def test_rows_that_depend_on_one_another_certify_nothing(rng):
+    mapping, X, h, g = series(3000, rng)
+    found = audit(mapping, X, h, private=g, max_advantage=0.3)
+    assert found.limits[0].state == "not shown" and "resemble each other" in found.verdict
+    assert all(each.bound is None for each in found.private[0].certificates)
+    assert found.private[0].beyond_answer.total.bound is None
+    assert found.private[0].attacks.best.lower == 0
+    assert found.structural.total.bound is not None  # needs no rows
+    declared = audit(mapping, X, h, private=g, max_advantage=0.3, assume_independent=True)
+    assert declared.ok and declared.verdict.startswith("WITHIN LIMITS ON CONDITION")
+    assert "rows are independent draws (declared), although" in declared.verdict
+
+
+def test_classes_in_runs_say_nothing_about_their_frequencies(rng):
+    mapping, X, h, g = silent(3000, rng)
+    order = np.argsort(g, kind="stable")
+    found = audit(mapping, X.iloc[order], h[order], private=g[order])
+    fact = found.private[0]
+    assert fact.certificate("advantage").bound is not None
+    for name in ("accuracy", "information epsilon"):
+        assert "do not come in random order" in fact.certificate(name).value.reason
+    known = audit(mapping, X.iloc[order], h[order], private=g[order], prior=[0.5, 0.5])
+    assert known.private[0].certificate("accuracy").bound is not None
+    assert "as frequent as stated (declared)" in known.verdict
+
+
+def test_held_out_rows_and_nothing_declared_make_a_plain_verdict(rng):
+    mapping, X, h, g = silent(3000, rng)
+    subject = replace(subject_from_arrays(mapping, X, h, g), held_out=True)
+    options = AuditOptions(max_advantage=0.05)
+    found = audit_subject(subject, options)
+    assert found.conditions == () and found.verdict.startswith("WITHIN LIMITS: ")
+    assert any("was" in each and "(checked)" in each for each in found.assumptions)
+    before = audit_subject(replace(subject, audited_before="audited before"), options)
+    assert before.verdict.startswith("WITHIN LIMITS ON CONDITION")
+    assert before.verdict.endswith("could not be checked: audited before.")
+
+
+def test_a_mapping_that_answers_nothing_is_not_useful(rng):
+    mapping, X, _, g = silent(2000, rng)
+    found = audit(mapping, X, rng.integers(2, size=2000), private=g, max_advantage=0.1)
+    assert found.ok and not found.public.useful and not found.public.constant
+    assert "BUT NOT USEFUL" in found.verdict and "not useful" in "\n".join(describe(found))
+    assert found.to_dict()["public"]["useful"] is False
+    rare = (rng.random(2000) < 0.02).astype(int)
+    always = mapping.model_copy(
+        update={"fusion": AdditiveFusion(weights=mapping.fusion.weights, bias=-50.0)}
+    )
+    found = audit(always, X, rare, private=g, max_advantage=0.1)
+    assert found.public.constant and "the same whatever the sensors send" in found.verdict
+
+
+def test_a_limit_beyond_the_answer_is_another_limit(rng):
+    h, g = rng.integers(2, size=(2, 4000))
+    mapping, X = mapping_of([NOISY, NOISY]), frame([h, h ^ g])
+    plain = audit(mapping, X, h, private=g, max_advantage=0.2)
+    told = audit(mapping, X, h, private=g, max_advantage=0.2, beyond_answer=True)
+    assert plain.private[0].beyond_answer.total.bound >= 0.32
+    assert told.limits[0].name == "advantage beyond the answer" and not told.ok
+
+
+def test_a_limit_that_is_met_names_the_drift_it_survives(rng):
+    found = run(silent, 3000, rng, max_advantage=0.1)
+    (check,) = found.limits
+    # Each class moved by rho raises the advantage by at most rho * eta; here eta is 0.8.
+    assert check.radius == pytest.approx((0.1 - check.upper) / 0.8)
+    assert f"{check.radius:.3f} in total variation" in check.drift
+
+
 # --- Use and form --------------------------------------------------------------------------
 
 
@@ -205,7 +346,11 @@ def test_the_error_of_the_fusion_rule_is_exact(rng):
     symbols = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)), axis=1)
     decided = mapping.posterior(symbols).argmax(axis=1)
     twin = np.mean([outputs[i, decided != h[i]].sum() for i in range(500)])
-    assert _fusion_error(subject, rows, 0) == pytest.approx(twin)
+    error, right, constant = _fusion_scores(subject, rows, 0)
+    assert error == pytest.approx(twin) and not constant
+    by_class = [np.mean([outputs[i, decided == k].sum() for i in np.flatnonzero(h == k)])
+                for k in (0, 1)]  # fmt: skip
+    assert right == pytest.approx(by_class)
 
 
 def test_the_same_seed_gives_the_same_audit(rng):
@@ -243,6 +388,8 @@ def test_progress_is_told(rng):
         ({"epsilon": -1}, "epsilon must be a finite number above 0, got -1"),
         ({"confidence": 1.0}, "confidence must be at least 0.5 and below 1, got 1.0"),
         ({"releases": 0}, "releases must be at least 1, got 0"),
+        ({"cap": 3}, "needs groups to count the rows of, got 3"),
+        ({"beyond_answer": True}, "give max_advantage too"),
         ({"prior": [0.5, 0.6]}, "prior must hold 2 positive numbers that sum to 1"),
     ],
 )
@@ -252,5 +399,5 @@ def test_options_that_make_no_sense_are_refused(rng, options, said):
 
 def test_the_words_begin_with_the_verdict_and_end_with_the_assumptions(rng):
     lines = describe(run(duplicated, 400, rng))
-    assert lines[0].startswith("'g': no attacker's advantage is above")
+    assert lines[0].startswith("NO LIMIT STATED: 'g': no attacker's advantage is above")
     assert "every bound assumes:" in lines

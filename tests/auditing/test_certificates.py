@@ -7,15 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.auditing.certificates import (
-    ONE_RELEASE,
     SAME_WORLD,
-    Certificate,
     NotCertifiable,
     certify_accuracy,
     certify_advantage,
     certify_structure,
     certify_total_variation,
-    compose,
     structural_epsilons,
 )
 from discreet.auditing.outputs_given import AuditRows, dobrushin
@@ -171,43 +168,6 @@ def test_bounds_hold_as_often_as_promised(classes, rng):
     assert fails.max() <= 60
     if classes == 2:
         assert fails.max() > 0  # hard enough to tell; with three the plug-in errs upwards more
-
-
-# --- over time -----------------------------------------------------------------------------
-
-
-def some(value, confidence=0.95):
-    return Certificate("pairwise epsilon", value, confidence, (10, 10), (ONE_RELEASE,), "")
-
-
-def test_releases_add_up():
-    time = compose(some(0.1), some(0.7, 1.0), 10, periods=2)
-    assert time.independent.bound == pytest.approx(1.0)
-    assert time.any_readings.bound == pytest.approx(7.0)
-    assert time.memoised.bound == pytest.approx(1.4)
-    assert time.independent.confidence == 0.95 and time.any_readings.confidence == 1
-    assert ONE_RELEASE not in time.independent.assumptions
-    assert "independent" in time.independent.words
-
-
-def test_two_releases_of_a_known_world_add_up_exactly(rng):
-    world = rng.dirichlet(np.ones(4), size=2)
-    twice = np.stack([np.multiply.outer(row, row).ravel() for row in world])
-    once = some(pairwise_epsilon(world))
-    assert pairwise_epsilon(twice) == pytest.approx(compose(once, once, 2).independent.bound)
-
-
-def test_nothing_times_many_is_nothing():
-    reason = NotCertifiable("no rows")
-    time = compose(some(reason), some(1.0), 3)
-    assert time.independent.value == reason
-    assert "no rows" in time.independent.words
-
-
-@pytest.mark.parametrize(("releases", "periods"), [(0, None), (3, 4), (3, 0)])
-def test_impossible_numbers_of_releases_are_refused(releases, periods):
-    with pytest.raises(InputError):
-        compose(some(1.0), some(1.0), releases, periods)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -1.0])

@@ -123,8 +123,18 @@ def test_the_same_audit_gives_the_same_bytes():
 
 def test_the_verdict_comes_first():
     text = text_of((private,))
-    assert text.index("Within the limits") < text.index("Where you are")
+    assert text.index("Private enough, and useful") < text.index("Where you are")
     assert "verdict good" in page(private)
+
+
+def test_a_mapping_that_is_private_but_useless_or_on_condition_gets_no_tick():
+    audit, subject = private()
+    useless = replace(audit, public=replace(audit.public, constant=True))
+    on_word = replace(audit, conditions=("rows are independent (declared)",))
+    for other, headline in ((useless, "but not useful"), (on_word, "useful, on condition")):
+        text = render_report(other, subject, command=COMMAND)
+        assert "verdict warn" in text and headline in text
+    assert "Rows are independent (declared)." in text
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 import discreet
-from discreet.auditing.attackers import attack, best_attack
+from discreet.auditing.attackers import Interval, attack, best_attack
+from discreet.auditing.beyond_answer import BEYOND, certify_beyond_answer
 from discreet.auditing.certificates import (
     Certificate,
     Structural,
@@ -27,18 +29,27 @@ from discreet.auditing.certificates import (
     certify_advantage,
     certify_structure,
     certify_total_variation,
-    compose,
+)
+from discreet.auditing.conditions import (
+    find_conditions,
+    qualify,
+    qualify_attack,
+    qualify_beyond,
 )
 from discreet.auditing.contributions import Contribution, contributions, separate_contributions
 from discreet.auditing.findings import find_copies, find_leaks
 from discreet.auditing.intervals import kl_lower, kl_upper
-from discreet.auditing.limits import check_limits, give_verdict
-from discreet.auditing.outputs_given import AuditRows
+from discreet.auditing.limits import check_limits
+from discreet.auditing.outputs_given import AuditRows, dobrushin
+from discreet.auditing.over_time import compose
 from discreet.auditing.plug_in import plug_in_epsilon
 from discreet.auditing.pointwise import DELTAS, PointwiseAudit
 from discreet.auditing.raw_codes import raw_codes
 from discreet.auditing.results import FEW_ROWS, Attacks, Audit, FactAudit, Figures, PublicAudit
+from discreet.auditing.spread import mean_lower, mean_upper
 from discreet.auditing.subjects import Labelled, Subject, subject_from_arrays
+from discreet.auditing.telling_groups import count_telling_groups
+from discreet.auditing.verdict import give_verdict
 from discreet.codes import CategoriesEncoder
 from discreet.design.losses import LOSSES
 from discreet.errors import InputError
@@ -68,6 +79,28 @@ _LISTED_AT_ONCE = 2**16
 _MANY_ROWS = 2_000  # beyond, attackers learn enough from fewer and larger folds
 
 
+@dataclass(frozen=True)
+class AuditOptions:
+    """What is asked of an audit; ``audit`` explains each."""
+
+    max_advantage: float | None = None
+    epsilon: float | None = None
+    beyond_answer: bool = False
+    confidence: float = 0.95
+    releases: int = 1
+    independent_releases: bool = False
+    cap: int | None = None
+    prior: Floats | None = None
+    seed: int = 0
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The stated limits, by what they limit."""
+        sense = BEYOND if self.beyond_answer else "advantage"
+        stated = {sense: self.max_advantage, "epsilon": self.epsilon}
+        return {name: limit for name, limit in stated.items() if limit is not None}
+
+
 def audit(
     mapping: Mapping,
     X: pd.DataFrame | ArrayLike,
@@ -75,10 +108,14 @@ def audit(
     *,
     private: Any = None,
     groups: ArrayLike | None = None,
+    cap: int | None = None,
+    assume_independent: bool = False,
     max_advantage: float | None = None,
+    beyond_answer: bool = False,
     epsilon: float | None = None,
     confidence: float = 0.95,
     releases: int = 1,
+    independent_releases: bool = False,
     prior: ArrayLike | None = None,
     random_state: int = 0,
     report: Report | None = None,
@@ -96,14 +133,26 @@ def audit(
         The private facts, in the order of the mapping.
     groups : array of shape (n_rows,), optional
         Rows of one group (a day, a home) may depend on one another; a group then counts as
-        one observation.
+        one observation, and the bounds speak of a group drawn at random. The name of a
+        Series is what a group is called.
+    cap : int, optional
+        Certify a row drawn at random instead, where a group counts with at most so many rows
+        of a private class.
+    assume_independent : bool, default=False
+        Declare that rows are independent draws although their order says otherwise; the
+        verdict repeats it. Without it such rows certify nothing.
     max_advantage, epsilon : float, optional
         Limits to check. They are met only if certified.
+    beyond_answer : bool, default=False
+        ``max_advantage`` limits what is gained by an attacker who is told the public fact.
     confidence : float, default=0.95
         With which each bound holds, on all private facts together; stated limits hold all
         at once. Different kinds of bounds do not share it.
     releases : int, default=1
-        How many reports to add up.
+        How many reports to add up. Limits are then on all of them together.
+    independent_releases : bool, default=False
+        Declare that readings of different releases are independent given the private class;
+        the verdict repeats it. Without it only the structural bound adds up.
     prior : array of shape (n_classes,), optional
         Known frequencies of the private classes, for a single private fact. By default
         they are estimated from the rows.
@@ -123,61 +172,67 @@ def audit(
         If the rows cannot be used, with what to do; also if they are the very rows that
         the mapping was learned from.
     """
-    subject = subject_from_arrays(mapping, X, y, private, groups)
-    return audit_subject(
-        subject,
+    subject = subject_from_arrays(
+        mapping, X, y, private, groups, assume_independent=assume_independent
+    )
+    options = AuditOptions(
         max_advantage=max_advantage,
         epsilon=epsilon,
+        beyond_answer=beyond_answer,
         confidence=confidence,
         releases=releases,
+        independent_releases=independent_releases,
+        cap=cap,
         prior=None if prior is None else np.asarray(prior, dtype=np.float64),
         seed=random_state,
-        report=report,
     )
+    return audit_subject(subject, options, report=report)
 
 
 def audit_subject(
-    subject: Subject,
-    *,
-    max_advantage: float | None = None,
-    epsilon: float | None = None,
-    confidence: float = 0.95,
-    releases: int = 1,
-    prior: Floats | None = None,
-    seed: int = 0,
-    report: Report | None = None,
+    subject: Subject, options: AuditOptions | None = None, *, report: Report | None = None
 ) -> Audit:
     """Do what ``audit`` does on rows that are already chosen and checked."""
-    _check_options(subject, max_advantage, epsilon, confidence, releases, prior)
-    stated = {"advantage": max_advantage, "epsilon": epsilon}
-    asked = {name: limit for name, limit in stated.items() if limit is not None}
-    alpha = (1.0 - confidence) / (len(subject.private) * max(1, len(asked)))
+    options = AuditOptions() if options is None else options
+    _check_options(subject, options)
+    alpha = (1.0 - options.confidence) / (len(subject.private) * max(1, len(options.limits)))
     steps = _Steps(report, 2 + 4 * len(subject.private))
     with threadpool_limits(limits=1):
         structural = certify_structure(subject.mapping.tables, subject.mapping.names)
-        symbols = subject.mapping.sample(subject.codes, np.random.default_rng(seed))
-        public = _audit_public(subject, symbols, 1.0 - confidence, seed, steps)
+        symbols = subject.mapping.sample(subject.codes, np.random.default_rng(options.seed))
+        public = _audit_public(subject, options, symbols, steps)
         private = tuple(
-            _audit_fact(subject, each, symbols, structural, alpha, releases, prior, seed, steps)
+            _audit_fact(subject, each, options, symbols, structural, alpha, steps)
             for each in subject.private
         )
-    limits = check_limits(asked, private, releases)
+    limits = check_limits(
+        options.limits,
+        private,
+        options.releases,
+        independent=options.independent_releases,
+        eta=dobrushin(subject.mapping.tables),
+    )
+    conditions = find_conditions(subject, options.releases, options.independent_releases,
+                                 prior_given=options.prior is not None)  # fmt: skip
+    drawn = None if subject.groups is None else _audit_rows(subject, subject.public, options).drawn
     return Audit(
         mapping_id=subject.mapping.id,
         method=subject.mapping.design.method,
         created=subject.mapping.design.created,
         rows=subject.n_rows,
         rows_from=subject.origin,
-        confidence=confidence,
-        seed=seed,
-        releases=releases,
+        confidence=options.confidence,
+        seed=options.seed,
+        releases=options.releases,
         outputs=math.prod(subject.mapping.n_symbols),
         structural=structural,
         public=public,
         private=private,
         limits=limits,
+        unit=None if subject.groups is None else subject.unit,
+        conditions=conditions,
         remarks=_remarks(subject),
-        verdict=give_verdict(limits, private, public, confidence),
+        verdict=give_verdict(limits, private, public, options.confidence, conditions, drawn),
         date=datetime.now(UTC).date().isoformat(),
         program=f"discreet {discreet.__version__}",
     )
@@ -195,24 +250,29 @@ class _Steps:
         self.done += 1
 
 
-def _check_options(
-    subject: Subject,
-    max_advantage: float | None,
-    epsilon: float | None,
-    confidence: float,
-    releases: int,
-    prior: Floats | None,
-) -> None:
-    if max_advantage is not None and not 0.0 < max_advantage < 1.0:
-        raise InputError(f"max_advantage must be strictly between 0 and 1, got {max_advantage!r}.")
+def _check_options(subject: Subject, options: AuditOptions) -> None:
+    advantage, epsilon = options.max_advantage, options.epsilon
+    if advantage is not None and not 0.0 < advantage < 1.0:
+        raise InputError(f"max_advantage must be strictly between 0 and 1, got {advantage!r}.")
+    if options.beyond_answer and advantage is None:
+        raise InputError("beyond_answer says what max_advantage limits: give max_advantage too.")
     if epsilon is not None and not 0.0 < epsilon < np.inf:
         raise InputError(f"epsilon must be a finite number above 0, got {epsilon!r}.")
-    if not 0.5 <= confidence < 1.0:
-        raise InputError(f"confidence must be at least 0.5 and below 1, got {confidence!r}.")
-    if releases < 1:
-        raise InputError(f"releases must be at least 1, got {releases!r}.")
-    if prior is None:
-        return
+    if not 0.5 <= options.confidence < 1.0:
+        raise InputError(
+            f"confidence must be at least 0.5 and below 1, got {options.confidence!r}."
+        )
+    if options.releases < 1:
+        raise InputError(f"releases must be at least 1, got {options.releases!r}.")
+    if options.cap is not None and (options.cap < 1 or subject.groups is None):
+        raise InputError(
+            f"cap must be at least 1 and needs groups to count the rows of, got {options.cap!r}."
+        )
+    if options.prior is not None:
+        _check_prior(subject, options.prior)
+
+
+def _check_prior(subject: Subject, prior: Floats) -> None:
     if len(subject.private) > 1:
         raise InputError(
             f"prior is for a single private fact; the mapping guards {len(subject.private)}. "
@@ -231,28 +291,20 @@ def _check_options(
 def _audit_fact(
     subject: Subject,
     labelled: Labelled,
+    options: AuditOptions,
     symbols: Ints,
     structural: Structural,
     alpha: float,
-    releases: int,
-    prior: Floats | None,
-    seed: int,
     steps: _Steps,
 ) -> FactAudit:
-    rows = _audit_rows(subject, labelled)
+    rows, seed = _audit_rows(subject, labelled, options), options.seed
     steps.begin(f"bounds on {shown(labelled.name)}")
-    pointwise = PointwiseAudit(rows, seed, prior)
-    pairwise = pointwise.pairwise(alpha)
-    certificates: tuple[Certificate, ...] = (
-        certify_advantage(rows, alpha),
-        certify_total_variation(rows, alpha),
-        certify_accuracy(rows, alpha, prior),
-        pairwise,
-    )
+    certificates = _certificates(subject, rows, options, alpha)
+    by_name = {each.name: each for each in certificates}
+    beyond = certify_beyond_answer(rows, subject.public, labelled.name, alpha)
     steps.begin(f"rare outputs and {shown(labelled.name)}")
-    certificates += pointwise.nested(alpha)
-    attacks = _attack_both(subject, labelled, symbols, 1.0 - alpha, seed, steps)
-    rng = np.random.default_rng([seed, 1])
+    attacks = _attack_both(subject, labelled, options, symbols, 1.0 - alpha, steps)
+    level = options.max_advantage or by_name["advantage"].bound
     return FactAudit(
         name=labelled.name,
         classes=tuple(written(each) for each in labelled.fact.classes),
@@ -263,11 +315,20 @@ def _audit_fact(
             subject.mapping.n_symbols,
             labelled.index,
             labelled.n_classes,
-            rng,
+            np.random.default_rng([seed, 1]),
             subject.groups,
         ),
         certificates=certificates,
-        over_time=compose(pairwise, structural.total, releases),
+        over_time=compose(
+            by_name["pairwise epsilon"],
+            by_name["total variation"],
+            structural.total,
+            options.releases,
+            n_classes=labelled.n_classes,
+            unit=None if subject.groups is None else subject.unit,
+        ),
+        beyond_answer=qualify_beyond(subject, beyond),
+        telling_groups=None if level is None else count_telling_groups(rows, level, alpha),
         attacks=attacks,
         contributions=_contributions(subject, rows, labelled),
         findings=(
@@ -277,13 +338,32 @@ def _audit_fact(
     )
 
 
-def _audit_rows(subject: Subject, labelled: Labelled) -> AuditRows:
+def _certificates(
+    subject: Subject, rows: AuditRows, options: AuditOptions, alpha: float
+) -> tuple[Certificate, ...]:
+    """Return all bounds from rows, or why these rows allow none."""
+    pointwise = PointwiseAudit(rows, options.seed, options.prior)
+    found = (
+        certify_advantage(rows, alpha),
+        certify_total_variation(rows, alpha),
+        certify_accuracy(rows, alpha, options.prior),
+        pointwise.pairwise(alpha),
+        *pointwise.nested(alpha),
+    )
+    return tuple(qualify(subject, each, options.prior is not None) for each in found)
+
+
+def _audit_rows(
+    subject: Subject, labelled: Labelled, options: AuditOptions | None = None
+) -> AuditRows:
     return AuditRows(
         tables=tuple(subject.mapping.tables),
         codes=subject.codes,
         index=labelled.index,
         n_classes=labelled.n_classes,
         groups=subject.groups,
+        cap=None if options is None else options.cap,
+        unit=subject.unit,
         sensors=tuple(subject.mapping.names),
     )
 
@@ -332,13 +412,13 @@ def _contributions(
 def _attack_both(
     subject: Subject,
     labelled: Labelled,
+    options: AuditOptions,
     symbols: Ints,
     confidence: float,
-    seed: int,
     steps: _Steps,
 ) -> Attacks:
     """Attack what is sent and, beside it, the readings themselves."""
-    chosen = np.arange(subject.n_rows)
+    chosen, seed = np.arange(subject.n_rows), options.seed
     if subject.n_rows > ATTACKED_ROWS:
         drawn = np.random.default_rng([seed, 2]).choice(subject.n_rows, ATTACKED_ROWS, False)
         chosen = np.sort(drawn)
@@ -370,11 +450,13 @@ def _attack_both(
         rng=np.random.default_rng([seed, 4]),
         **shared,
     )
+    best = best_attack(on_symbols, confidence=confidence)
+    best_on_readings = best_attack(on_readings, confidence=confidence)
     return Attacks(
         tuple(on_symbols),
         tuple(on_readings),
-        best_attack(on_symbols, confidence=confidence),
-        best_attack(on_readings, confidence=confidence),
+        qualify_attack(subject, best),
+        qualify_attack(subject, best_on_readings),
     )
 
 
@@ -382,13 +464,14 @@ def _attack_both(
 
 
 def _audit_public(
-    subject: Subject, symbols: Ints, alpha: float, seed: int, steps: _Steps
+    subject: Subject, options: AuditOptions, symbols: Ints, steps: _Steps
 ) -> PublicAudit:
-    labelled = subject.public
+    labelled, alpha = subject.public, 1.0 - options.confidence
     rows = _audit_rows(subject, labelled)
-    attacks = _attack_both(subject, labelled, symbols, 1.0 - alpha, seed, steps)
-    error = _fusion_error(subject, rows, seed)
+    attacks = _attack_both(subject, labelled, options, symbols, 1.0 - alpha, steps)
+    error, right, constant = _fusion_scores(subject, rows, options.seed)
     level = np.log(2.0 / alpha) / rows.n_groups
+    ran = [each for each in attacks.readings if each.accuracy and each.balanced_accuracy]
     return PublicAudit(
         name=labelled.name,
         classes=tuple(written(each) for each in labelled.fact.classes),
@@ -397,22 +480,45 @@ def _audit_public(
         error_low=float(kl_lower(error, level)),
         error_high=float(kl_upper(error, level)),
         guessing_error=1.0 - float(rows.shares.max()),
+        raw_error=1.0 - max(each.accuracy.estimate for each in ran if each.accuracy),
+        balanced=_balanced(rows, right, alpha),
+        raw_balanced=max(e.balanced_accuracy.estimate for e in ran if e.balanced_accuracy),
+        constant=constant,
         attacks=attacks,
         contributions=_contributions(subject, rows, labelled),
     )
 
 
-def _fusion_error(subject: Subject, rows: AuditRows, seed: int) -> float:
-    """Return the share of wrong answers, averaged over Q where outputs can be listed."""
+def _balanced(rows: AuditRows, right: Floats, alpha: float) -> Interval:
+    """Return the mean over classes of how often each is named rightly, with its interval."""
+    share = alpha / (2 * rows.n_classes)
+    low, high = (
+        float(np.mean([bound(rows, k, each, share) for k, each in enumerate(right)]))
+        for bound in (mean_lower, mean_upper)
+    )
+    return Interval(float(right.mean()), low, high)
+
+
+def _fusion_scores(subject: Subject, rows: AuditRows, seed: int) -> tuple[float, Floats, bool]:
+    """Return the share of wrong answers, that of right ones by class, and if all are the same.
+
+    Averaged over Q where outputs can be listed, and over drawn symbols elsewhere.
+    """
     mapping, labelled = subject.mapping, subject.public
-    if not rows.listable:
-        rng = np.random.default_rng([seed, 5])
-        drawn = (mapping.sample(subject.codes, rng) for _ in range(_DRAWS))
-        wrong = [mapping.posterior(each).argmax(axis=1) != labelled.index for each in drawn]
-        return float(np.mean(wrong))
-    decided = _decisions(mapping)
-    right = [float(rows.joint[h, decided == h].sum()) for h in range(labelled.n_classes)]
-    return min(1.0, max(0.0, 1.0 - sum(right)))
+    classes = range(labelled.n_classes)
+    if rows.listable:
+        decided = _decisions(mapping)
+        hits = [rows.joint[h, decided == h].sum() for h in classes]
+        right = [rows.average[h, decided == h].sum() for h in classes]
+        constant = len(np.unique(decided[rows.average.sum(axis=0) > 0])) == 1
+        return float(np.clip(1.0 - sum(hits), 0, 1)), np.clip(right, 0, 1), constant
+    rng = np.random.default_rng([seed, 5])
+    drawn = [_decide(mapping, mapping.sample(subject.codes, rng)) for _ in range(_DRAWS)]
+    hit = np.mean([each == labelled.index for each in drawn], axis=0)
+    by_class = np.bincount(labelled.index, rows.row_weights * hit, minlength=len(classes))
+    group_rows = np.bincount(rows.group)[rows.group]
+    error = 1.0 - float(np.sum(hit / group_rows) / rows.n_groups)
+    return float(np.clip(error, 0, 1)), np.clip(by_class, 0, 1), len(np.unique(drawn)) == 1
 
 
 def _decisions(mapping: Mapping) -> Ints:
@@ -423,8 +529,12 @@ def _decisions(mapping: Mapping) -> Ints:
     for begin in range(0, total, _LISTED_AT_ONCE):
         numbers = np.arange(begin, min(begin + _LISTED_AT_ONCE, total))
         outputs = np.stack(np.unravel_index(numbers, sizes), axis=1)
-        parts.append(mapping.posterior(outputs).argmax(axis=1))
+        parts.append(_decide(mapping, outputs))
     return np.concatenate(parts)
+
+
+def _decide(mapping: Mapping, symbols: Ints) -> Ints:
+    return np.asarray(mapping.posterior(symbols).argmax(axis=1))
 
 
 # --- Remarks ---------------------------------------------------------------------------------
@@ -442,16 +552,10 @@ def _remarks(subject: Subject) -> tuple[str, ...]:
                 "take the code for the unknown"
             )
     if subject.groups is not None:
-        count = int(subject.groups.max()) + 1
+        count, unit = int(subject.groups.max()) + 1, subject.unit
         found.append(
-            f"rows of one group depend on each other, so the {count} groups count, not the "
+            f"rows of one {unit} may depend on each other, so the {count} {unit}s count, not the "
             f"{subject.n_rows} rows"
-        )
-    if subject.held_out:
-        found.append(
-            "if these held-out rows have been looked at before, to choose among mappings, the "
-            "bounds are those of a choice: audit with fresh rows, or take the frontier's bound for "
-            "what was chosen"
         )
     if subject.n_rows < FEW_ROWS:
         found.append(

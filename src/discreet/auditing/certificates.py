@@ -1,4 +1,4 @@
-"""What may honestly be claimed about a mapping: results, structure, any attacker, time.
+"""What may honestly be claimed about a mapping: results, structure, any attacker.
 
 A certificate is an upper bound that holds with a stated confidence, under stated
 assumptions, and comes with the words that may be said. Where nothing can be promised its
@@ -7,7 +7,8 @@ value is ``NotCertifiable``, which is neither a number nor zero.
 ``alpha`` is spent on one certificate. Claims about several private facts, or several
 certificates that must hold at once, share it: divide it among them.
 
-The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``.
+The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``, what
+many releases add up to in ``over_time``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from discreet.errors import InputError
 Floats = NDArray[np.float64]
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
-_ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
+ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
 
 SHIPPED = "the integer tables in the mapping file are what the sensors draw from"
 ONE_RELEASE = "every sensor sends one symbol"
@@ -144,7 +145,7 @@ def structural_epsilons(tables: Sequence[Floats]) -> Floats:
         sent = table[:, table.max(axis=0) > 0]
         with np.errstate(divide="ignore"):
             ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
-        found.append(float(ratios.max()) * _ROUND_UP)
+        found.append(float(ratios.max()) * ROUND_UP)
     return np.array(found)
 
 
@@ -187,7 +188,7 @@ def certify_structure(tables: Sequence[Floats], names: Sequence[str] = ()) -> St
     else:
         total = Certificate(
             "structural epsilon",
-            float(epsilons.sum()) * _ROUND_UP,
+            float(epsilons.sum()) * ROUND_UP,
             1.0,
             (),
             assumptions,
@@ -297,7 +298,7 @@ def _attack_certificate(
     extra: tuple[str, ...] = (),
 ) -> Certificate:
     """Make the certificate, or say that the bound is no better than none."""
-    found: float | NotCertifiable = value * _ROUND_UP
+    found: float | NotCertifiable = value * ROUND_UP
     words += "."
     # An accuracy just below 1 says much where one class is nearly always the right guess.
     if value >= trivial * (1 - 1e-12 if name == "accuracy" else _NO_BETTER):
@@ -321,8 +322,13 @@ def _pair_limit(rows: AuditRows) -> float:
 
 def _balanced_limit(rows: AuditRows) -> float:
     m = rows.n_classes
-    by_ratio = 1.0 / (1.0 + (m - 1) * float(np.exp(-_structural_total(rows)))) - 1.0 / m
+    by_ratio = advantage_at(_structural_total(rows), m)
     return min(rows.eta * (m - 1) / m, by_ratio)
+
+
+def advantage_at(epsilon: float, n_classes: int) -> float:
+    """Return the largest advantage that pairwise log-ratios of at most epsilon allow."""
+    return 1.0 / (1.0 + (n_classes - 1) * float(np.exp(-epsilon))) - 1.0 / n_classes
 
 
 def _worst_pair(rows: AuditRows, alpha: float) -> float:
@@ -377,72 +383,3 @@ def _accuracy_limit(rows: AuditRows, largest: float) -> float:
     odds = (1.0 - largest) * float(np.exp(-_structural_total(rows)))
     by_ratio = largest / (largest + odds) if largest + odds else 1.0
     return min(largest + (1.0 - largest) * rows.eta, by_ratio)
-
-
-# --- Over time -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class OverTime:
-    """What many releases add up to.
-
-    Attributes
-    ----------
-    independent : Certificate
-        For readings that are independent from release to release, given the private class.
-    any_readings : Certificate
-        For readings that depend on one another in any way.
-    memoised : Certificate
-        For sensors that repeat one symbol for a whole period.
-    """
-
-    independent: Certificate
-    any_readings: Certificate
-    memoised: Certificate
-
-
-def compose(
-    pairwise: Certificate, structural: Certificate, releases: int, periods: int | None = None
-) -> OverTime:
-    """Add up a pairwise epsilon over releases.
-
-    Log-ratios of independent releases add up, so ``releases`` times the pairwise epsilon
-    holds if the readings are independent given the private class; no further alpha is
-    spent. Correlated readings can tell more than that (a hundred noisy looks at one fact
-    average the noise out), and only the structural bound adds up then. Neither the
-    information epsilon nor the advantage adds up.
-
-    Memoised sensors draw one symbol per period and repeat it, so only ``periods`` draws
-    count (1 if not given). This needs a symbol that stays for the whole period: a sensor that
-    draws anew when its code changes shows by a changed symbol that the code did change,
-    and no bound covers that.
-    """
-    if releases < 1:
-        raise InputError(f"releases must be at least 1, got {releases}.")
-    periods = 1 if periods is None else periods
-    if not 1 <= periods <= releases:
-        raise InputError(f"periods must be between 1 and the {releases} releases, got {periods}.")
-    apart = "readings of different releases are independent, given the private class"
-    held = "every sensor draws one symbol per period and repeats it"
-    return OverTime(
-        _times(pairwise, releases, f"epsilon of {releases} independent releases", apart),
-        _times(structural, releases, f"epsilon of {releases} releases", ""),
-        _times(structural, periods, f"epsilon of {periods} memoised periods", held),
-    )
-
-
-def _times(one: Certificate, count: int, name: str, assumption: str) -> Certificate:
-    assumptions = tuple(a for a in one.assumptions if a != ONE_RELEASE)
-    if assumption:
-        assumptions += (assumption,)
-    if isinstance(one.value, NotCertifiable):
-        words = f"Nothing is promised: {one.value.reason}."
-        return Certificate(name, one.value, one.confidence, one.rows, assumptions, words)
-    given = f" if {assumption}" if assumption else ", however the readings depend on one another"
-    words = (
-        f"Over {count} draws, at confidence {percent(one.confidence)}, no sequence of outputs is "
-        f"more than exp({count * one.value:.3g}) times as likely for one private class as for "
-        f"another{given}."
-    )
-    value = count * one.value * _ROUND_UP
-    return Certificate(name, value, one.confidence, one.rows, assumptions, words)

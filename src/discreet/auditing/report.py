@@ -78,7 +78,6 @@ def render_report(
         public_picture=_attack_picture(audit, None, "public"),
         contributions=tables.contribution_table(audit, _LISTED_SENSORS),
         sensors=_sensors(audit, subject.mapping),
-        assumptions=tables.assumptions(audit),
         parameters=_parameters(subject.mapping),
         versions=_versions(audit),
         remarks=_cut(audit.remarks),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from discreet.auditing.attack_results import AttackResult, Interval
+from discreet.auditing.beyond_answer import BEYOND
 from discreet.auditing.certificates import Certificate, NotCertifiable
 from discreet.auditing.contributions import Contribution
 from discreet.auditing.report_words import (
@@ -49,7 +50,11 @@ def bound_table(audit: Audit, fact: FactAudit) -> BoundTable:
     # Stable: the bounds beyond rare outputs go below the one that they relax.
     places = list(CERTIFICATES)
     ordered = sorted(fact.certificates, key=lambda each: places.index(_kind(each.name)))
-    return _table([*ordered, audit.structural.total], _estimates(fact))
+    beyond = fact.beyond_answer
+    return _table(
+        [*ordered, audit.structural.total, beyond.total, *beyond.by_class, beyond.answer],
+        _estimates(fact),
+    )
 
 
 def _kind(name: str) -> str:
@@ -60,7 +65,8 @@ def _kind(name: str) -> str:
 def over_time_table(fact: FactAudit) -> BoundTable:
     """Return what several releases add up to."""
     over = fact.over_time
-    found = _table([over.independent, over.any_readings, over.memoised], {})
+    every = [over.any_readings, over.any_advantage, over.independent, over.independent_advantage]
+    found = _table([*every, over.memoised], {})
     named = zip(found.rows, OVER_TIME, strict=True)
     return replace(found, rows=[replace(row, title=a, term=b) for row, (a, b) in named])
 
@@ -86,11 +92,13 @@ def _titled(name: str) -> tuple[str, str]:
         share = float(name[len(_BEYOND) :])
         aside = f"{100 * share:g}\N{NO-BREAK SPACE}%"
         return f"The same, rare outputs of {aside} aside, ε", f"δ = {share:g}"
+    if name.startswith(f"{BEYOND}, "):
+        return "Gain beyond the answer, one class", name.removeprefix(f"{BEYOND}, ")
     return CERTIFICATES.get(name, (name[:1].upper() + name[1:], ""))
 
 
 def _measured(name: str, value: float) -> str:
-    if name == "advantage":
+    if name.startswith("advantage"):
         return points(value)
     return percent(value) if name == "accuracy" else number(value)
 
@@ -107,15 +115,14 @@ def _estimates(fact: FactAudit) -> dict[str, str]:
         "pairwise epsilon": figures.pairwise_epsilon,
         **{f"{_BEYOND}{delta}": value for delta, value in figures.epsilon_beyond.items()},
     }
+    beyond = fact.beyond_answer
+    inside = zip(beyond.by_class, beyond.estimates, strict=True)
+    found |= {each.name: value for each, value in inside if value is not None}
+    known = [value for value in beyond.estimates if value is not None]
+    if len(known) == len(beyond.estimates):
+        found[beyond.total.name] = max(known)
+    found[beyond.answer.name] = beyond.answer_estimate
     return {name: _measured(name, value) for name, value in found.items()}
-
-
-def assumptions(audit: Audit) -> list[str]:
-    """Return what the certificates take for granted, each once."""
-    every = [each for fact in audit.private for each in fact.certificates]
-    if audit.releases > 1:
-        every += [fact.over_time.independent for fact in audit.private]
-    return list(dict.fromkeys(text for each in every for text in each.assumptions))
 
 
 # --- Attackers -------------------------------------------------------------------------------

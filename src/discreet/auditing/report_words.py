@@ -82,7 +82,8 @@ class Verdict:
     sentence: str
 
 
-_PREFIXES = ("WITHIN LIMITS: ", "NOT SHOWN: ", "LEAKS: ")
+_PREFIXES = ("WITHIN LIMITS ON CONDITION: ", "WITHIN LIMITS: ", "NO LIMIT STATED: ",
+             "NOT SHOWN: ", "LEAKS: ")  # fmt: skip
 
 
 def one_line(audit: Audit) -> str:
@@ -94,7 +95,7 @@ def one_line(audit: Audit) -> str:
 
 
 def verdict(audit: Audit) -> Verdict:
-    """Return what the banner says."""
+    """Return what the banner says: good only if private enough, useful and on no condition."""
     states = {check.state for check in audit.limits}
     if "broken" in states:
         return Verdict(
@@ -108,11 +109,7 @@ def verdict(audit: Audit) -> Verdict:
             "What is not shown does not count as private.",
         )  # fmt: skip
     if states:
-        return Verdict(
-            "good", "✓", "Within the limits",
-            "Every stated limit is certified, whatever method an attacker uses, under the "
-            "assumptions below.",
-        )  # fmt: skip
+        return _within(audit)
     bounds = [fact.certificate("advantage").bound for fact in audit.private]
     if None in bounds:
         return Verdict(
@@ -122,6 +119,26 @@ def verdict(audit: Audit) -> Verdict:
     return Verdict(
         "warn", "!", "No limit was stated",
         "So nothing passes or fails. The figures say how much leaks at most and at least.",
+    )  # fmt: skip
+
+
+def _within(audit: Audit) -> Verdict:
+    certified = "Every stated limit is certified, whatever method an attacker uses"
+    if not audit.public.useful:
+        return Verdict(
+            "warn", "!", "Private enough, but not useful",
+            f"{certified}. But the answers are not shown to be better than guessing, so that "
+            "there is no reason to deploy this mapping.",
+        )  # fmt: skip
+    if audit.conditions:
+        return Verdict(
+            "warn", "!", "Private enough and useful, on condition",
+            f"{certified}, if what was declared and could not be checked is true: it stands in the "
+            "line below.",
+        )  # fmt: skip
+    return Verdict(
+        "good", "✓", "Private enough, and useful",
+        f"{certified}, under the assumptions below, and the answers are better than guessing.",
     )  # fmt: skip
 
 
@@ -158,8 +175,10 @@ def limits(audit: Audit) -> list[tuple[str, str]]:
             "They are right with a stated probability.",
             f"A certificate holds at a confidence of {confidence(audit.confidence)} for all "
             "private facts together, and so do all stated limits together; each single one is "
-            "made stricter for it. Different certificates are not promised to hold all at once.",
+            "made stricter for it. Different certificates are not promised to hold all at once, "
+            "but for ε and the same with rare outputs aside, which are.",
         ),
+        *_draws(audit),
         _over_time(audit),
         (
             "Only the named private facts are covered.",
@@ -183,6 +202,17 @@ def limits(audit: Audit) -> list[tuple[str, str]]:
         ),
     ]
     return found
+
+
+def _draws(audit: Audit) -> list[tuple[str, str]]:
+    if audit.unit is None:
+        return []
+    return [(
+        f"A mean over {audit.unit}s.",
+        f"Bounds speak of a {audit.unit} drawn at random, and every {audit.unit} weighs the same. "
+        f"One {audit.unit} may give away more than the mean: see the share of {audit.unit}s that "
+        "may go beyond the limit.",
+    )]  # fmt: skip
 
 
 def _over_time(audit: Audit) -> tuple[str, str]:
@@ -221,21 +251,35 @@ CERTIFICATES = {
     "information epsilon": ("What one output can change, ε", "max |log p(g|z)/p(g)|"),
     "pairwise epsilon": ("What sets two classes apart, ε", "max log p(z|a)/p(z|b)"),
     "structural epsilon": ("Whatever the world is like, ε", "structural, from the tables alone"),
-}
+    "advantage beyond the answer": (
+        "Gain beyond the answer", "for an attacker who is told the public fact"
+    ),
+    "advantage of the public fact by itself": (
+        "Gain from the answer alone", "the public fact, true and undisturbed, and no symbols"
+    ),
+}  # fmt: skip
 """A certificate's name in plain words, and in the words of the field."""
 
 OVER_TIME = (
-    ("Independent readings", "given the private class, no reading depends on an earlier one"),
-    ("Any readings", "however they depend on one another"),
-    ("One symbol, repeated", "every sensor draws once and repeats it (memoised)"),
+    ("Any readings, ε", "however they depend on one another"),
+    ("Any readings, gain over guessing", "however they depend on one another"),
+    ("Independent readings, ε", "if given the private class no reading depends on an earlier one"),
+    ("Independent readings, gain over guessing", "if no reading depends on an earlier one"),
+    ("One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"),
 )
-"""What reports over time may assume, in the order of ``OverTime``."""
+"""What reports over time may assume, in the order of the table."""
 
 DEFINITIONS = (
     (
         "Gain over guessing (advantage)",
         "Balanced accuracy minus 1/m for m classes, or half the total variation of the worst pair "
         "of classes, whichever is larger. For two classes certainty is 50 points.",
+    ),
+    (
+        "Gain beyond the answer",
+        "The same for an attacker who is told the truth of the public fact, within the public "
+        "class where it is largest. The answer alone gives something away too; no mapping that "
+        "answers can promise less than its answers tell.",
     ),
     (
         "Balanced accuracy",

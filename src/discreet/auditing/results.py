@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.auditing.attackers import AttackResult, BestAttack
-from discreet.auditing.certificates import Certificate, OverTime, Structural
+from discreet.auditing.attackers import AttackResult, BestAttack, Interval
+from discreet.auditing.beyond_answer import BeyondAnswer
+from discreet.auditing.certificates import Certificate, Structural
 from discreet.auditing.contributions import Contribution
+from discreet.auditing.over_time import OverTime
 from discreet.auditing.plug_in import PlugInEpsilon
+from discreet.auditing.telling_groups import TellingGroups
 from discreet.paper_budgets import Budget
 
 FEW_ROWS = 200
@@ -57,6 +60,10 @@ class FactAudit:
         None where the outputs are too many to list.
     certificates : tuple of Certificate
         Upper bounds, each with its confidence, assumptions and words.
+    beyond_answer : BeyondAnswer
+        What is gained by an attacker who is told the public fact.
+    telling_groups : TellingGroups or None
+        Share of the groups that may give away more than the limit, each by its own rows.
     findings : tuple of str
         Leaks that were found, named.
     """
@@ -68,6 +75,8 @@ class FactAudit:
     plug_in: PlugInEpsilon
     certificates: tuple[Certificate, ...]
     over_time: OverTime
+    beyond_answer: BeyondAnswer
+    telling_groups: TellingGroups | None
     attacks: Attacks
     contributions: tuple[Contribution, ...]
     findings: tuple[str, ...]
@@ -87,6 +96,14 @@ class PublicAudit:
         Share of wrong answers of the mapping's own fusion rule.
     guessing_error : float
         That of always naming the most frequent class.
+    raw_error : float
+        That of the strongest classifier on the raw readings, an estimate.
+    balanced : Interval
+        Balanced accuracy of the fusion rule: every class counts the same.
+    raw_balanced : float
+        That of the strongest classifier on the raw readings, an estimate.
+    constant : bool
+        Whether the fusion rule names one class whatever it hears.
     """
 
     name: str
@@ -96,8 +113,21 @@ class PublicAudit:
     error_low: float
     error_high: float
     guessing_error: float
+    raw_error: float
+    balanced: Interval
+    raw_balanced: float
+    constant: bool
     attacks: Attacks
     contributions: tuple[Contribution, ...]
+
+    @property
+    def guessing_balanced(self) -> float:
+        return 1.0 / len(self.classes)
+
+    @property
+    def useful(self) -> bool:
+        """Whether answers vary and are better than guessing, for certain."""
+        return not self.constant and self.balanced.low > self.guessing_balanced
 
 
 @dataclass(frozen=True)
@@ -108,6 +138,11 @@ class LimitCheck:
     ----------
     state : str
         "met": certified. "broken": a real attacker goes beyond it. "not shown": neither.
+    radius : float or None
+        How far every private class may move, in total variation of its readings, before the
+        limit is no longer certain; None where that is not known.
+    needed : str
+        About how many rows or groups would certify the limit, if it is not shown.
     """
 
     name: str
@@ -117,10 +152,25 @@ class LimitCheck:
     lower: float | None
     state: str
     words: str
+    radius: float | None = None
+    needed: str = ""
 
     @property
     def met(self) -> bool:
         return self.state == "met"
+
+    @property
+    def drift(self) -> str:
+        """What change of the world a limit that is met survives, in words."""
+        if self.radius is None:
+            return ""
+        if self.radius >= 1:
+            return "The limit holds whatever the sensors read: the tables alone keep it."
+        return (
+            "The limit stays certain while the readings of no private class move by more than "
+            f"{self.radius:.3f} in total variation: while at most {100 * self.radius:.1f} % of "
+            "them change."
+        )
 
 
 @dataclass(frozen=True)
@@ -135,6 +185,10 @@ class Audit:
         Of every kind of certificate, over all private facts together, and of all limits.
     structural : Structural
         The bound that needs no rows, C1.
+    unit : str or None
+        What a group of rows is called; None if rows were taken as independent.
+    conditions : tuple of str
+        What the verdict rests on that was declared or could not be checked.
     remarks : tuple of str
         What a reader has to know about the rows: unknown readings, groups, few rows.
     program : str
@@ -154,6 +208,8 @@ class Audit:
     public: PublicAudit
     private: tuple[FactAudit, ...]
     limits: tuple[LimitCheck, ...]
+    unit: str | None
+    conditions: tuple[str, ...]
     remarks: tuple[str, ...]
     verdict: str
     date: str
@@ -164,9 +220,16 @@ class Audit:
         """Whether every stated limit is met; true if none was stated."""
         return all(check.met for check in self.limits)
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificates take for granted, each once."""
+        every = [each for fact in self.private for each in fact.certificates]
+        return tuple(dict.fromkeys(text for each in every for text in each.assumptions))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the audit for JSON: no infinity, no NaN; a missing bound has a reason."""
         found: dict[str, Any] = _for_json(self)
+        found["public"]["useful"] = self.public.useful
         return {"format": "discreet-audit", "version": 1, "ok": self.ok, **found}
 
 

@@ -85,6 +85,10 @@ class Subject:
     groups: Ints | None
     origin: str
     held_out: bool = False
+    unit: str = "group"
+    dependence: Any = None
+    assumed_independent: bool = False
+    audited_before: str = ""
 
     @property
     def n_rows(self) -> int:
@@ -97,6 +101,8 @@ def subject_from_arrays(
     y: ArrayLike,
     private: Any,
     groups: ArrayLike | None = None,
+    *,
+    assume_independent: bool = False,
 ) -> Subject:
     """Check rows handed over in Python; refuse those that the mapping was learned from."""
     if private is None:
