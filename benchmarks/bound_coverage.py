@@ -1,246 +1,175 @@
 """Do the certificates hold as often as they promise, and how tight are they?
 
-    python benchmarks/bound_coverage.py [--trials 200] [--only NAME]
+    python benchmarks/bound_coverage.py [--trials 300] [--only NAME] [--against DIR] [--data DIR]
 
-Every setting is a small world whose output distributions are known exactly: a hidden state
-that depends on the private class drives all sensors at once, so that their codes depend on
-one another. Rows are drawn, audited and compared with the truth. The first table says for
-each certificate how often it held (95 % is promised), how often there was one at all, its
-median and the truth; a bound that is not certifiable counts as holding. The second compares
-the epsilon bound with plainer ones on the same rows:
+Every world is one whose leak is known exactly (tests/bound_worlds): rows are drawn, audited and
+compared with the truth. Printed for each certificate: how often it held (95 % is promised; what
+is not certifiable counts as holding), how often there was a bound at all, its median and the
+truth. A world passes if each of them holds in at least 95 % of the trials, less two standard
+errors; the exit code is 1 if some world does not.
 
-* kl: Chernoff for each class and output, with a union over both (the textbook way)
-* kl, one: the same without the union over outputs, which the largest ratio does not need
-* symbols: Clopper-Pearson on one drawn symbol per row, with the union
+Then how tight the bounds are: the pairwise epsilon beside plainer ways to bound it; all bounds
+of independent rows divided by those of another checkout of this project, on the same rows; and
+upper bound ÷ truth on Adult (adult.data in the folder of --data, or in the one that DISCREET_DATA names).
 """
 
 import argparse
+import json
 import os
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
+from bound_worlds.adult import AUDITED, adult_population
+from bound_worlds.homes import capped_worlds, home_worlds
+from bound_worlds.plainer import PLAINER, plainer
+from bound_worlds.rows import row_worlds
+from bound_worlds.trials import ALPHA, try_world
+from network_figures.verdicts import verdict
 
-from discreet.auditing.certificates import (
-    certify_accuracy,
-    certify_advantage,
-    certify_structure,
-    certify_total_variation,
-)
-from discreet.auditing.intervals import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    kl_lower,
-    kl_upper,
-)
-from discreet.auditing.outputs_given import AuditRows, smallest_and_largest
-from discreet.auditing.pointwise import PointwiseAudit
-from discreet.exact import (
-    advantage,
-    bayes_error,
-    epsilon_beyond,
-    information_epsilon,
-    pairwise_epsilon,
-    total_variation,
-)
+from discreet.auditing.certificates import certify_structure
 
-ALPHA = 0.05
-DELTA = 0.02
+PARTS = {
+    "independent rows": row_worlds,
+    "groups, a home drawn at random": home_worlds,
+    "groups, a row drawn at random with a cap": capped_worlds,
+}
+LOOSER = 1.05  # times the bound of the other checkout, from which on it is marked
+SAME_ROWS = 50  # draws that the other checkout audits too
+ADULT_TRIALS, ADULT_TARGET = 50, 1.3
 
 
-@dataclass(frozen=True)
-class World:
-    """p(class), p(state|class), p(code|state) for each sensor, and the tables."""
-
-    name: str
-    prior: np.ndarray
-    states: np.ndarray
-    codes: tuple[np.ndarray, ...]
-    tables: tuple[np.ndarray, ...]
-    rows: int  # per class, or in all if the classes are drawn too
-    fixed: bool = True  # whether classes have fixed numbers of rows
-    group: int = 1  # rows of a group share their hidden state
-
-    def given(self):
-        outputs = np.ones((self.states.shape[1], 1))
-        for code, table in zip(self.codes, self.tables, strict=True):
-            outputs = (outputs[:, :, None] * (code @ table)[:, None, :]).reshape(len(outputs), -1)
-        return self.states @ outputs
-
-    def draw(self, rng):
-        m = len(self.prior)
-        n_groups = self.rows // self.group
-        if self.fixed:
-            index = np.repeat(np.arange(m), n_groups)
-        else:
-            index = rng.choice(m, n_groups, p=self.prior)
-        state = pick(self.states, index, rng).repeat(self.group)
-        index = index.repeat(self.group)
-        codes = np.stack([pick(code, state, rng) for code in self.codes], axis=1)
-        groups = np.arange(len(index)) // self.group if self.group > 1 else None
-        return AuditRows(self.tables, codes, index, m, groups)
+def main() -> int:
+    options = parse()
+    if options.medians is not None:
+        print(json.dumps(medians(options.medians, options.trials)))
+        return 0
+    began = time.process_time()
+    missed = [name for title, worlds in PARTS.items() for name in cover(title, worlds(), options)]
+    title = next(iter(PARTS))
+    chosen = [world for world in row_worlds() if options.only in f"{title}: {world.name}"]
+    beside_plainer([world for world in chosen if not world.quick])
+    if options.against is not None:
+        beside(options.against, chosen, min(options.trials, SAME_ROWS))
+    on_adult(options.data or os.environ.get("DISCREET_DATA"))
+    print(f"\n{time.process_time() - began:.0f} s of processor time, {options.trials} trials each")
+    print(f"coverage: {verdict(not missed)}" + "".join(f"\n  {name}" for name in missed))
+    return bool(missed)
 
 
-def pick(table, rows, rng):
-    return (rng.random(len(rows))[:, None] > np.cumsum(table, axis=1)[rows, :-1]).sum(axis=1)
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=300, metavar="N")
+    parser.add_argument("--only", default="", metavar="NAME", help="such as 'rows: 2 outputs'")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder that has adult.data")
+    parser.add_argument("--medians", help=argparse.SUPPRESS)  # what the other checkout is asked
+    return parser.parse_args()
 
 
-def whole(table):
-    """Round a table to weights over 2**32, as a mapping file would hold it."""
-    weights = np.floor(table * 2**32)
-    weights[:, 0] += 2**32 - weights.sum(axis=1)
-    return weights / 2**32
+# --- Do they hold? --------------------------------------------------------------------------
 
 
-def world(name, *, symbols, rows, classes=2, leak=0.1, n_codes=5, noise=2.0, seed=0, **more):
-    """Make a world with 6 hidden states; ``leak`` moves the classes apart."""
-    rng = np.random.default_rng(seed)
-    common = rng.dirichlet(np.ones(6) * 2)
-    own = rng.dirichlet(np.ones(6), size=classes)
-    states = (1 - leak) * common + leak * own
-    codes = tuple(rng.dirichlet(np.ones(n_codes) * 0.5, size=6) for _ in symbols)
-    tables = tuple(whole(rng.dirichlet(np.ones(z) * noise, size=n_codes)) for z in symbols)
-    prior = np.asarray(more.pop("prior", np.full(classes, 1 / classes)))
-    return World(name, prior, states, codes, tables, rows, **more)
+def cover(title, worlds, options):
+    """Try these worlds and print a table; return the names of those that failed."""
+    head = f"{'holds':>8}{'± 2 se':>8}{'exists':>8}{'median':>9}{'truth':>9}"
+    print(f"\n{title:50}{'certificate':26}{head}")
+    failed = []
+    for world in worlds:
+        if options.only in f"{title}: {world.name}":
+            found = try_world(world, options.trials)
+            print_world(world.name, found)
+            failed += [f"{world.name}: {name} held in {each.holds:.3f}"
+                       for name, each in found.items() if not each.good]  # fmt: skip
+    return failed
 
 
-def rare_leak(name, rows):
-    """One code in 500, of one class only, gives the class away threefold."""
-    tables = (whole(np.array([[0.999, 0.001], [0.5, 0.5], [1e-6, 1 - 1e-6]])),)
-    codes = (np.eye(3),)
-    states = np.array([[0.998, 0.0, 0.002], [1.0, 0.0, 0.0]])
-    return World(name, np.array([0.5, 0.5]), states, codes, tables, rows)
-
-
-def plain_coin(name, rows):
-    """Two codes, sent nearly as they are read: hardly any noise to hide behind."""
-    tables = (whole(np.array([[0.99, 0.01], [0.01, 0.99]])),)
-    states = np.array([[0.7, 0.3], [0.4, 0.6]])
-    return World(name, np.array([0.5, 0.5]), states, (np.eye(2),), tables, rows)
-
-
-def settings():
-    return [
-        plain_coin("2 outputs, strong leak", 100),
-        rare_leak("2 outputs, rare leak", 500),
-        world("4 outputs, no leak", symbols=(2, 2), rows=80, leak=0.0),
-        world("8 outputs, leaky", symbols=(2, 2, 2), rows=300, leak=0.9, noise=0.5, seed=3),
-        world("12 outputs, 3 classes", symbols=(2, 3, 2), rows=1000, classes=3),
-        world("16 outputs", symbols=(2,) * 4, rows=10_000, leak=0.05),
-        world("27 outputs, some tables 0/1", symbols=(3,) * 3, rows=2000, noise=0.05, leak=0.4),
-        world("32 outputs, 1 % private", symbols=(2,) * 5, rows=10_000, prior=[0.99, 0.01],
-              fixed=False, leak=0.4),
-        world("16 outputs, groups of 10", symbols=(2,) * 4, rows=4000, leak=0.2, group=10),
-        world("64 outputs, 3 classes", symbols=(2,) * 6, rows=3000, classes=3, fixed=False,
-              prior=[0.5, 0.3, 0.2], leak=0.0),
-        world("256 outputs", symbols=(2,) * 8, rows=10_000, leak=0.05),
-        world("256 outputs, sharper tables", symbols=(2,) * 8, rows=10_000, leak=0.05, noise=0.4),
-    ]  # fmt: skip
-
-
-def truths(home):
-    given, prior = home.given(), home.prior
-    return {
-        "pairwise epsilon": pairwise_epsilon(given),
-        "information epsilon": information_epsilon(given, prior),
-        "information, prior known": information_epsilon(given, prior),
-        f"information beyond {DELTA}": epsilon_beyond(given, prior, DELTA),
-        "total variation": total_variation(given),
-        "advantage": advantage(given),
-        "accuracy": 1 - bayes_error(given, prior),
-        "accuracy, prior known": 1 - bayes_error(given, prior),
-    }
-
-
-def audit(home, rows, seed):
-    known = PointwiseAudit(rows, seed, home.prior)
-    # Where the rows were drawn class by class their shares say nothing about the prior.
-    random = known if home.fixed else PointwiseAudit(rows, seed)
-    prior = home.prior if home.fixed else None
-    return [
-        known.pairwise(ALPHA),
-        random.information(ALPHA),
-        known.information(ALPHA),
-        random.beyond(ALPHA, (DELTA,), information=True)[0],
-        certify_total_variation(rows, ALPHA),
-        certify_advantage(rows, ALPHA),
-        certify_accuracy(rows, ALPHA, prior),
-        certify_accuracy(rows, ALPHA, home.prior),
-    ]
-
-
-def plainer(rows, rng):
-    """Return the pairwise bounds: kl with a union, kl without, drawn symbols."""
-    low, high = smallest_and_largest(rows.tables)
-    width = np.maximum(high - low, 1e-300)
-    shown = np.clip((rows.average - low) / width, 0, 1)
-    counts = np.array(rows.counts)[:, None]
-    cells = rows.n_classes * rows.n_outputs
-    found = []
-    for times in (2 * cells, 2):
-        level = np.log(times / ALPHA) / counts
-        found.append(widest(low + width * kl_lower(shown, level),
-                            np.minimum(low + width * kl_upper(shown, level), high)))  # fmt: skip
-    sent = np.zeros(len(rows.index), dtype=int)
-    for t, table in enumerate(rows.tables):
-        sent = sent * table.shape[1] + pick(table, rows.codes[:, t], rng)
-    hits = np.stack([np.bincount(sent[rows.index == g], minlength=rows.n_outputs)
-                     for g in range(rows.n_classes)])  # fmt: skip
-    share = ALPHA / (2 * cells)
-    found.append(widest(clopper_pearson_lower(hits, counts, share),
-                        clopper_pearson_upper(hits, counts, share)))  # fmt: skip
-    return found
-
-
-def widest(lower, upper):
-    with np.errstate(divide="ignore"):
-        ratios = np.log(upper)[:, None] - np.log(lower)[None]
-    ratios[np.arange(len(lower)), np.arange(len(lower))] = 0.0
-    return ratios.max()
-
-
-def number(certificate):
-    return np.inf if certificate.bound is None else certificate.bound
+def print_world(name, found):
+    for k, (certificate, each) in enumerate(found.items()):
+        figures = f"{each.holds:8.3f}{each.two_errors:8.3f}{each.exists:8.2f}"
+        print(f"{'' if k else name:50}{certificate:26}{figures}{show(each.median)}"
+              f"{show(each.truth)}{'' if each.good else '  MISSED'}")  # fmt: skip
+    least = min(each.holds for each in found.values())
+    good = verdict(all(each.good for each in found.values()))
+    print(f"{'':50}{good}: each holds in {least:.3f} or more, {1 - ALPHA:.2f} promised", flush=True)
 
 
 def show(value):
-    return f"{'none':>9}" if np.isinf(value) else f"{value:9.3f}"
+    return f"{'none':>9}" if np.isinf(value) else f"{value:9.4f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--only", default="")
-    chosen = parser.parse_args()
-    began, tightness = time.perf_counter(), []
-    print(f"{'':28}{'certificate':28}{'holds':>8}{'exists':>8}{'median':>9}{'truth':>9}")
-    for home in settings():
-        if chosen.only not in home.name:
-            continue
+# --- How tight are they? --------------------------------------------------------------------
+
+
+def beside_plainer(worlds, trials=30):
+    """Print the median bound on the pairwise epsilon beside those of plainer ways."""
+    names = [*PLAINER, "adopted", "tables", "truth"]
+    print(f"\n{'pairwise epsilon, median':32}" + "".join(f"{name:>9}" for name in names))
+    for world in worlds:
         rng = np.random.default_rng(1)
-        bounds, others = [], []
-        for trial in range(chosen.trials):
-            rows = home.draw(rng)
-            bounds.append([number(c) for c in audit(home, rows, trial)])
-            if home.group == 1:
-                others.append(plainer(rows, rng))
-        table = np.array(bounds)
-        for k, (name, truth) in enumerate(truths(home).items()):
-            held, exists = np.mean(table[:, k] >= truth - 1e-12), np.isfinite(table[:, k]).mean()
-            print(f"{home.name if not k else '':28}{name:28}{held:8.3f}{exists:8.2f}"
-                  f"{show(np.median(table[:, k]))}{show(truth)}", flush=True)  # fmt: skip
-        if others:
-            tightness.append((home.name, *np.median(others, axis=0), np.median(table[:, 0]),
-                              number(certify_structure(home.tables).total),
-                              pairwise_epsilon(home.given())))  # fmt: skip
-    print(f"\n{'pairwise epsilon, median':28}{'kl':>9}{'kl, one':>9}{'symbols':>9}"
-          f"{'adopted':>9}{'tables':>9}{'truth':>9}")  # fmt: skip
-    for name, *values in tightness:
-        print(f"{name:28}" + "".join(map(show, values)))
-    print(f"\n{time.perf_counter() - began:.0f} s, {chosen.trials} trials each")
+        others = np.median([plainer(world.draw(rng), rng) for _ in range(trials)], axis=0)
+        adopted = try_world(world, trials, only=["pairwise epsilon"])
+        tables = certify_structure(world.tables).total.bound
+        values = [*others, *(each.median for each in adopted.values())]
+        values += [np.inf if tables is None else tables, world.law.truths["pairwise epsilon"]]
+        print(f"{world.name:32}" + "".join(map(show, values)), flush=True)
+
+
+def medians(name, trials):
+    """The median of every bound in one world of independent rows."""
+    world = next(world for world in row_worlds() if world.name == name)
+    return {which: each.median for which, each in try_world(world, trials).items()}
+
+
+def beside(checkout, worlds, trials):
+    """Print the bounds divided by those of another checkout, world by world in turn."""
+    print(
+        f"\n{'median bound here ÷ there':32}{'certificate':26}{'here':>9}{'there':>9}{'ratio':>9}"
+    )
+    for world in worlds:
+        here, there = (ask(path, world.name, trials) for path in (own_root(), checkout))
+        for k, name in enumerate(here):
+            ratio = here[name] / there[name] if here[name] != there[name] else 1.0
+            print(f"{'' if k else world.name:32}{name:26}{show(here[name])}{show(there[name])}"
+                  f"{ratio:9.3f}{'  LOOSER' if ratio > LOOSER else ''}", flush=True)  # fmt: skip
+
+
+def own_root():
+    import discreet
+
+    return Path(discreet.__file__).parents[2]
+
+
+def ask(checkout, name, trials):
+    """Run this script on the package of a checkout; it prints the medians of one world."""
+    source = checkout / "src"
+    if not (source / "discreet").is_dir():
+        raise SystemExit(f"{source}: has no package discreet. Give the root of a checkout.")
+    command = [sys.executable, __file__, "--medians", name, "--trials", str(trials)]
+    found = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(source)}, check=True,
+                           capture_output=True, text=True)  # fmt: skip
+    return json.loads(found.stdout)
+
+
+def on_adult(folder):
+    """Print upper bound ÷ truth on rows drawn from Adult."""
+    if folder is None:
+        print("\nAdult: not run. Name the folder of adult.data by --data or DISCREET_DATA.")
+        return
+    population = adult_population(folder)
+    found = try_world(population, ADULT_TRIALS)
+    print(f"\n{f'Adult, {AUDITED:,} rows':32}{'holds':>9}{'median':>9}{'truth':>9}{'ratio':>9}")
+    for name, each in found.items():
+        ratio = each.median / each.truth if each.truth else np.inf
+        print(f"{name:32}{each.holds:9.3f}{show(each.median)}{show(each.truth)}{ratio:9.3f}")
+    reached = found["advantage"].median <= ADULT_TARGET * found["advantage"].truth
+    print(f"advantage at most {ADULT_TARGET} times the truth: {verdict(reached)}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
