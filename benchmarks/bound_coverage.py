@@ -10,7 +10,7 @@ errors; the exit code is 1 if some world does not.
 
 Then how tight the bounds are: the pairwise epsilon beside plainer ways to bound it; all bounds
 of independent rows divided by those of another checkout of this project, on the same rows; and
-upper bound ÷ truth on Adult (adult.data in the folder of --data, or in the one that DISCREET_DATA names).
+upper bound ÷ truth on Adult (adult.data in the folder of --data, or in that of DISCREET_DATA).
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> int:
     missed = [name for title, worlds in PARTS.items() for name in cover(title, worlds(), options)]
     title = next(iter(PARTS))
     chosen = [world for world in row_worlds() if options.only in f"{title}: {world.name}"]
-    beside_plainer([world for world in chosen if not world.quick])
+    beside_plainer(chosen)
     if options.against is not None:
         beside(options.against, chosen, min(options.trials, SAME_ROWS))
     on_adult(options.data or os.environ.get("DISCREET_DATA"))

@@ -7,8 +7,8 @@ from bound_worlds.trials import ALPHA, try_world
 from scipy.stats import binom
 
 TRIALS = 60
-MOST = int(binom.isf(1e-4, TRIALS, ALPHA))  # failures; a bound that keeps its promise has more
-# of them in fewer than one of ten thousand runs
+# A bound that keeps its promise has more failures in fewer than one of ten thousand runs.
+MOST = int(binom.isf(1e-4, TRIALS, ALPHA))
 TRIED = ["advantage", "accuracy", "pairwise epsilon", "information epsilon"]
 WORLDS = {world.name: world for world in (*row_worlds(), *home_worlds(), *capped_worlds())}
 

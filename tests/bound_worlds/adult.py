@@ -25,7 +25,7 @@ class Population:
     index: np.ndarray
     rows: int
     stated: bool = False
-    quick: bool = False
+    only: tuple[str, ...] | None = None
 
     @cached_property
     def law(self):

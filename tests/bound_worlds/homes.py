@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from bound_worlds.laws import Law
-from bound_worlds.rows import keeps, pick, whole
+from bound_worlds.rows import QUICK, keeps, pick, whole
 from discreet.auditing.outputs_given import AuditRows
 from discreet.outputs import output_probabilities
 
@@ -43,7 +43,7 @@ class HomeWorld:
     n_homes: int
     cap: int | None = None  # None: a home drawn at random
     stated: bool = False  # the audit is told the prior
-    quick: bool = False  # leave out the certificates that take longest
+    only: tuple[str, ...] | None = None  # certificates, where many classes make others slow
 
     @cached_property
     def sizes(self):
@@ -143,6 +143,15 @@ def only_some(name, n_homes):
     return bits(name, [(0.5, always(30, 0), (0.9, 0)), (0.5, always(15, 15), (0.1, 0.9))], n_homes)
 
 
+def rare_symbol(name, n_homes):
+    """A third symbol is hardly ever sent but by some homes, of one class rather than the other."""
+    table = whole([[0.6, 0.399, 0.001], [0.4, 0.599, 0.001], [0.1, 0.1, 0.8]])
+    usual = np.array([[0.5, 0.498, 0.002], [0.45, 0.548, 0.002]])
+    loud = np.array([[0.4, 0.59, 0.01], [0.4, 0.57, 0.03]])
+    homes = (Home(0.8, tossed(4, 0.4), usual), Home(0.2, tossed(6, 0.7), loud))
+    return HomeWorld(name, homes, np.arange(3)[:, None], (table,), n_homes)
+
+
 def mixed_homes(name, *, symbols, n_homes, classes=2, leak=0.3, kinds=4, n_codes=4, seed=0, **more):
     """Kinds of homes with their own sizes, mixes of classes and readings, all drawn by seed."""
     rng = np.random.default_rng(seed)
@@ -200,11 +209,16 @@ def home_worlds():
         only_some("40 homes, half without class 1", 40),
         bits("40 homes, rows all alike", [(1.0, tossed(20, 0.5), (0.3, 0.6), True)], 40),
         mixed_homes("80 homes, 8 classes", symbols=(2, 2), n_homes=80, classes=8, seed=1,
-                    quick=True),
+                    only=QUICK),
         mixed_homes("100 homes, 3 classes", symbols=(3, 4), n_homes=100, classes=3, seed=2),
         mixed_homes("50 homes, 64 outputs", symbols=(2,) * 6, n_homes=50, n_codes=2, seed=3),
         mixed_homes("200 homes, 4 symbols", symbols=(4,), n_homes=200, n_codes=6, seed=4),
         mixed_homes("200 homes, sharp tables", symbols=(2, 3), n_homes=200, noise=0.1, seed=5),
+        rare_symbol("800 homes, a rare symbol", 800),
+        bits("400 homes × 5, prior stated", [(0.5, half, (0.3, 0.5)),
+             (0.5, tossed(5, 0.2), (0.6, 0.8))], 400, keep=0.8, stated=True),
+        mixed_homes("100 homes, 3 classes, prior stated", symbols=(2, 2), n_homes=100, classes=3,
+                    seed=6, stated=True),
     ]  # fmt: skip
 
 
@@ -227,6 +241,8 @@ def capped_worlds():
         "100 homes, 3 classes": (20, 5),
         "50 homes, 64 outputs": (20, 3),
         "200 homes, sharp tables": (20, 1),
+        "800 homes, a rare symbol": (6, 1),
+        "100 homes, 3 classes, prior stated": (20, 4),
     }
     return [
         replace(world, name=f"{world.name}, cap {cap}", cap=cap)

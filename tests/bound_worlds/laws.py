@@ -5,14 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.exact import (
-    advantage,
-    information_epsilon,
-    pairwise_epsilon,
-    total_variation,
-)
+from discreet.auditing.pointwise import DELTAS
+from discreet.exact import advantage, information_epsilon, pairwise_epsilon, total_variation
 
-DELTA = 0.02  # the mass of outputs that may be left aside
+INFORMATION = ("information epsilon", *(f"information beyond {delta}" for delta in DELTAS))
 
 
 @dataclass(frozen=True)
@@ -31,20 +27,16 @@ class Law:
         """What each certificate has to be above."""
         given, prior = self.given, self.prior
         joint = prior[:, None] * given if self.joint is None else self.joint
+        changes = information_changes(given, prior)
+        beyond = [least_beyond(given, changes, delta) for delta in DELTAS]
         return {
             "advantage": advantage(given),
             "total variation": total_variation(given),
             "accuracy": float(joint.max(axis=0).sum()),
             "pairwise epsilon": pairwise_epsilon(given),
-            f"pairwise beyond {DELTA}": least_beyond(given, pairwise_changes(given)),
             "information epsilon": information_epsilon(given, prior),
-            f"information beyond {DELTA}": least_beyond(given, information_changes(given, prior)),
+            **dict(zip(INFORMATION[1:], beyond, strict=True)),
         }
-
-
-def pairwise_changes(given):
-    """The largest log-ratio of two classes, by output."""
-    return np.array([pairwise_epsilon(column[:, None]) for column in given.T])
 
 
 def information_changes(given, prior):
@@ -54,13 +46,13 @@ def information_changes(given, prior):
     return np.where(given.max(axis=0) > 0, ratios, 0.0).max(axis=0)
 
 
-def least_beyond(given, changes):
-    """The least epsilon outside a set that has a mass of at most DELTA in every class.
+def least_beyond(given, changes, delta):
+    """The least epsilon outside a set that has a mass of at most delta in every class.
 
     A set that leaves a smaller one holds every output with a larger change, so the best sets
     are the first so many outputs in the order of their changes.
     """
     order = np.argsort(-changes, kind="stable")
     masses = np.cumsum(given[:, order], axis=1).max(axis=0)
-    kept = order[masses > DELTA * (1 + 1e-12)]
+    kept = order[masses > delta * (1 + 1e-12)]
     return float(np.max(changes[kept], initial=0.0))
