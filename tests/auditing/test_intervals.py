@@ -52,6 +52,42 @@ def test_kl_bounds_agree_with_a_fine_grid():
         assert float(kl_upper(mean, 0.02)) == pytest.approx(inside.max(), abs=1e-5)
 
 
+def bisected(mean, level, end, middle_of):
+    """The slow twin of the inverses of kl: halve, from the mean to the far end."""
+    inside, outside = mean.copy(), np.full(mean.shape, end)
+    for _ in range(80):
+        middle = middle_of(inside, outside)
+        beyond = bernoulli_kl(mean, middle) > level
+        inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
+    return outside
+
+
+def test_kl_bounds_are_those_of_bisection_or_just_outside(rng):
+    small = 10.0 ** rng.uniform(-12, 0, 3000)
+    mean = np.concatenate([rng.random(3000), small, 1 - small, [0.0, 1.0, 1e-300, 1 - 1e-16]])
+    level = 10.0 ** rng.uniform(-7, 1, len(mean))
+    upper = kl_upper(mean, level) - bisected(mean, level, 1.0, lambda a, b: 0.5 * (a + b))
+    assert 0.0 <= upper.min() and upper.max() <= 4e-12
+    slow = bisected(mean, level, 1e-300, lambda a, b: np.sqrt(a) * np.sqrt(b))
+    lower, possible = kl_lower(mean, level), slow > 1.01e-300
+    assert (lower[~possible] == 0).all()
+    ratio = lower[possible] / slow[possible]
+    assert 1 - 4e-12 <= ratio.min() and ratio.max() <= 1.0
+
+
+def test_kl_bounds_promise_nothing_where_nothing_is_known():
+    for mean, level in ((0.3, np.inf), (np.nan, 0.1), (0.0, np.inf)):
+        assert float(kl_lower(mean, level)) == 0
+        assert float(kl_upper(mean, level)) == 1
+
+
+def test_relative_entropy_is_right_for_tiny_probabilities():
+    # Against the series: kl = q - p + p log(p/q) + (q^2 - 2pq + p^2)/2 + ..., up to q^3.
+    p, q = 3e-9, 1e-9
+    expected = q - p + p * np.log(p / q) + (q - p) ** 2 / 2
+    assert float(bernoulli_kl(p, q)) == pytest.approx(expected, rel=1e-12)
+
+
 def test_kl_bounds_at_the_ends_have_a_closed_form():
     assert float(kl_upper(0.0, 0.1)) == pytest.approx(1 - np.exp(-0.1))
     assert float(kl_lower(1.0, 0.1)) == pytest.approx(np.exp(-0.1))

@@ -71,10 +71,10 @@ def test_the_product_really_is_large_at_the_bound(rng, monkeypatch):
 
     plain = ratios._RatioTest.solve
 
-    def spying(self, a, b, bets, steps=45):
+    def spying(self, a, b, bets, **options):
         if len(bets) > 1:
             used[a, b] = (self, bets)
-        return plain(self, a, b, bets, steps)
+        return plain(self, a, b, bets, **options)
 
     monkeypatch.setattr(ratios._Side, "__hash__", lambda side: id(side))
     monkeypatch.setattr(ratios._Side, "__eq__", lambda one, two: one is two)
@@ -94,6 +94,68 @@ def test_the_product_really_is_large_at_the_bound(rng, monkeypatch):
         certified = logs[a, b] < test.limit
         assert certified.any()
         assert (total[certified] >= 20 * (1 - 1e-9)).all()
+
+
+def log_product(test, a, b, bets, logs):
+    """log E(r), the products written out with the two points of either class."""
+    terms = []
+    for bet, weight in bets:
+        bet = np.minimum(bet, test.largest)
+        other = bet * b.size / a.size
+        least = other * (test.centre - test.high / np.exp(logs))
+        allowed = least > -1
+        more = other * (test.centre - (test.high - a.below[1]) / np.exp(logs))
+        wealth = b.size * (
+            (1 - b.above[0]) * np.log1p(bet * (test.low - test.centre))
+            + b.above[0] * np.log1p(bet * (test.low + b.above[1] - test.centre))
+        ) + a.size * (
+            (1 - a.below[0]) * np.log1p(np.where(allowed, least, 0.0))
+            + a.below[0] * np.log1p(np.where(allowed, more, 0.0))
+        )
+        terms.append(np.log(weight) + test.scale * np.where(allowed, wealth, -np.inf))
+    return np.logaddexp.reduce(terms)
+
+
+def bisected(test, a, b, bets):
+    """The slow twin of ``solve``: halve the interval until nothing is left to halve."""
+    top = np.minimum(test.limit, 60.0)
+    lower, upper = np.broadcast_arrays(-top, top * np.ones(bets[0][0].shape))
+    for _ in range(60):
+        middle = 0.5 * (lower + upper)
+        enough = log_product(test, a, b, bets, middle) >= test.need
+        lower, upper = np.where(enough, lower, middle), np.where(enough, middle, upper)
+    return np.where((upper < top) & ~test.constant, upper, test.limit)
+
+
+SHARP = np.array([[1.0, 0.0], [0.98, 0.02], [0.0, 1.0], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize("n", [6, 60, 5000])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_solution_is_that_of_bisection_or_just_above(sharp, n, classes, rng, monkeypatch):
+    from discreet.auditing import ratios
+
+    rows = random_rows(rng, n=n, classes=classes)
+    if sharp:
+        rows = replace(rows, tables=(SHARP, *rows.tables[1:]))
+    plain, solved = ratios._RatioTest.solve, []
+
+    def comparing(self, a, b, bets, close=ratios._CLOSE):
+        found = plain(self, a, b, bets, close)
+        slow = bisected(self, a, b, bets)
+        known = np.isfinite(slow)
+        assert (np.isfinite(found) == known).all()
+        above = found[known] - np.broadcast_to(slow, found.shape)[known]
+        # Bisection ends within 120/2^60 above the solution, and both round E.
+        assert above.min(initial=0.0) >= -1e-12
+        assert above.max(initial=0.0) <= (1e-9 if close < 1e-9 else 3 * close)
+        solved.append((known & (slow < self.limit)).sum())
+        return found
+
+    monkeypatch.setattr(ratios._RatioTest, "solve", comparing)
+    bound_ratios(*rows.split(0.2, 0), 0.05)
+    assert sum(solved) or n == 6
 
 
 def test_more_rows_and_more_alpha_are_not_looser(rng):

@@ -32,15 +32,19 @@ the average of h over the rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr, xlog1py
 from scipy.stats import beta
+
+from discreet.auditing.inversion import last_positive
 
 Floats = NDArray[np.float64]
 
-_HALVINGS = 60  # steps of bisection
 _SLACK = 1e-12  # relative, outweighs every rounding error below
+_START_OFF = 1e-9  # relative, outweighs those of exponentials of large numbers
 _TINY = 1e-300  # a lower bound this small is 0
 
 
@@ -63,35 +67,50 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def bernoulli_kl(p: ArrayLike, q: ArrayLike) -> Floats:
     """Return the relative entropy kl(p||q) of two coins, in nats."""
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    return np.asarray(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # (1 - p) log((1 - p)/(1 - q)), exact to the last digits for small p and q too
+        tails = np.where(p < 1, -xlog1py(1 - p, (p - q) / (1 - p)), 0.0)
+    return np.asarray(rel_entr(p, q) + tails)
 
 
 def kl_upper(mean: ArrayLike, level: ArrayLike) -> Floats:
     """Return the largest q >= mean with kl(mean||q) <= level, rounded outwards."""
-    mean, level = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(level, np.float64))
-    inside, outside = mean.copy(), np.ones(mean.shape)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (inside + outside)
-        beyond = bernoulli_kl(mean, middle) > level
-        outside = np.where(beyond, middle, outside)
-        inside = np.where(beyond, inside, middle)
-    return np.minimum(outside + _SLACK, 1.0)
+    # kl(p||q) = kl(1 - p||1 - q)
+    below = _kl_beyond(1.0 - np.asarray(mean, np.float64), np.asarray(level, np.float64))
+    return np.minimum(1.0 - below + _SLACK, 1.0)
 
 
 def kl_lower(mean: ArrayLike, level: ArrayLike) -> Floats:
     """Return the smallest q <= mean with kl(mean||q) <= level, rounded outwards.
 
-    Bisects the logarithm of q: a small bound goes into a ratio and must be right in
-    relative terms.
+    Right in relative terms: a small bound goes into a ratio.
     """
-    mean, level = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(level, np.float64))
-    inside, outside = mean.copy(), np.full(mean.shape, _TINY)
-    for _ in range(_HALVINGS):
-        middle = np.sqrt(inside) * np.sqrt(outside)
-        beyond = bernoulli_kl(mean, middle) > level
-        outside = np.where(beyond, middle, outside)
-        inside = np.where(beyond, inside, middle)
-    return np.where(outside > _TINY, np.minimum(outside * (1 - _SLACK), mean), 0.0)
+    mean = np.asarray(mean, np.float64)
+    beyond = _kl_beyond(mean, np.asarray(level, np.float64))
+    return np.where(beyond > 0, np.minimum(beyond * (1 - _SLACK), mean), 0.0)
+
+
+def _kl_beyond(mean: Floats, level: Floats) -> Floats:
+    """Return nearly the largest q < mean with kl(mean||q) >= level; 0 if it is tiny.
+
+    Where to begin: kl(p||q) is at least (p - q)^2/2p for q < p, and at least -h(p) - p log q
+    with the entropy h. Where one of them reaches the level, kl has passed it.
+    """
+    mean, level = np.broadcast_arrays(mean, level)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        by_square = mean - np.sqrt(2 * mean * level)
+        entropy = entr(mean) - xlog1py(1 - mean, -mean)
+        by_entropy = np.exp(-(level + entropy) / mean)
+    low = np.fmax(by_square, by_entropy) * (1 - _START_OFF)
+    some = low > _TINY  # not so where the mean is 0 or no number
+
+    def curve(q: Floats, which: Any) -> tuple[Floats, Floats]:
+        slope: Floats = (q - mean[which]) / (q * (1 - q))
+        return bernoulli_kl(mean[which], q) - level[which], slope
+
+    low = np.where(some, low, 1.0)
+    found = last_positive(curve, low, low, np.where(some, mean, low), _SLACK)
+    return np.where(some, found, 0.0)
 
 
 def two_points(mean: ArrayLike, square: ArrayLike) -> tuple[Floats, Floats]:

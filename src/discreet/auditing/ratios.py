@@ -36,11 +36,13 @@ claimed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.auditing.intervals import two_points
+from discreet.auditing.inversion import last_positive
 from discreet.auditing.outputs_given import AuditRows, Moments, smallest_and_largest
 from discreet.auditing.spread import capped_deviation
 
@@ -55,6 +57,9 @@ _LARGEST_STAKE = 0.75  # the same for groups, of which there may be fewer than f
 _CENTRE_OFF = 1e-6  # of the range, the least distance of the centre from its lower end
 _BLOCK = 2**14  # outputs at once
 _FAR = 60.0  # log-ratios beyond are infinite for all purposes
+_CLOSE = 1e-11  # of a ratio, how far above the smallest certified one the bound may lie, and
+_FORESEEN = 1e-5  # where bets are compared
+_TINY = 1e-300
 _ROUNDING = 1e-4  # relative surcharge on the exponent; rounding errors are far smaller
 _CONSTANT = 1e-5  # below this relative range of Q(z|x) the range itself is the bound
 
@@ -194,7 +199,7 @@ class _RatioTest:
         normal = np.sqrt(2.0 * self.need / self.scale / spread)
         normal /= max(b.size, 1.0) * np.maximum(self.centre, 1e-150)
         tried = np.minimum(_CANDIDATES[:, None] * normal, self.largest)
-        bounds = self.solve(a, b, [(tried, 1.0)], steps=20)
+        bounds = self.solve(a, b, [(tried, 1.0)], close=_FORESEEN)
         best = np.argmin(bounds, axis=0)[None]
         bet = np.take_along_axis(tried, best, axis=0)[0]
         bound = np.take_along_axis(bounds, best, axis=0)[0]
@@ -202,26 +207,40 @@ class _RatioTest:
         return np.where(helpless, np.minimum(normal, self.largest), bet), bound
 
     def solve(
-        self, a: _Side, b: _Side, bets: list[tuple[Floats, float]], steps: int = 45
+        self, a: _Side, b: _Side, bets: list[tuple[Floats, float]], close: float = _CLOSE
     ) -> Floats:
-        """Return the smallest log-ratio, up to bisection, at which E is large enough."""
+        """Return the smallest log-ratio, up to ``close``, at which E is large enough.
+
+        Solved for 1/r, of which the logarithm of one bet's product is nearly a linear and
+        always a concave function. The best single bet is where a mixture begins.
+        """
+        shape = bets[0][0].shape
+        limit = np.broadcast_to(self.limit, shape)
         if not (a.size and b.size):
-            return np.broadcast_to(self.limit, bets[0][0].shape)
-        starts = [np.log(weight) + self.scale * self._log_b(b, bet) for bet, weight in bets]
-        top = np.minimum(self.limit, _FAR)
-        lower, upper = -top, top
-        for _ in range(steps):
-            middle = 0.5 * (lower + upper)
-            ratio = np.exp(middle)
-            terms = [
-                start + self.scale * self._log_a(a, bet * (b.size / a.size), ratio)
-                for start, (bet, _) in zip(starts, bets, strict=True)
-            ]
-            enough = np.logaddexp.reduce(terms) >= self.need
-            upper = np.where(enough, middle, upper)
-            lower = np.where(enough, lower, middle)
-        found = np.where(upper < top, upper, self.limit)
-        return np.where(self.constant, self.limit, found)
+            return limit
+        terms = [self._term(a, b, bet, weight) for bet, weight in bets]
+        low = np.exp(-np.minimum(limit, _FAR))
+        start = np.broadcast_to(b.mean / np.maximum(a.mean, _TINY), shape)
+        found = [_largest_inverse([term], self.need, start, low, close) for term in terms]
+        best: Floats = np.max(found, axis=0)
+        if len(terms) > 1:
+            low = np.where(best > 0, best, low)
+            best = _largest_inverse(terms, self.need, low, low, close)
+        certified = (best > 0) & ~self.constant
+        return np.where(certified, -np.log(best, where=certified, out=np.zeros(shape)), limit)
+
+    def _term(self, a: _Side, b: _Side, bet: Floats, weight: float) -> _Term:
+        """Return what one bet adds to E."""
+        mass, place = a.below
+        bet_a = bet * (b.size / a.size)
+        return _Term(
+            start=np.log(weight) + self.scale * self._log_b(b, bet),
+            centre=bet_a * self.centre,
+            high=bet_a * self.high,
+            point=bet_a * (self.high - place),
+            mass=np.broadcast_to(mass, bet.shape),
+            size=self.scale * a.size,
+        )
 
     def _log_b(self, b: _Side, bet: Floats) -> Floats:
         mass, place = b.above
@@ -232,11 +251,58 @@ class _RatioTest:
         wealth = b.size * ((1.0 - mass) * floor + mass * point)
         return np.where(allowed, wealth, -np.inf)
 
-    def _log_a(self, a: _Side, bet: Floats, ratio: Floats) -> Floats:
-        mass, place = a.below
-        worst = bet * (self.centre - self.high / ratio)
-        point = bet * (self.centre - (self.high - place) / ratio)
-        allowed = worst > -1.0
-        floor = np.log1p(np.where(allowed, worst, 0.0))
-        wealth = a.size * ((1.0 - mass) * floor + mass * np.log1p(np.where(allowed, point, 0.0)))
-        return np.where(allowed, wealth, -np.inf)
+
+@dataclass(frozen=True)
+class _Term:
+    """The logarithm of one bet's share of E, as a function of 1/r; the bet is in all numbers."""
+
+    start: Floats
+    centre: Floats
+    high: Floats
+    point: Floats
+    mass: Floats
+    size: float
+
+    @property
+    def end(self) -> Floats:
+        """Where the smallest factor of E reaches zero."""
+        never = np.full(self.high.shape, np.inf)
+        return np.divide(1.0 + self.centre, self.high, out=never, where=self.high > 0)
+
+    def at(self, inverse: Floats, which: Any) -> tuple[Floats, Floats]:
+        """Return values and slopes; minus infinity where a factor would not be positive."""
+        high, point, mass = self.high[which], self.point[which], self.mass[which]
+        floor = self.centre[which] - high * inverse
+        upper = self.centre[which] - point * inverse
+        allowed = floor > -1.0
+        floor, upper = np.where(allowed, floor, 0.0), np.where(allowed, upper, 0.0)
+        wealth = (1.0 - mass) * np.log1p(floor) + mass * np.log1p(upper)
+        slope = (1.0 - mass) * high / (1.0 + floor) + mass * point / (1.0 + upper)
+        value = np.where(allowed, self.start[which] + self.size * wealth, -np.inf)
+        return value, -self.size * slope
+
+
+def _largest_inverse(
+    terms: list[_Term], need: float, start: Floats, low: Floats, close: float
+) -> Floats:
+    """Return the largest 1/r from ``low`` on at which E is large enough; 0 if there is none."""
+
+    def curve(inverse: Floats, which: Any) -> tuple[Floats, Floats]:
+        return _mixed([term.at(inverse, which) for term in terms], need)
+
+    some = curve(low, ...)[0] >= 0
+    high = np.minimum(1.0 / low, np.max([term.end for term in terms], axis=0))
+    found = last_positive(curve, start, low, np.where(some, np.maximum(high, low), low), close)
+    return np.where(some, found, 0.0)
+
+
+def _mixed(terms: list[tuple[Floats, Floats]], need: float) -> tuple[Floats, Floats]:
+    """Return value and slope of log E - need for a mixture of bets."""
+    if len(terms) == 1:
+        return terms[0][0] - need, terms[0][1]
+    values, slopes = (np.stack(each) for each in zip(*terms, strict=True))
+    largest = values.max(axis=0)
+    with np.errstate(invalid="ignore"):  # where all are minus infinity the slope is no number
+        shares = np.exp(values - largest)
+    total = shares.sum(axis=0)
+    return largest + np.log(total) - need, (shares * slopes).sum(axis=0) / total
