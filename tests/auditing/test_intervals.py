@@ -67,12 +67,12 @@ def test_kl_bounds_are_those_of_bisection_or_just_outside(rng):
     mean = np.concatenate([rng.random(3000), small, 1 - small, [0.0, 1.0, 1e-300, 1 - 1e-16]])
     level = 10.0 ** rng.uniform(-7, 1, len(mean))
     upper = kl_upper(mean, level) - bisected(mean, level, 1.0, lambda a, b: 0.5 * (a + b))
-    assert 0.0 <= upper.min() and upper.max() <= 4e-12
+    assert upper.min() >= 0.0 and upper.max() <= 4e-12
     slow = bisected(mean, level, 1e-300, lambda a, b: np.sqrt(a) * np.sqrt(b))
     lower, possible = kl_lower(mean, level), slow > 1.01e-300
     assert (lower[~possible] == 0).all()
     ratio = lower[possible] / slow[possible]
-    assert 1 - 4e-12 <= ratio.min() and ratio.max() <= 1.0
+    assert ratio.min() >= 1 - 4e-12 and ratio.max() <= 1.0
 
 
 def test_kl_bounds_promise_nothing_where_nothing_is_known():

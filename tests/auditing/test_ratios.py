@@ -158,6 +158,26 @@ def test_every_solution_is_that_of_bisection_or_just_above(sharp, n, classes, rn
     assert sum(solved) or n == 6
 
 
+def test_bounds_below_one_are_those_of_bisection_too(rng, monkeypatch):
+    # Class 1 hardly ever sends what class 0 sends: log p(z|1)/p(z|0) is bounded below 0.
+    from discreet.auditing import ratios
+
+    plain, least = ratios._RatioTest.solve, []
+
+    def comparing(self, a, b, bets, **options):
+        found = plain(self, a, b, bets, **options)
+        if len(bets) > 1:
+            least.append(found.min())
+            np.testing.assert_allclose(found, bisected(self, a, b, bets), rtol=0, atol=1e-9)
+        return found
+
+    monkeypatch.setattr(ratios._RatioTest, "solve", comparing)
+    codes = np.concatenate([rng.random(900) < share for share in (0.1, 0.9)]).astype(int)
+    rows = AuditRows((NOISY,), codes[:, None], np.repeat([0, 1], 900), 2)
+    bound_ratios(*rows.split(0.2, 0), 0.05)
+    assert min(least) < -0.5
+
+
 def test_more_rows_and_more_alpha_are_not_looser(rng):
     rows = random_rows(rng, n=100)
     pilot, main = rows.split(0.2, 0)

@@ -220,12 +220,13 @@ class _RatioTest:
             return limit
         terms = [self._term(a, b, bet, weight) for bet, weight in bets]
         low = np.exp(-np.minimum(limit, _FAR))
+        high = 1.0 / low
         start = np.broadcast_to(b.mean / np.maximum(a.mean, _TINY), shape)
-        found = [_largest_inverse([term], self.need, start, low, close) for term in terms]
+        found = [_largest_inverse([each], self.need, start, low, high, close) for each in terms]
         best: Floats = np.max(found, axis=0)
         if len(terms) > 1:
             low = np.where(best > 0, best, low)
-            best = _largest_inverse(terms, self.need, low, low, close)
+            best = _largest_inverse(terms, self.need, low, low, high, close)
         certified = (best > 0) & ~self.constant
         return np.where(certified, -np.log(best, where=certified, out=np.zeros(shape)), limit)
 
@@ -266,8 +267,9 @@ class _Term:
     @property
     def end(self) -> Floats:
         """Where the smallest factor of E reaches zero."""
-        never = np.full(self.high.shape, np.inf)
-        return np.divide(1.0 + self.centre, self.high, out=never, where=self.high > 0)
+        ends = np.full(self.high.shape, np.inf)
+        np.divide(1.0 + self.centre, self.high, out=ends, where=self.high > 0)
+        return ends
 
     def at(self, inverse: Floats, which: Any) -> tuple[Floats, Floats]:
         """Return values and slopes; minus infinity where a factor would not be positive."""
@@ -283,16 +285,16 @@ class _Term:
 
 
 def _largest_inverse(
-    terms: list[_Term], need: float, start: Floats, low: Floats, close: float
+    terms: list[_Term], need: float, start: Floats, low: Floats, high: Floats, close: float
 ) -> Floats:
-    """Return the largest 1/r from ``low`` on at which E is large enough; 0 if there is none."""
+    """Return the largest 1/r in a range at which E is large enough; 0 if there is none."""
 
     def curve(inverse: Floats, which: Any) -> tuple[Floats, Floats]:
         return _mixed([term.at(inverse, which) for term in terms], need)
 
     some = curve(low, ...)[0] >= 0
-    high = np.minimum(1.0 / low, np.max([term.end for term in terms], axis=0))
-    found = last_positive(curve, start, low, np.where(some, np.maximum(high, low), low), close)
+    end = np.minimum(high, np.max([term.end for term in terms], axis=0))
+    found = last_positive(curve, start, low, np.where(some, np.maximum(end, low), low), close)
     return np.where(some, found, 0.0)
 
 
