@@ -34,6 +34,7 @@ _MAX_CELLS = 2**20  # outputs beyond which nobody counts them one by one
 _MAX_WIDTH = 4_000  # one-hot columns beyond which pairs of sensors are not tabulated
 _PAIR_CELLS = 1_000  # one-hot columns spent on pairs of sensors
 _TREE_COLUMNS = 12  # looked at for a split of a tree in the forest: enough to meet a joint leak
+_KERNEL_NUMBERS = 2**21  # of a support vector machine, worked out at once
 _MAX_CATEGORIES = 255  # the most that scikit-learn's boosting takes as categories
 
 
@@ -185,11 +186,29 @@ def fit_neighbours(lesson: Lesson) -> Floats:
 def fit_svm(lesson: Lesson) -> Floats:
     """Separate classes by how alike rows are to some of the rows learned from."""
     X, y, w = lesson.labelled()
-    model = SVC(cache_size=100).fit(_dense(X, lesson.sizes), y, w)
-    margin = model.decision_function(_dense(lesson.ask, lesson.sizes))
+    model = SVC(kernel="precomputed", cache_size=100).fit(_alike(X, X, lesson.sizes), y, w)
+    step = max(1, _KERNEL_NUMBERS // len(X))
+    blocks = [lesson.ask[start : start + step] for start in range(0, len(lesson.ask), step)]
+    margin = np.concatenate(
+        [model.decision_function(_alike(block, X, lesson.sizes)) for block in blocks]
+    )
     if margin.ndim == 1:
         margin = np.stack([-margin, margin], axis=1)
     return np.asarray(softmax(margin, axis=1))
+
+
+def _alike(rows: Ints, others: Ints, sizes: Sequence[int]) -> Floats:
+    """Return the Gaussian kernel of one-hot rows, with scikit-learn's usual width.
+
+    The squared distance of two rows is twice the number of sensors that differ, so the kernel
+    has few values, and those are looked up.
+    """
+    sensors, width = len(sizes), sum(sizes)
+    # One over width times variance; a share of sensors/width of the one-hot numbers are ones.
+    gamma = width / (sensors * (width - sensors)) if width > sensors else 1.0
+    equal = one_hot(rows, sizes) @ _dense(others, sizes).T
+    values = np.exp(-2.0 * gamma * (sensors - np.arange(sensors + 1)))
+    return values[equal.astype(np.intp)]
 
 
 def _dense(values: Ints, sizes: Sequence[int]) -> Floats:
