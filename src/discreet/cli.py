@@ -44,6 +44,7 @@ from discreet.options import (
     Confidence,
     Dask,
     DataPath,
+    Decide,
     DemoKeep,
     DemoSeconds,
     DemoSeed,
@@ -102,6 +103,7 @@ from discreet.options import (
     check_either,
     check_wishes,
     choices_by_column,
+    decision_rule,
     list_of,
     name_among,
     name_list,
@@ -229,6 +231,7 @@ def learn(
     max_advantage: MaxAdvantage = None,
     epsilon: Epsilon = None,
     ldp_epsilon: LdpEpsilon = None,
+    decide: Decide = "balanced",
     binning: Binning = None,
     bins: Bins = None,
     holdout: Holdout = 0.3,
@@ -256,6 +259,10 @@ def learn(
 
         discreet learn t.csv --public use --private me --symbols hall=3 --out m
 
+    Falls are rare, and missing one is ten times as bad as a false alarm:
+
+        discreet learn t.csv --public s --private me --decide cost=fall:10 --out m
+
     A table larger than memory, in many files:
 
         discreet learn 'day-*.parquet' --public use --private me --out m.json
@@ -267,6 +274,7 @@ def learn(
         "ldp_epsilon": ldp_epsilon,
     }
     check_wishes(method, wishes)
+    rule = decision_rule(decide)
     choices = choices_by_column(symbols, binning, bins)
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
@@ -285,7 +293,14 @@ def learn(
             exclude=left_out,
             method=method,
             split=make_split(holdout, seed, group),
-            options={"kernel": kernel, "loss": loss, "random_state": seed, **wishes, **options},
+            options={
+                "kernel": kernel,
+                "loss": loss,
+                "decide": rule,
+                "random_state": seed,
+                **wishes,
+                **options,
+            },
         )
         run_learn_files(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
 

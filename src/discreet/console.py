@@ -25,6 +25,7 @@ from rich.progress import Progress as Bar
 
 from discreet.cluster.connect import connected
 from discreet.design.base import PrivacyMapper
+from discreet.design.calibration import Expected
 from discreet.design.results import Progress
 from discreet.errors import DiscreetWarning, InputError
 from discreet.learning import Learned, Task, check_task, learn, prepare
@@ -288,17 +289,14 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append("stopped early: this is the best mapping found until then")
     expected = mapper.expected_
     if expected is not None:
-        lines.append(
-            f"expected on new rows ({expected.folds} folds, an estimate and no certificate): "
-            f"attacker's advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}, "
-            f"public error {expected.public_error:.3f}"
-            + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
-        )
+        lines += [_privacy_line(expected), *_answer_lines(expected, mapper.mapping_.public.name)]
     elif mapper.privacy_ratio_ is not None:
         lines.append(
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
             f"floor {mapper.threshold_:.4f}"
         )
+    if not mapper.useful_:
+        lines.append(f"useless: it answers {mapper.mapping_.public.name!r} no better than guessing")
     bound = mapper.structural_epsilon_
     lines.append(
         f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"
@@ -306,6 +304,28 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         else "structural bound C1: none, some symbols are certain for some codes"
     )
     return lines
+
+
+def _privacy_line(expected: Expected) -> str:
+    verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
+    return (
+        f"expected on new rows ({expected.folds} folds, an estimate and no certificate): "
+        f"attacker's advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"
+        + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
+        + verdict
+    )
+
+
+def _answer_lines(expected: Expected, public: str) -> list[str]:
+    """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
+    return [
+        f"answers {public!r} with error {expected.public_error:.3f} and balanced accuracy "
+        f"{expected.balanced_accuracy:.3f} ({expected.balanced_low:.3f} to "
+        f"{expected.balanced_high:.3f})",
+        f"beside it, guessing: {expected.guessing_error:.3f} and "
+        f"{expected.guessing_balanced_accuracy:.3f}; raw readings: {expected.raw_error:.3f} and "
+        f"{expected.raw_balanced_accuracy:.3f}",
+    ]
 
 
 def plain_print(text: str = "") -> None:

@@ -39,7 +39,11 @@ class DiscreetWarning(UserWarning):
 
 
 class UninformativeMappingWarning(DiscreetWarning):
-    """At the privacy asked for, the symbols say next to nothing about the public fact."""
+    """At the privacy asked for, the decisions are no better than guessing."""
+
+
+class UnmetRequestWarning(DiscreetWarning):
+    """Rows left out do not show that the privacy asked for is kept."""
 
 
 class BlindKernelWarning(DiscreetWarning):

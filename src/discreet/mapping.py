@@ -266,12 +266,21 @@ class Mapping(Model):
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 
     def fuse(self, Z: ArrayLike) -> NDArray[Any]:
-        """Return the public class that each row of symbols speaks for.
+        """Return the public class that is decided for each row of symbols, see ``decide``."""
+        return np.asarray(self.public.array[self.decide(Z)])
 
-        The most probable class wins and a tie goes to the first.
+    def decide(self, Z: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of the public class that is decided for each row of symbols.
+
+        By the rule that the mapping states in ``fusion.decide``, the same wherever it is used.
+        The most probable class is decided if it states none, and a tie goes to the first.
+
+        Parameters
+        ----------
+        Z : 2-D array of int, rows by sensors
+            Symbols.
         """
-        # Not from the posterior: a score of 1e-17 decides, and its posterior rounds to 1/2.
-        return np.asarray(self.public.array[self._scores(Z).argmax(axis=1)])
+        return self.fusion.choose(self._scores(Z))
 
     def _scores(self, Z: ArrayLike) -> NDArray[np.float64]:
         checked = self._check_range(Z, "symbol", "sent", self.n_symbols)
@@ -352,6 +361,8 @@ def _content(mapping: Mapping) -> dict[str, Any]:
         for key in ("source", "expected", "split", "unordered", "training", "read"):
             if key in part and part[key] is None:
                 del part[key]
+    if content["fusion"]["decide"] is None:  # files of old have none, and keep their id
+        del content["fusion"]["decide"]
     return content
 
 

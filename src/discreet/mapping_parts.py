@@ -31,6 +31,9 @@ MAX_SYMBOLS = 256
 MAX_FUSION_OUTPUTS = 4096
 """Most joint outputs that a table fusion may list."""
 _MAX_SCORE = 1e15  # so that adding up ten thousand fusion weights stays finite
+MAX_COST = 1e9
+"""Largest weight of a class in a decision."""
+_TIE = 1e-9  # log-probabilities this close are equal but for rounding
 
 
 def flaw(place: str, problem: str) -> PydanticCustomError:
@@ -143,11 +146,77 @@ class Fact(Model):
         return frozen(np.array(self.classes, dtype=None if len(kinds) == 1 else object))
 
 
-class AdditiveFusion(Model):
+class Deciding(Model):
+    """How a decision follows from the posterior: the largest of posterior times weight.
+
+    Classes that tie, but for rounding, go to the most frequent of them, and equally frequent
+    ones to the first. What was never sent in the design says nothing, so that its posterior is
+    the classes' shares.
+
+    Parameters
+    ----------
+    rule : {"balanced", "likely", "cost"}
+        What the weights are for: the largest balanced accuracy (one over the share of the
+        class), the fewest errors (1), or the least cost of the classes that are missed.
+    weights : sequence of float
+        One for each public class.
+    shares : sequence of float
+        How frequent the classes are to the fusion rule; they sum to 1.
+    """
+
+    rule: Literal["balanced", "likely", "cost"]
+    weights: Items[Annotated[float, Field(gt=0, le=MAX_COST)]]
+    shares: Items[Annotated[float, Field(gt=0, le=1)]]
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        if len(self.weights) != len(self.shares):
+            problem = f"has {len(self.weights)} entries; there are {len(self.shares)} shares"
+            raise flaw("weights", problem)
+        if abs(sum(self.shares) - 1.0) > 1e-6:
+            raise flaw("shares", f"must sum to 1; they sum to {sum(self.shares)!r}")
+        pairs = zip(self.weights, self.shares, strict=True)
+        means = {"balanced": [w * p for w, p in pairs], "likely": list(self.weights)}
+        level = means.get(self.rule, [1.0])
+        if max(level) > min(level) * (1.0 + 1e-6):
+            raise flaw("weights", f"are not those of the rule {self.rule!r}")
+        return self
+
+    def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the class decided for each row of log-posteriors, up to a constant per row."""
+        weighed = scores + np.log(self.weights)
+        tied = weighed >= weighed.max(axis=1, keepdims=True) - _TIE
+        best = np.where(tied, self.shares, 0.0).argmax(axis=1)
+        return np.asarray(best, dtype=np.int64)
+
+
+class _FusionRule(Model):
+    """What the fusion rules share.
+
+    ``decide`` tells how a decision follows from the posterior. Without it, as in files of old,
+    the most probable class is decided and a tie goes to the first.
+    """
+
+    decide: Deciding | None = None
+
+    def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the class decided for each row of scores: log-posteriors up to a constant."""
+        # Not from the posterior: a score of 1e-17 decides, and its posterior rounds to 1/2.
+        if self.decide is None:
+            return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+        return self.decide.choose(scores)
+
+    def _check_decide(self, n_classes: int) -> None:
+        if self.decide is not None and len(self.decide.weights) != n_classes:
+            problem = f"has {len(self.decide.weights)} entries; there are {n_classes} public"
+            raise flaw("fusion.decide.weights", f"{problem} classes")
+
+
+class AdditiveFusion(_FusionRule):
     """Two public classes: add up one weight per sensor.
 
-    The score is ``bias`` plus ``weights[t][z_t]`` over the sensors t. Class 1 is decided
-    when the score is above 0, and has posterior ``1 / (1 + exp(-score))``.
+    The score is ``bias`` plus ``weights[t][z_t]`` over the sensors t. Class 1 has posterior
+    ``1 / (1 + exp(-score))``.
     """
 
     kind: Literal["additive"] = "additive"
@@ -156,6 +225,7 @@ class AdditiveFusion(Model):
 
     def fits(self, symbols: Sequence[int], n_classes: int) -> None:
         """Refuse a fusion rule that is not for these sensors and classes."""
+        self._check_decide(n_classes)
         if n_classes != 2:
             problem = f"is for 2 public classes; there are {n_classes}"
             raise flaw("fusion.kind", f"{problem} (use 'additive-classes')")
@@ -167,7 +237,7 @@ class AdditiveFusion(Model):
         return np.column_stack([np.zeros_like(score), score])
 
 
-class AdditiveClassesFusion(Model):
+class AdditiveClassesFusion(_FusionRule):
     """Any number of public classes: one additive score for each.
 
     The score of class k is ``bias[k]`` plus ``weights[k][t][z_t]`` over the sensors t;
@@ -180,6 +250,7 @@ class AdditiveClassesFusion(Model):
 
     def fits(self, symbols: Sequence[int], n_classes: int) -> None:
         """Refuse a fusion rule that is not for these sensors and classes."""
+        self._check_decide(n_classes)
         for place, found in (("weights", len(self.weights)), ("bias", len(self.bias))):
             if found != n_classes:
                 problem = f"has {found} entries; there are {n_classes} public classes"
@@ -193,7 +264,7 @@ class AdditiveClassesFusion(Model):
         return np.column_stack([_add_up(weights, Z, bias) for weights, bias in pairs])
 
 
-class TableFusion(Model):
+class TableFusion(_FusionRule):
     """Few outputs: the estimated probability of every class with every output.
 
     ``joint[k][o]`` is p(class k, output o). Outputs are the tuples of symbols in C order,
@@ -205,6 +276,7 @@ class TableFusion(Model):
 
     def fits(self, symbols: Sequence[int], n_classes: int) -> None:
         """Refuse a fusion rule that is not for these sensors and classes."""
+        self._check_decide(n_classes)
         outputs = math.prod(symbols)
         if outputs > MAX_FUSION_OUTPUTS:
             problem = f"would list {outputs} outputs; at most {MAX_FUSION_OUTPUTS} are allowed"

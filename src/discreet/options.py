@@ -17,6 +17,7 @@ import typer
 from discreet.errors import InputError
 
 MOST_SYMBOLS = 256
+MOST_COST = 1e9
 MOST_BINS = 1_000
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn seeds
@@ -40,6 +41,7 @@ OPTION_NAMES = {
     "binning": "--binning",
     "n_bins": "--bins",
     "random_state": "--seed",
+    "decide": "--decide",
 }
 
 
@@ -129,6 +131,48 @@ def byte_count(text: str | None) -> int | None:
     if count == 0:
         raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
     return count
+
+
+def decision_rule(text: str) -> str | dict[str, float]:
+    """Return what --decide names: a rule, or what it costs to miss some classes.
+
+    Raises
+    ------
+    InputError
+    """
+    if text in ("balanced", "likely"):
+        return text
+    kind, equals, listed = text.partition("=")
+    if kind != "cost" or not equals:
+        raise InputError(
+            "--decide must be balanced, likely or cost=CLASS:COST,..., such as cost=fall:10, "
+            f"got {text!r}."
+        )
+    costs: dict[str, float] = {}
+    for each in name_list("--decide", listed):
+        name, cost = _class_and_cost(each, text)
+        if name in costs:
+            raise InputError(
+                f"--decide gives the class {name!r} two costs, got {text!r}. Give one."
+            )
+        costs[name] = cost
+    if not costs:
+        raise InputError(f"--decide names no class, got {text!r}. Write cost=fall:10, say.")
+    return costs
+
+
+def _class_and_cost(each: str, text: str) -> tuple[str, float]:
+    name, _, written = each.rpartition(":")  # a class may hold the sign, a cost cannot
+    try:
+        cost = float(written)
+    except ValueError:
+        cost = float("nan")
+    if not name or not 0.0 < cost <= MOST_COST:
+        raise InputError(
+            f"--decide: {each!r} must be a class, a colon and a cost above 0 and at most "
+            f"{MOST_COST:g}, got {text!r}. A class with a comma goes in double quotes."
+        )
+    return name, cost
 
 
 # --- Options by column ---------------------------------------------------------------------
@@ -315,6 +359,14 @@ LdpEpsilon = Annotated[
     float | None,
     typer.Option(
         metavar="E", callback=_positive, help="Local differential privacy of every sensor."
+    ),
+]
+Decide = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="What decisions are good for: balanced (accuracy, averaged over the classes), likely "
+        "(fewest errors), or cost=CLASS:10,... (what it costs to miss a class; others cost 1).",
     ),
 ]
 Binning = Annotated[

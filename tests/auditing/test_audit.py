@@ -344,7 +344,7 @@ def test_the_error_of_the_fusion_rule_is_exact(rng):
     rows = _audit_rows(subject, subject.public)
     outputs = output_probabilities(mapping.tables, subject.codes)
     symbols = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)), axis=1)
-    decided = mapping.posterior(symbols).argmax(axis=1)
+    decided = mapping.decide(symbols)
     twin = np.mean([outputs[i, decided != h[i]].sum() for i in range(500)])
     error, right, constant = _fusion_scores(subject, rows, 0)
     assert error == pytest.approx(twin) and not constant

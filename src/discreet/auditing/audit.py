@@ -513,7 +513,7 @@ def _fusion_scores(subject: Subject, rows: AuditRows, seed: int) -> tuple[float,
         constant = len(np.unique(decided[rows.average.sum(axis=0) > 0])) == 1
         return float(np.clip(1.0 - sum(hits), 0, 1)), np.clip(right, 0, 1), constant
     rng = np.random.default_rng([seed, 5])
-    drawn = [_decide(mapping, mapping.sample(subject.codes, rng)) for _ in range(_DRAWS)]
+    drawn = [mapping.decide(mapping.sample(subject.codes, rng)) for _ in range(_DRAWS)]
     hit = np.mean([each == labelled.index for each in drawn], axis=0)
     by_class = np.bincount(labelled.index, rows.row_weights * hit, minlength=len(classes))
     group_rows = np.bincount(rows.group)[rows.group]
@@ -529,12 +529,8 @@ def _decisions(mapping: Mapping) -> Ints:
     for begin in range(0, total, _LISTED_AT_ONCE):
         numbers = np.arange(begin, min(begin + _LISTED_AT_ONCE, total))
         outputs = np.stack(np.unravel_index(numbers, sizes), axis=1)
-        parts.append(_decide(mapping, outputs))
+        parts.append(mapping.decide(outputs))
     return np.concatenate(parts)
-
-
-def _decide(mapping: Mapping, symbols: Ints) -> Ints:
-    return np.asarray(mapping.posterior(symbols).argmax(axis=1))
 
 
 # --- Remarks ---------------------------------------------------------------------------------

@@ -23,12 +23,14 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.codes import Encoder, encode_table
-from discreet.design.calibration import USEFUL_ADVANTAGE, Expected, Request, calibrate, estimate
+from discreet.design.answers import Answers, answer_drawn
+from discreet.design.calibration import Expected, Request, calibrate, estimate
 from discreet.design.coded import Coded, coded_file, coded_rows
+from discreet.design.deciding import aim_for, check_decide
 from discreet.design.feasible import mix_to_epsilon, structural_epsilon, uniform_tables
 from discreet.design.folds import Sample
-from discreet.design.fusion import Fusion, learn_fusion
-from discreet.design.heads import Labels, Rows
+from discreet.design.fusion import Fusion, add_decision, learn_fusion
+from discreet.design.heads import Rows
 from discreet.design.inputs import (
     LabelColumn,
     check_choice,
@@ -54,18 +56,17 @@ from discreet.design.problem import (
     structural_limit,
 )
 from discreet.design.results import Designed, Report
-from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
+from discreet.design.risks import Tables
 from discreet.design.unseen import fill_unseen
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
     UninformativeMappingWarning,
+    UnmetRequestWarning,
 )
-from discreet.exact import balanced_accuracy
 from discreet.fit_codes import fit_encoders
 from discreet.mapping import Mapping, now
 from discreet.mapping_parts import Design, Source
-from discreet.outputs import weighted_outputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,6 +105,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         binning: str | Dict[str, str] = "quantile",
         n_bins: int | Dict[str, int] = 10,
         n_folds: int = 5,
+        decide: str | Dict[Any, float] = "balanced",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_symbols = n_symbols
@@ -122,6 +124,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.binning = binning
         self.n_bins = n_bins
         self.n_folds = n_folds
+        self.decide = decide
         self.random_state = random_state
 
     # -- learning -----------------------------------------------------------------
@@ -265,7 +268,11 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         sample, groups = coded.sample, coded.groups
-        settings = replace(self._settings(coded.names, coded.sizes, coded.n_rows), place=place)
+        settings = replace(
+            self._settings(coded.names, coded.sizes, coded.n_rows),
+            place=place,
+            aim=aim_for(self.decide, coded.facts[0]),
+        )
         if coded.file is not None:
             check_packable(settings, Target(None, self.epsilon))
         for_sample = coded.for_sample(settings)
@@ -279,6 +286,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         if limit is not None:
             tables = [mix_to_epsilon(table, limit) for table in tables]
         fusion = self._learn_fusion(tables, rows, sample, for_sample, rng)
+        (drawing,) = rng.spawn(1)
+        fusion = add_decision(fusion, tables, rows, sample.public, settings.aim, drawing)
         if expected is None and not designed.stopped:
             expected = _try_estimate(for_sample, sample, target, groups, rng, self._designer)
         self._keep(designed, target, expected)
@@ -294,7 +303,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.structural_epsilon_ = float(
             sum(structural_epsilon(table) for table in self.mapping_.tables)
         )
-        self._judge(rows, sample.public)
+        self._judge(sample, groups)
 
     def _find_target(
         self,
@@ -330,7 +339,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         rng: np.random.Generator,
         report: Report | None,
     ) -> Designed:
-        silent = expected is not None and expected.met is False
+        silent = expected is not None and expected.silent
         if coded.file is None or silent:
             return self._design(settings, coded.sample, target, expected, rng, report)
         return design_file(settings, coded.file, target, rng=rng, report=report)
@@ -344,7 +353,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         rng: np.random.Generator,
         report: Report | None,
     ) -> Designed:
-        if expected is not None and expected.met is False:  # nothing may be said
+        if expected is not None and expected.silent:
             silent = uniform_tables(sample.sizes, settings.n_symbols)
             return Designed(silent, float("nan"), np.empty(0), np.empty(0))
         return self._designer(settings, sample, target, rng=rng, report=report)
@@ -387,30 +396,55 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.stopped_ = designed.stopped
         self.expected_ = expected
 
-    def _judge(self, rows: Rows, public: Labels) -> None:
-        """Decide whether the symbols say anything about the public fact, and say so."""
-        expected = self.expected_
+    def _judge(self, sample: Sample, groups: Ints | None) -> None:
+        """Decide whether the answers are good for anything, and say so if they are not."""
+        expected, taught = self.expected_, self._answer_taught(sample)
+        # Too few rows to leave some out, or no time: those it learned from flatter it.
+        useful = taught.useful(groups) if expected is None else expected.useful
+        self.useful_ = useful and not taught.constant
+        if not self.useful_:
+            self._say_useless(taught, taught.interval(groups))
+        if expected is not None and expected.met is False and not expected.silent:
+            self._say_unmet(expected)
+
+    def _answer_taught(self, sample: Sample) -> Answers:
+        """Return what the finished mapping answers about the rows that it learned from."""
+        mapping, rng = self.mapping_, np.random.default_rng(0)
+        return answer_drawn(mapping.fusion, mapping.tables, sample.codes, sample.public, rng)
+
+    def _say_useless(self, taught: Answers, interval: tuple[float, float]) -> None:
+        expected, fact = self.expected_, self.mapping_.public
+        where, accuracy = "Even on the rows it was learned from", taught.balanced_accuracy
         if expected is not None:
-            gain, self.useful_ = expected.public_advantage, expected.useful
-        else:  # too few rows to leave some out, or no time: those it learned from flatter it
-            gain = _public_advantage(self.mapping_, rows, public)
-            self.useful_ = bool(gain >= USEFUL_ADVANTAGE)
-        if self.useful_:
-            return
-        reason = "On rows left out,"
-        if expected is None:
-            reason = "Even on the rows they were learned from,"
-        elif expected.met is False:
-            reason = "No level of strictness kept what was asked on held-out rows, so"
-        luck = ""
-        if expected is not None and gain >= USEFUL_ADVANTAGE:
-            luck = f", and chance alone makes up to {expected.noise:.3f} on so few rows"
+            where, accuracy = "On rows left out", expected.balanced_accuracy
+            interval = expected.balanced_low, expected.balanced_high
+        why = ""
+        if expected is not None and expected.silent:
+            why = "No level of strictness kept what was asked on held-out rows, so that the "
+            why += "symbols are pure noise. "
+        elif taught.constant:
+            always = fact.classes[int(np.argmax(taught.shares))]
+            why = f"The fusion rule names {always!r} whatever the symbols are. "
         warnings.warn(
-            f"{reason} the symbols say next to nothing about {self.mapping_.public.name!r}: the "
-            f"best rule's balanced accuracy is {max(gain, 0.0):.3f} above guessing{luck}. "
-            + self._advice,
+            f"{why}{where}, the mapping answers {fact.name!r} no better than guessing: its "
+            f"balanced accuracy is {accuracy:.3f} ({interval[0]:.3f} to {interval[1]:.3f} at 95 %),"
+            f" that of guessing {1.0 / len(fact.classes):.3f}. {self._advice}",
             UninformativeMappingWarning,
-            stacklevel=5,
+            stacklevel=6,
+        )
+
+    def _say_unmet(self, expected: Expected) -> None:
+        found = [f"advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"]
+        if self.epsilon is not None and expected.epsilon is not None:
+            found.append(f"epsilon {expected.epsilon:.2f} ± {expected.epsilon_error:.2f}")
+        limits = (("advantage", self.max_advantage), ("epsilon", self.epsilon))
+        asked = [f"{name} {limit:g}" for name, limit in limits if limit is not None]
+        warnings.warn(
+            f"Not met: at most {' and '.join(asked)} was asked for. Held-out rows show "
+            f"{' and '.join(found)}, and at no level that was tried estimate and standard error "
+            f"within it. {self._advice}",
+            UnmetRequestWarning,
+            stacklevel=6,
         )
 
     # -- checks and descriptions --------------------------------------------------
@@ -434,6 +468,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_choice("solver", self.solver, ("fast", "gauss-seidel", "thorough"))
         check_choice("pairs", self.pairs, ("all", "reference"))
         check_kernel(self.kernel)
+        check_decide(self.decide)
         self._check_solver()
         if not isinstance(self.relaxed, bool | np.bool_):
             raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
@@ -601,14 +636,3 @@ def _try_estimate(
         return estimate(settings, sample, target, groups=groups, rng=rng, design=design)
     except InputError:  # a class has one row only, say: the mapping is still worth having
         return None
-
-
-def _public_advantage(mapping: Mapping, rows: Rows, public: Labels) -> float:
-    """Return the best rule's balanced accuracy over guessing, on the training rows."""
-    if count_outputs(mapping.n_symbols) <= MAX_OUTPUTS:
-        given = weighted_outputs(mapping.tables, rows.codes, rows.class_weights(public))
-        return balanced_accuracy(given) - 1.0 / public.n_classes
-    codes = rows.codes[rows.inverse]
-    guessed = mapping.posterior(mapping.sample(codes, np.random.default_rng(0))).argmax(axis=1)
-    right = [float((guessed[public.index == k] == k).mean()) for k in range(public.n_classes)]
-    return float(np.mean(right)) - 1.0 / public.n_classes

@@ -3,9 +3,9 @@
 ``max_advantage`` and ``epsilon`` speak of people the mapping has never seen. So for
 each level of strictness the mapping is designed without one fold and then attacked on
 that fold (``held_out``). The least strict level that keeps the wish with one standard
-error to spare is taken. Where no level is searched for, the same is done once, with two
-folds, to tell what the mapping is worth. What comes out is an estimate on held-out rows
-and no certificate: that takes an audit.
+error to spare is taken; nothing less counts as met. Where no level is searched for, the
+same is done once, with two folds, to tell what the mapping is worth. What comes out is an
+estimate on held-out rows and no certificate: that takes an audit.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.design.answers import (
+    Answers,
+    answer_from_codes,
+    answer_held_out,
+    is_useful,
+    join,
+)
+from discreet.design.deciding import class_shares
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Fold, Sample, shuffle_private, split_folds
-from discreet.design.heads import Labels
 from discreet.design.held_out import Score, score_held_out
 from discreet.design.problem import (
     Designer,
@@ -35,13 +42,10 @@ Ints = NDArray[np.int64]
 
 RATIO_LEVELS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of the limit
-USEFUL_ADVANTAGE = 0.05
-"""Balanced accuracy above guessing below which a mapping counts as saying nothing."""
 _FIRST_RESTARTS = 3  # random starts in a fold; later levels go on from the last one's tables
 _SHUFFLES = 5  # of a fold's private facts, to see what chance does
 # Most rows of the estimate where no level is searched for; more for large tables.
 _ESTIMATE_ROWS, _LARGE_ESTIMATE_ROWS = 2000, 10_000
-_NOISE = 1.645  # standard errors that chance alone exceeds once in twenty
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,24 @@ class Request:
     max_advantage: float | None = None
     epsilon: float | None = None
 
+    def met_by(self, scores: Sequence[Score]) -> bool:
+        """Tell whether held-out rows show the wish to be kept, with one standard error to spare.
+
+        This is what ``met`` means everywhere. Where the outputs are too many to list, epsilon
+        holds by construction and nothing is estimated.
+        """
+        return _is_within([score.advantage for score in scores], self.max_advantage) and _is_within(
+            [score.epsilon for score in scores if score.epsilon is not None], self.epsilon
+        )
+
+
+def _is_within(values: Sequence[float], limit: float | None) -> bool:
+    return limit is None or not values or sum(mean_and_error(values)) <= limit
+
 
 @dataclass(frozen=True)
 class Expected:
-    """What held-out rows showed, averaged over folds, with standard errors.
+    """What held-out rows showed, with standard errors over folds.
 
     Attributes
     ----------
@@ -67,13 +85,24 @@ class Expected:
         where a certain row rules a class out, and None where the outputs are too many to
         list.
     public_error : float
-    public_advantage : float
-        Balanced accuracy of the fusion rule over guessing.
-    noise : float
-        The public advantage that chance alone would exceed once in twenty.
+        Of the decisions of the fusion rule.
+    balanced_accuracy : float
+        The share of right decisions, averaged over the public classes.
+    balanced_low, balanced_high : float
+        Where it lies with a confidence of 95 %.
+    decided : tuple of float
+        How often each public class is decided.
+    guessing_error : float
+        The error of naming the most frequent public class always. The balanced accuracy of
+        any guessing is ``guessing_balanced_accuracy``.
+    raw_error, raw_balanced_accuracy : float
+        Of a classifier that sees the codes of the readings themselves and decides likewise.
     met : bool or None
-        Whether the wish was kept at some level. If not, the mapping is constant. None if
-        there was no wish to search for.
+        Whether what was asked for is kept with one standard error to spare. None if there
+        was no wish to search for.
+    silent : bool
+        Whether nothing may be said: the mapping is constant since every level surely leaks
+        more than was asked for.
     """
 
     advantage: float
@@ -81,15 +110,31 @@ class Expected:
     epsilon: float | None
     epsilon_error: float | None
     public_error: float
-    public_advantage: float
-    noise: float
+    balanced_accuracy: float
+    balanced_low: float
+    balanced_high: float
+    decided: tuple[float, ...]
+    guessing_error: float
+    raw_error: float
+    raw_balanced_accuracy: float
     folds: int
     met: bool | None
+    silent: bool = False
+
+    @property
+    def guessing_balanced_accuracy(self) -> float:
+        """One over the number of public classes, whatever the guess."""
+        return 1.0 / len(self.decided)
+
+    @property
+    def public_advantage(self) -> float:
+        """Balanced accuracy of the fusion rule over guessing."""
+        return self.balanced_accuracy - self.guessing_balanced_accuracy
 
     @property
     def useful(self) -> bool:
-        """Whether the symbols say anything about the public fact."""
-        return self.public_advantage >= max(USEFUL_ADVANTAGE, self.noise)
+        """Whether the decisions are surely better than guessing, and not always the same."""
+        return is_useful(self.balanced_low, self.decided)
 
     def as_dict(self) -> dict[str, float | None]:
         """Return what the mapping file records; JSON has no infinity."""
@@ -101,6 +146,13 @@ class Expected:
             "epsilon_standard_error": self.epsilon_error,
             "public_error": self.public_error,
             "public_advantage": self.public_advantage,
+            "balanced_accuracy": self.balanced_accuracy,
+            "balanced_accuracy_low": self.balanced_low,
+            "balanced_accuracy_high": self.balanced_high,
+            "guessing_error": self.guessing_error,
+            "guessing_balanced_accuracy": self.guessing_balanced_accuracy,
+            "raw_error": self.raw_error,
+            "raw_balanced_accuracy": self.raw_balanced_accuracy,
             "folds": float(self.folds),
             "met": None if self.met is None else float(self.met),
         }
@@ -127,24 +179,18 @@ def calibrate(
             target = Target(None, limit)  # structural, holds by construction: nothing to search
         else:
             levels = [Target(None, share * limit) for share in EPSILON_LEVELS]
-            found = _least_strict(levels, lambda level: trial.upper_epsilon(level) <= limit)
+            alone = Request(epsilon=limit)
+            found = _least_strict(levels, lambda level: alone.met_by(trial.score(level)))
             if found is None:
                 return levels[-1], trial.silence()
             target = found
     if request.max_advantage is not None:
-        allowed = request.max_advantage
         levels = [Target(ratio, target.epsilon) for ratio in RATIO_LEVELS]
-        epsilon = request.epsilon if settings.lists_outputs else None
-
-        def keeps(level: Target) -> bool:
-            kept = trial.upper_advantage(level) <= allowed
-            return kept and (epsilon is None or trial.upper_epsilon(level) <= epsilon)
-
-        found = _least_strict(levels, keeps)
+        found = _least_strict(levels, lambda level: request.met_by(trial.score(level)))
         if found is None:
             return levels[-1], trial.silence()
         target = found
-    return target, trial.summary(target, met=True)
+    return target, trial.summary(target, request)
 
 
 def estimate(
@@ -178,7 +224,7 @@ def estimate(
         sample = sample.take(kept)
         groups = None if groups is None else groups[kept]
     short = replace(settings, n_restarts=min(_FIRST_RESTARTS, settings.n_restarts))
-    return Trial(short, sample, 2, groups, rng, None, design).summary(target, met=None)
+    return Trial(short, sample, 2, groups, rng, None, design).summary(target)
 
 
 def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Target | None:
@@ -213,24 +259,19 @@ class Trial:
         design: Designer,
     ) -> None:
         self.settings, self.sample, self.report = settings, sample, report
-        self.design = design
+        self.design, self.groups = design, groups
         self.folds: list[Fold] = split_folds(sample, n_folds, groups, rng)
         self.seeds = rng.integers(2**63, size=len(self.folds))
         self.last: dict[int, Tables] = {}
         self.scores: dict[Target, list[Score]] = {}
+        self.designs: dict[Target, list[Designed]] = {}
         self.n_levels = 2 + int(np.ceil(np.log2(len(RATIO_LEVELS))))
 
-    def upper_advantage(self, level: Target) -> float:
-        mean, error = _mean([score.advantage for score in self.score(level)])
-        return mean + error
-
-    def upper_epsilon(self, level: Target) -> float:
-        mean, error = _mean([score.epsilon or 0.0 for score in self.score(level)])
-        return mean + error
-
-    def summary(self, level: Target, *, met: bool | None) -> Expected:
-        """Return what to expect of a level."""
-        return self._expected(self.score(level), met)
+    def summary(self, level: Target, request: Request | None = None) -> Expected:
+        """Return what to expect of a level, and whether it keeps a request."""
+        scores = self.score(level)
+        met = None if request is None else request.met_by(scores)
+        return self._expected(scores, self.designs[level], met)
 
     def silence(self) -> Expected:
         """Return what to expect if no level keeps the request: tables that say nothing."""
@@ -239,27 +280,47 @@ class Trial:
             self._attack(silent, train, test, seed)
             for (train, test), seed in zip(self.folds, self.seeds, strict=True)
         ]
-        return self._expected(scores, met=False)
+        designs = [Designed(silent, float("nan"), np.empty(0), np.empty(0))] * len(self.folds)
+        return replace(self._expected(scores, designs, met=False), silent=True)
 
-    def _expected(self, scores: Sequence[Score], met: bool | None) -> Expected:
-        advantage, advantage_error = _mean([score.advantage for score in scores])
+    def _expected(
+        self, scores: Sequence[Score], designs: Sequence[Designed], met: bool | None
+    ) -> Expected:
+        advantage, advantage_error = mean_and_error([score.advantage for score in scores])
         ratios = [score.epsilon for score in scores if score.epsilon is not None]
-        epsilon, epsilon_error = _mean(ratios) if ratios else (None, None)
+        epsilon, epsilon_error = mean_and_error(ratios) if ratios else (None, None)
+        answers = join([self._answer(designs[k], k) for k in range(len(self.folds))])
+        order = np.concatenate([held for _, held in self.folds])
+        low, high = answers.interval(None if self.groups is None else self.groups[order])
+        raw = answer_from_codes(self.sample, self.folds, self.settings.aim, int(self.seeds[0]))
         return Expected(
-            advantage,
-            advantage_error,
-            epsilon,
-            epsilon_error,
-            _mean([score.public_error for score in scores])[0],
-            _mean([score.public_advantage for score in scores])[0],
-            _chance(self.sample.public),
-            len(self.folds),
-            met,
+            advantage=advantage,
+            advantage_error=advantage_error,
+            epsilon=epsilon,
+            epsilon_error=epsilon_error,
+            public_error=answers.error,
+            balanced_accuracy=answers.balanced_accuracy,
+            balanced_low=low,
+            balanced_high=high,
+            decided=tuple(answers.shares.tolist()),
+            guessing_error=1.0 - float(class_shares(self.sample.public).max()),
+            raw_error=raw.error,
+            raw_balanced_accuracy=raw.balanced_accuracy,
+            folds=len(self.folds),
+            met=met,
         )
+
+    def _answer(self, designed: Designed, k: int) -> Answers:
+        """Return what the decisions about a fold are worth."""
+        known, unseen = (self.sample.take(index) for index in self.folds[k])
+        rng = np.random.default_rng([int(self.seeds[k]), 1])
+        tables, fusion = designed.tables, designed.fusion
+        return answer_held_out(self.settings, tables, fusion, known, unseen, rng)
 
     def score(self, level: Target) -> list[Score]:
         """Return what each fold shows of designs at this level, made without it."""
         if level not in self.scores:
+            self.designs[level] = []
             self.scores[level] = [self._score_fold(level, k) for k in range(len(self.folds))]
         return self.scores[level]
 
@@ -281,6 +342,7 @@ class Trial:
         train, test = self.folds[k]
         designed = self._design(level, self.sample.take(train), k)
         self.last[k] = designed.tables
+        self.designs[level].append(designed)
         return self._attack(designed.tables, train, test, self.seeds[k])
 
     def _design(self, level: Target, part: Sample, k: int) -> Designed:
@@ -318,13 +380,7 @@ class Trial:
         return score_held_out(self.settings, tables, known, unseen, np.random.default_rng(seed))
 
 
-def _chance(public: Labels) -> float:
-    """Return what the balanced accuracy of a coin may gain on these rows by luck."""
-    counts = np.bincount(public.index, minlength=public.n_classes)
-    return _NOISE * 0.5 * float(np.sqrt(np.sum(1.0 / counts))) / public.n_classes
-
-
-def _mean(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean over folds and its standard error; no error for what is infinite."""
     if not np.all(np.isfinite(values)):
         return float("inf"), 0.0

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from discreet.design.ballots import label_rows
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
+from discreet.design.deciding import Aim, class_shares
 from discreet.design.heads import Labels, Rows, public_heads
 from discreet.design.kernels import Kernel, output_gram
 from discreet.design.losses import LOSSES
@@ -47,6 +48,41 @@ def learn_fusion(
     if count_outputs(n_symbols) <= MAX_OUTPUTS:
         return _table_fusion(tables, rows, public, kernel, reg)
     return _additive_fusion(tables, rows, public, reg, rng)
+
+
+def add_decision(
+    fusion: Fusion,
+    tables: list[Floats],
+    rows: Rows,
+    public: Labels,
+    aim: Aim,
+    rng: np.random.Generator,
+) -> Fusion:
+    """Return the fusion rule with the decisions that follow from its posterior."""
+    shares = _believed_shares(fusion, tables, rows, public, rng)
+    return fusion.model_copy(update={"decide": aim.deciding(shares)})
+
+
+def _believed_shares(
+    fusion: Fusion, tables: list[Floats], rows: Rows, public: Labels, rng: np.random.Generator
+) -> Floats:
+    """Return how frequent the classes are under the posterior that was fitted.
+
+    Not quite the shares among the rows: regularisers draw a posterior towards equal classes, and
+    fits of each class against the rest, put together, away from them. Held against the shares
+    among the rows, symbols that say nothing would seem to speak for a class. Equally frequent
+    classes stay so, and the most probable one is decided.
+    """
+    shares = class_shares(public)
+    if np.ptp(shares) == 0.0:
+        return shares
+    if isinstance(fusion, TableFusion):
+        return np.asarray(np.array(fusion.joint).sum(axis=1))
+    copies = -(-_DRAWN_ROWS // rows.n_rows)
+    codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
+    symbols = draw_symbols(tables, codes, rng)
+    scores = fusion.scores(symbols, [table.shape[1] for table in tables])
+    return np.asarray(softmax(scores, axis=1).mean(axis=0))
 
 
 def _table_fusion(

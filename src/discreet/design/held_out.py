@@ -1,4 +1,4 @@
-"""Tables tried on rows that they were not designed on: what leaks, and what is understood.
+"""Tables attacked on rows that they were not designed on.
 
 One attacker learned from the rows that the tables were designed on, where the leak was
 pressed down: its advantage errs low. Another is the best rule in hindsight for the rows
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from discreet.design.folds import Sample
-from discreet.design.fusion import draw_symbols, learn_fusion
+from discreet.design.fusion import draw_symbols
 from discreet.design.heads import Labels
 from discreet.design.problem import Settings
 from discreet.design.risks import Tables
 from discreet.exact import advantage, information_epsilon
-from discreet.mapping_parts import TableFusion
 from discreet.outputs import output_probabilities
 
 Floats = NDArray[np.float64]
@@ -44,24 +43,21 @@ class Score:
 
     advantage: float
     epsilon: float | None
-    public_error: float
-    public_advantage: float
 
 
 def score_held_out(
     settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
 ) -> Score:
-    """Attack the private facts, and answer the public one, on rows left out."""
-    score = _score_listed if settings.lists_outputs else _score_drawn
-    return score(settings, tables, known, unseen, rng)
+    """Attack the private facts on rows left out."""
+    if settings.lists_outputs:
+        return _score_listed(tables, known, unseen)
+    return _score_drawn(tables, known, unseen, rng)
 
 
 # --- Few outputs: exact ----------------------------------------------------------------------
 
 
-def _score_listed(
-    settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
-) -> Score:
+def _score_listed(tables: Tables, known: Sample, unseen: Sample) -> Score:
     """Attack with the Bayes table, scored exactly: Q is averaged, not sampled."""
     rows, left = known.rows(), unseen.rows()
     before, after = (
@@ -73,19 +69,7 @@ def _score_listed(
         learned, true = rows.class_weights(fact) @ before, left.class_weights(held) @ after
         advantages.append(0.5 * (rule_advantage(learned, true) + advantage(true)))
         ratios.append(information_epsilon(true, np.bincount(held.index) / left.n_rows))
-    fusion = learn_fusion(tables, rows, known.public, settings.kernel, settings.reg, rng)
-    assert isinstance(fusion, TableFusion)
-    rule = np.argmax(np.array(fusion.joint), axis=0)
-    true = left.class_weights(unseen.public) @ after
-    right = np.array([true[h, rule == h].sum() for h in range(unseen.public.n_classes)])
-    prior = np.bincount(unseen.public.index, minlength=len(right)) / left.n_rows
-    known_public = rows.class_weights(known.public) @ before
-    return Score(
-        max(advantages),
-        max(ratios),
-        1.0 - float(prior @ right),
-        rule_advantage(known_public, true),
-    )
+    return Score(max(advantages), max(ratios))
 
 
 def rule_advantage(learned: Floats, true: Floats) -> float:
@@ -104,9 +88,7 @@ def rule_advantage(learned: Floats, true: Floats) -> float:
 # --- Too many outputs: the strongest of several attackers ------------------------------------
 
 
-def _score_drawn(
-    settings: Settings, tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator
-) -> Score:
+def _score_drawn(tables: Tables, known: Sample, unseen: Sample, rng: np.random.Generator) -> Score:
     copies = max(1, min(_DRAWS, _MOST_DRAWN // len(unseen.codes)))
     symbols = draw_symbols(tables, np.repeat(unseen.codes, copies, axis=0), rng)
     seeds = rng.integers(2**63, size=len(known.private))
@@ -118,12 +100,7 @@ def _score_drawn(
         )
         for fact, held, seed in zip(known.private, unseen.private, seeds, strict=True)
     ]
-    public = _naive_scores(tables, known.codes, known.public, symbols)
-    answers = np.repeat(unseen.public.index, copies)
-    gain = _score_advantage(public, answers)
-    public += np.log(np.bincount(known.public.index))[:, None]
-    wrong = np.argmax(public, axis=0) != answers
-    return Score(max(advantages), None, float(wrong.mean()), gain)
+    return Score(max(advantages), None)
 
 
 def _naive_advantage(

@@ -61,6 +61,11 @@ class NPOMapper(PrivacyMapper):
         Most bins of a numeric column.
     n_folds : int, default=5
         Folds of the search for a privacy level.
+    decide : {"balanced", "likely"} or dict, default="balanced"
+        What decisions about the public fact are good for: the largest balanced accuracy, the
+        fewest errors, or the least cost, given what it costs to miss a class, such as
+        ``{"fall": 10}``; other classes cost 1. The first two are the same where classes are
+        equally frequent. Where one is rare, the most probable class is mostly the other.
     random_state : int or RandomState, optional
         Seeds the learning. It also seeds the symbols that ``transform`` draws, for
         repeatable experiments only: whoever knows or guesses the seed can undo the
@@ -74,14 +79,18 @@ class NPOMapper(PrivacyMapper):
     classes_ : ndarray
         The public classes.
     useful_ : bool
-        Whether the symbols say anything about the public fact. If not, ``fit`` has
-        also warned (``UninformativeMappingWarning``).
+        Whether the decisions are good for anything: on held-out rows the interval of their
+        balanced accuracy lies above guessing, and they are not always the same. If not, ``fit``
+        has also warned (``UninformativeMappingWarning``). Where ``expected_`` is None, the rows
+        that were learned from count instead, which flatter.
     structural_epsilon_ : float
         Bound C1 on what the symbols of one release can say about anything, for any
         distribution and any private fact; infinite if some row is certain.
     expected_ : Expected or None
-        What held-out folds showed: the attacker's advantage, the public error. An estimate,
-        no certificate. From the folds of the search if a level was searched for, else from
+        What held-out folds showed: the attacker's ``advantage`` and whether what was asked for
+        is ``met``; ``public_error`` and ``balanced_accuracy`` of the decisions, beside those of
+        guessing (``guessing_error``) and of raw codes (``raw_error``). An estimate, no
+        certificate. From the folds of the search if a level was searched for, else from
         two designs on half of the rows (at most 2000, or 10000 of a large table) each. None
         if the rows cannot be halved with every class on both sides.
     privacy_ratio_ : float or None

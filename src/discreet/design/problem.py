@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.design.ballots import label_rows
 from discreet.design.code_solver import CodeSolver
+from discreet.design.deciding import BALANCED, Aim
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
@@ -67,6 +68,8 @@ class Settings:
         Beyond so many, rows are packed and swept over.
     place : Place or None
         Where packed rows are swept over; None for here.
+    aim : Aim
+        What the decisions of the fusion rule are to be good for.
     """
 
     n_symbols: tuple[int, ...]
@@ -83,6 +86,7 @@ class Settings:
     ldp_epsilon: float | None = None
     many_rows: int = MANY_ROWS
     place: Place | None = None
+    aim: Aim = BALANCED
 
     @property
     def n_outputs(self) -> int:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.mapping_parts import Fusion
+
 Floats = NDArray[np.float64]
 
 
@@ -43,7 +45,8 @@ class Designed:
     """A mapping and the risks it has on the training rows.
 
     ``passes`` is the number of sweeps over all rows, None where rows are few and not swept.
-    ``kernel_error`` is the share of the kernel that an approximation left out.
+    ``kernel_error`` is the share of the kernel that an approximation left out. ``fusion`` is the
+    fusion rule where it comes with the tables.
     """
 
     tables: list[Floats]
@@ -55,3 +58,4 @@ class Designed:
     history: list[float] = field(default_factory=list)
     passes: float | None = None
     kernel_error: float = 0.0
+    fusion: Fusion | None = None

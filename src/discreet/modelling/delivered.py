@@ -6,8 +6,12 @@ and looked at twice. Under the model of the rows left out, the leak is told prec
 to take the excess off the limit once, but not below half of it: the rest is the noise of that
 model, and perfect privacy under one model is dear and no more private under another. On the
 rows themselves, less what chance alone would show, it is told roughly but without a model's
-blindness: the target is tightened until that keeps the wish, and if it never does, nothing
-may be said.
+blindness: the target is tightened until that keeps the wish, and if it surely never does,
+nothing may be said.
+
+Met is what the rows left out show without taking anything off: estimate and one standard error
+within what was asked, as for all mappers. So the target is tightened further for that. Few rows
+may not show it of any level; then the first target stays, and counts as not met.
 """
 
 from __future__ import annotations
@@ -17,19 +21,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.design.calibration import Expected, Trial
+from discreet.design.calibration import Expected, Request, Trial, mean_and_error
+from discreet.design.held_out import Score
 from discreet.design.problem import Target
 from discreet.optimum.distribution import Distribution
 from discreet.optimum.limits import Leaks, leaks
 
 _STEPS = 5  # levels that are tried
+_STRICTER = 5  # levels that are tried beyond them
+_LEAST_STEP = 0.85  # of the room of one level that the next one beyond has at most
 _LEAST_INSIDE = 0.5  # of what is allowed, for an excess that only a model shows
 _MOST_AT_ONCE = 0.35  # of the room that is left after one step
 _CLOSE = 0.05  # of what is allowed: the folds cannot tell more
 
 
 def find_target(
-    trial: Trial, asked: Target, held: Sequence[Distribution]
+    trial: Trial, request: Request, held: Sequence[Distribution]
 ) -> tuple[Target, Expected]:
     """Find a target under the model that delivers what was asked on rows left out.
 
@@ -37,28 +44,61 @@ def find_target(
     ----------
     trial : Trial
         Designs on folds.
-    asked : Target
+    request : Request
     held : sequence of Distribution
         The model of the rows left out, for each fold.
     """
+    asked = target_of(request)
     trial.score(asked)
-    level = _take_off(asked, _under_models(trial, held))
+    level, settled = _take_off(asked, _under_models(trial, held)), False
     for _ in range(_STEPS):
         tighter = Target(
             _tighten_ratio(level, asked, _beyond_chance(trial, level)),
             _tighten_epsilon(level, asked, _under_models(trial, held)),
         )
-        if tighter == level:
-            return level, trial.summary(level, met=True)
+        settled = tighter == level
+        if settled:
+            break
         level = tighter
-    if _surely_leaks(trial, level, asked, held):
+    silent = not settled and _surely_leaks(trial, level, asked, held)
+    shown = _shown_to_keep(trial, level, request)
+    if shown is None and silent:
         return level, trial.silence()
-    return level, trial.summary(level, met=True)
+    return shown or level, trial.summary(shown or level, request)
+
+
+def target_of(request: Request) -> Target:
+    """Return what is asked for as a target under the model."""
+    ratio = None if request.max_advantage is None else 1.0 - 2.0 * request.max_advantage
+    return Target(ratio, request.epsilon)
+
+
+def _shown_to_keep(trial: Trial, level: Target, request: Request) -> Target | None:
+    """Return the level, or the first stricter one, of which the rows left out show it."""
+    for _ in range(1 + _STRICTER):
+        scores = trial.score(level)
+        if request.met_by(scores):
+            return level
+        level = _stricter(level, request, scores)
+    return None
+
+
+def _stricter(level: Target, request: Request, scores: Sequence[Score]) -> Target:
+    """Return a level with less room, by as much as the estimates are beyond the request."""
+    ratio, epsilon = level.ratio, level.epsilon
+    if request.max_advantage is not None and ratio is not None:
+        excess = mean_and_error([score.advantage for score in scores])
+        room = 0.5 * (1.0 - ratio)
+        kept = 1.0 - (sum(excess) - request.max_advantage) / room
+        ratio = 1.0 - 2.0 * room * float(np.clip(kept, _MOST_AT_ONCE, _LEAST_STEP))
+    if epsilon is not None:
+        epsilon *= _LEAST_STEP
+    return Target(ratio, epsilon)
 
 
 def _surely_leaks(trial: Trial, level: Target, asked: Target, held: Sequence[Distribution]) -> bool:
     """Tell whether the strictest level still leaks more than was asked, beyond the noise."""
-    error = _standard_error([score.advantage for score in trial.score(level)])
+    _, error = mean_and_error([score.advantage for score in trial.score(level)])
     advantage = _beyond_chance(trial, level) - error
     return (
         Target(
@@ -67,10 +107,6 @@ def _surely_leaks(trial: Trial, level: Target, asked: Target, held: Sequence[Dis
         )
         != level
     )
-
-
-def _standard_error(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
 def _under_models(trial: Trial, held: Sequence[Distribution]) -> Leaks:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.base import PrivacyMapper
-from discreet.design.calibration import Expected, Trial
+from discreet.design.calibration import Expected, Request, Trial
 from discreet.design.folds import Sample
 from discreet.design.fusion import Fusion
 from discreet.design.heads import Rows
@@ -23,7 +23,7 @@ from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
 from discreet.errors import InputError
 from discreet.mapping_parts import MAX_FUSION_OUTPUTS, TableFusion
-from discreet.modelling.delivered import find_target
+from discreet.modelling.delivered import find_target, target_of
 from discreet.modelling.estimate import Model, estimate_model
 from discreet.optimum.search import MAX_OUTPUTS, Optimum, find_blind, find_optimum
 
@@ -58,12 +58,14 @@ class ModelMapper(PrivacyMapper):
         somewhat smaller.
     max_advantage : float, optional
         Ask instead that no attacker beat guessing by more on new rows. The target under the
-        model is tightened until designs keep it on held-out folds; if none does, nothing is
-        said, with a warning.
+        model is tightened until designs keep it on held-out folds, with one standard error to
+        spare (``expected_.met``). If the rows are too few to show that, ``fit`` warns
+        (``UnmetRequestWarning``); if all designs surely leak more, nothing is said.
     epsilon : float, optional
-        Ask that |log p(g|z)/p(g)| stay below it. It is held against the model of the rows left
-        out, since so few rows cannot show what is rare; an audit with more rows can.
-    n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, random_state
+        Ask that |log p(g|z)/p(g)| stay below it. The search holds it against the model of the
+        rows left out, since few rows cannot show what is rare; it is ``met`` only if the rows
+        left out show it themselves.
+    n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, decide, random_state
         As in ``NPOMapper``; kernel and reg shape the fusion rule only where the outputs are
         too many to list. The remaining parameters are those that all mappers take and have
         no influence here.
@@ -107,10 +109,10 @@ class ModelMapper(PrivacyMapper):
     ) -> Designed:
         self.model_ = estimate_model(sample, sample.ordered, rng)
         self.optimum_: Optimum | None = None
-        if expected is not None and expected.met is False:
+        if expected is not None and expected.silent:
             return super()._design(settings, sample, target, expected, rng, report)
         self.optimum_ = _optimise(self.model_, settings, target, rng, (), report)
-        return _as_designed(self.optimum_, settings, target)
+        return _as_designed(self.optimum_, self.model_, settings, target)
 
     def _find_target(
         self,
@@ -123,9 +125,8 @@ class ModelMapper(PrivacyMapper):
         if self.max_advantage is None and self.epsilon is None:
             ratio = DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio
             return Target(ratio), None
-        asked = Target(
-            None if self.max_advantage is None else 1.0 - 2.0 * self.max_advantage, self.epsilon
-        )
+        request = Request(self.max_advantage, self.epsilon)
+        asked = target_of(request)
         if self.max_advantage is None and not settings.lists_outputs:
             return asked, None  # structural, holds by construction: there is nothing to search
         whole = estimate_model(sample, sample.ordered, rng)
@@ -138,16 +139,22 @@ class ModelMapper(PrivacyMapper):
             estimate_model(sample.take(rows), sample.ordered, rng, like=whole).distribution
             for _, rows in trial.folds
         ]
-        return find_target(trial, asked, held)
+        return find_target(trial, request, held)
 
     def _learn_fusion(
         self, tables: Tables, rows: Rows, sample: Sample, settings: Settings, rng: Any
     ) -> Fusion:
-        if int(np.prod([table.shape[1] for table in tables], dtype=float)) > MAX_FUSION_OUTPUTS:
-            return super()._learn_fusion(tables, rows, sample, settings, rng)
-        distribution = self.model_.distribution
-        joint = distribution.class_rows(distribution.public) @ distribution.joint_outputs(tables)
-        return TableFusion(joint=(joint / joint.sum()).tolist())
+        fusion = _model_fusion(self.model_, tables)
+        return fusion or super()._learn_fusion(tables, rows, sample, settings, rng)
+
+
+def _model_fusion(model: Model, tables: Tables) -> Fusion | None:
+    """Return the fusion rule that is the best under the model; None if it would be too large."""
+    if int(np.prod([table.shape[1] for table in tables], dtype=float)) > MAX_FUSION_OUTPUTS:
+        return None
+    distribution = model.distribution
+    joint = distribution.class_rows(distribution.public) @ distribution.joint_outputs(tables)
+    return TableFusion(joint=(joint / joint.sum()).tolist())
 
 
 def _design_on_model(
@@ -163,10 +170,12 @@ def _design_on_model(
     """Design tables on the model of the rows, which is smoothed ``like`` another."""
     model = estimate_model(sample, sample.ordered, rng, like=like)
     found = _optimise(model, settings, target, rng, starts, report)
-    return _as_designed(found, settings, target, len(starts))
+    return _as_designed(found, model, settings, target, len(starts))
 
 
-def _as_designed(found: Optimum, settings: Settings, target: Target, n_given: int = 0) -> Designed:
+def _as_designed(
+    found: Optimum, model: Model, settings: Settings, target: Target, n_given: int = 0
+) -> Designed:
     floor = 0.0 if target.ratio is None else 0.5 * target.ratio
     return Designed(
         found.tables,
@@ -175,6 +184,7 @@ def _as_designed(found: Optimum, settings: Settings, target: Target, n_given: in
         np.array([floor]),
         found.restarts,
         stopped=found.restarts < _n_starts(settings, n_given),
+        fusion=_model_fusion(model, found.tables),
     )
 
 

@@ -50,7 +50,7 @@ class RandomizedResponseMapper(FixedMapper):
     ldp_epsilon : float, optional
         The budget of every single sensor; 1.0 if not given. The joint symbols of s
         sensors have s times as much.
-    kernel, reg, binning, n_bins, random_state
+    kernel, reg, binning, n_bins, decide, random_state
         As in ``NPOMapper``. The first two shape the fusion rule only.
 
     The remaining parameters are those that all mappers take. They have no influence here,

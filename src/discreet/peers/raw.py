@@ -31,7 +31,7 @@ class RawMapper(FixedMapper):
 
     Parameters
     ----------
-    kernel, reg, binning, n_bins, random_state
+    kernel, reg, binning, n_bins, decide, random_state
         As in ``NPOMapper``. The first two shape the fusion rule only.
 
     Attributes
@@ -71,12 +71,14 @@ class RawMapper(FixedMapper):
         reg: float | None = None,
         binning: str | Dict[str, str] = "quantile",
         n_bins: int | Dict[str, int] = 10,
+        decide: str | Dict[Any, float] = "balanced",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.kernel = kernel
         self.reg = reg
         self.binning = binning
         self.n_bins = n_bins
+        self.decide = decide
         self.random_state = random_state
 
     def _settings(self, names: list[str], sizes: tuple[int, ...], n_rows: int) -> Settings:

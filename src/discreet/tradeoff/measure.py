@@ -105,7 +105,7 @@ def public_error(trial: Trial) -> tuple[Estimate, bool]:
 
 
 def _listed_error(trial: Trial) -> float:
-    answers = _answers(trial.mapping, _all_outputs(trial.mapping.n_symbols))
+    answers = trial.mapping.decide(_all_outputs(trial.mapping.n_symbols))
     rows = trial.audit_rows(trial.unseen.public)
     right = sum(float(joint[answers == h].sum()) for h, joint in enumerate(rows.joint))
     return float(np.clip(1.0 - right, 0.0, 1.0))
@@ -117,20 +117,13 @@ def _drawn_error(trial: Trial) -> float:
     rng = np.random.default_rng(trial.seed)
     wrong = 0
     for _ in range(draws):
-        wrong += int(
-            np.sum(_answers(mapping, mapping.sample(side.codes, rng)) != side.public.index)
-        )
+        wrong += int(np.sum(mapping.decide(mapping.sample(side.codes, rng)) != side.public.index))
     return wrong / (draws * len(side.codes))
 
 
 def _all_outputs(n_symbols: Sequence[int]) -> Ints:
     every = np.unravel_index(np.arange(int(np.prod(n_symbols))), tuple(n_symbols))
     return np.stack(every, axis=1).astype(np.int64)
-
-
-def _answers(mapping: Mapping, symbols: Ints) -> Ints:
-    """Return the number of the class that each row of symbols speaks for, as ``fuse`` does."""
-    return np.asarray(mapping.fusion.scores(symbols, mapping.n_symbols).argmax(axis=1))
 
 
 # --- Advantage -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.mapping import Mapping
-from discreet.network.fusion.missing import MISSING, posterior, rule_of
+from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
 from discreet.network.fusion.registry import Known, Registry
 from discreet.network.fusion.rounds import RoundClock
 from discreet.network.store.rows import Decision
@@ -153,7 +153,7 @@ class Closer:
 
     def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
         scores = self._rule.scores(Z)
-        likely, best = posterior(scores), scores.argmax(axis=1)
+        likely, best = posterior(scores), decide(self._mapping, scores, Z)
         reported = (Z != MISSING).sum(axis=1)
         expected = Z.shape[1]
         return [

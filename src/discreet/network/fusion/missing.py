@@ -68,6 +68,18 @@ def posterior(scores: Floats) -> Floats:
     return np.asarray(softmax(scores, axis=1))
 
 
+def decide(mapping: Mapping, scores: Floats, Z: Symbols) -> NDArray[np.int64]:
+    """Return the number of the class decided for each row, by the rule that the mapping states.
+
+    Where nobody was heard there is nothing to go by but how frequent the classes are.
+    """
+    found, rule = mapping.fusion.choose(scores), mapping.fusion.decide
+    if rule is not None:
+        unheard = (Z == MISSING).all(axis=1)
+        found[unheard] = rule.choose(np.log([rule.shares]))
+    return found
+
+
 class TableRule:
     """A table of joint probabilities, summed over the axes of the silent.
 
