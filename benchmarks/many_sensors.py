@@ -24,9 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 from sensor_worlds import alike, hidden, telling_homes
 
-from discreet.auditing import kernel_bound
 from discreet.auditing.certificates import certify_advantage
-from discreet.auditing.kernel_bound import kernel_advantage, set_variance
+from discreet.auditing.kernel_bound import kernel_advantage, kernel_parts, set_variance
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.spread import VARIANCE_SHARE
 
@@ -56,7 +55,7 @@ def cover(world, trials):
     for trial in range(trials):
         rows = world.draw(rng, trial)
         every = tuple(range(rows.n_classes))
-        slack = kernel_bound._distance(rows, every, ALPHA) - world.distance(rows)
+        slack = sum(kernel_parts(rows, every, ALPHA)) - world.distance(rows)
         found.append((slack, kernel_advantage(rows, ALPHA), kernel_advantage(rows, ALPHA / 2)))
     slack, bounds, halved = np.array(found).T
     truth = world.advantage()

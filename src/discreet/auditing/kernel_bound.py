@@ -438,14 +438,14 @@ def kernel_total_variation(rows: KernelRows, alpha: float) -> float:
     Only the truly worst pair has to hold, so that the maximum over pairs costs no alpha.
     """
     pairs = combinations(range(rows.n_classes), 2)
-    found = max(_distance(rows, pair, alpha) for pair in pairs)
+    found = max(sum(kernel_parts(rows, pair, alpha)) for pair in pairs)
     return min(1.0, found / float(np.sqrt(2.0)))
 
 
 def kernel_balanced_gain(rows: KernelRows, alpha: float) -> float:
     """Bound balanced accuracy - 1/m of any attacker."""
     m = rows.n_classes
-    found = _distance(rows, tuple(range(m)), alpha)
+    found = sum(kernel_parts(rows, tuple(range(m)), alpha))
     return min(1.0 - 1.0 / m, found * float(np.sqrt((m - 1) / m)) / m)
 
 
@@ -476,16 +476,16 @@ def set_variance(rows: KernelRows, k: int, eta: float, alpha: float) -> float:
     return min(most, 2.0 * most * float(kl_upper(shown, level)))
 
 
-def _distance(rows: KernelRows, classes: tuple[int, ...], alpha: float) -> float:
-    """Bound T of some classes."""
+def kernel_parts(rows: KernelRows, classes: tuple[int, ...], alpha: float) -> tuple[float, float]:
+    """Return what the rows show of T for some classes, and how far that may fall short."""
     if not rows.comparable:
-        return float("inf")
+        return float("inf"), float("inf")
     chosen = list(classes)
     inner = rows.inner[np.ix_(chosen, chosen)]
     shown = float(np.sqrt(max(0.0, np.trace(inner) - inner.sum() / len(chosen))))
     sizes = np.array(rows.sizes, dtype=np.float64)[chosen]
     deviation = joint_deviation if rows.groups is None else apart_deviation
-    return shown + deviation(rows.reach, sizes, rows.variances[chosen], rows.pairs[chosen], alpha)
+    return shown, deviation(rows.reach, sizes, rows.variances[chosen], rows.pairs[chosen], alpha)
 
 
 def joint_deviation(

@@ -1,0 +1,378 @@
+"""About how many rows a certificate needs, before they are collected and after an audit.
+
+What an audit certifies is what the rows show plus a deviation. Both are foreseen here:
+
+* **What the rows show.** Without a leak the listed total variation is
+  (1/2) sum_z |p^(z|a) - p^(z|b)|, and each difference is nearly normal with the variance of
+  Q(z|X) times 1/n_a + 1/n_b. Sensors are imagined independent, with all codes equally
+  frequent, so that the variance is a product of second moments less one of means. A leak is
+  imagined in proportion to p(z).
+* **The deviation** is the formula of ``spread``, with the expected spread of pairs of rows.
+* **Too many outputs to list**: the bound of ``kernel_bound``, whose distance has the square
+  T^2 + (trace of the covariance) (1 - 1/m) sum_g 1/n_g on average.
+* **Groups** are observations, and each class gets its share of alpha. Readings of one group
+  are imagined to have half of their variance in common.
+
+After an audit its own rows take the place of the imagined world. Their plug-in advantage is
+corrected for its bias, and bias and deviation shrink like one over the root of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import trapezoid
+from scipy.special import erf
+from scipy.stats import norm
+
+from discreet.auditing.intervals import kl_upper
+from discreet.auditing.kernel_bound import (
+    KernelRows,
+    ProductKernel,
+    apart_deviation,
+    joint_deviation,
+    kernel_parts,
+    mixed_law,
+)
+from discreet.auditing.outputs_given import (
+    MAX_AUDIT_OUTPUTS,
+    AuditRows,
+    count_outputs,
+    dobrushin,
+)
+from discreet.auditing.spread import VARIANCE_SHARE, deviation
+from discreet.errors import InputError
+
+Floats = NDArray[np.float64]
+
+MOST_ROWS = 10**12  # beyond this many nobody collects them
+IN_COMMON = 0.5  # share of the variance of readings that rows of one group have in common
+_IMAGINED = 1_000  # rows that stand for the world where a covariance is needed
+_HALVINGS = 60
+
+
+def sketch_tables(sensors: int, symbols: int, noise: float) -> tuple[Floats, ...]:
+    """Return tables that send the code itself, or another symbol with this probability."""
+    table = np.full((symbols, symbols), noise / (symbols - 1))
+    np.fill_diagonal(table, 1.0 - noise)
+    return (table,) * sensors
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An imagined audit.
+
+    Parameters
+    ----------
+    tables : tuple of arrays, codes by symbols
+    shares : tuple of float
+        How frequent each private class is.
+    alpha : float
+        What is left of 1 - confidence for one private fact.
+    leak : float, default=0.0
+        The true advantage of the best attacker.
+    group_size : int, default=0
+        Rows of a group, if groups are the observations.
+    """
+
+    tables: tuple[Floats, ...]
+    shares: tuple[float, ...]
+    alpha: float
+    leak: float = 0.0
+    group_size: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.shares) < 2 or min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-9:
+            raise InputError(
+                f"shares must be two or more positive numbers that sum to 1, got {self.shares}."
+            )
+        if not 0 <= self.leak < 1:
+            raise InputError(f"leak must be at least 0 and below 1, got {self.leak}.")
+
+    @property
+    def listable(self) -> bool:
+        """Whether outputs can be listed; the rule of ``AuditRows``."""
+        return count_outputs(self.tables) * len(self.shares) ** 2 <= 4 * MAX_AUDIT_OUTPUTS
+
+    @cached_property
+    def eta(self) -> float:
+        return dobrushin(self.tables)
+
+    def observations(self, n: float) -> Floats:
+        """Return how many observations each class has among n rows, or n groups."""
+        shares = np.array(self.shares)
+        if not self.group_size:
+            return n * shares
+        return n * (1.0 - (1.0 - shares) ** self.group_size)
+
+    @cached_property
+    def _thinned(self) -> Floats:
+        """Variance of an observation by class, in units of that of a row."""
+        if not self.group_size:
+            return np.ones(len(self.shares))
+        held = self.group_size * np.array(self.shares) / self.observations(1.0)
+        return IN_COMMON + (1.0 - IN_COMMON) / held
+
+    # --- Listed outputs
+
+    @cached_property
+    def _outputs(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of Q(z|X), for every output."""
+        mean = square = np.ones(1)
+        for table in self.tables:
+            mean = np.multiply.outer(mean, table.mean(axis=0)).ravel()
+            square = np.multiply.outer(square, (table**2).mean(axis=0)).ravel()
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    @cached_property
+    def _pair_spread(self) -> float:
+        """The mean of tau^2/eta^2 over two rows, as ``spread.pair_spread`` measures it."""
+        once = twice = 1.0
+        for table in self.tables:
+            alike = 1.0 - 0.5 * np.abs(table[:, None] - table[None]).sum(axis=2)
+            once, twice = once * float(alike.mean()), twice * float((alike**2).mean())
+        return min(1.0, (1.0 - 2.0 * once + twice) / self.eta**2) if self.eta else 0.0
+
+    def _listed(self, counts: Floats) -> float:
+        rarest = np.argsort(counts)[:2]
+        pair = 0.5 * (self._shown_pair(counts[rarest], rarest) + self._strayed(counts, rarest))
+        m = len(counts)
+        if m == 2:
+            return pair
+        every = np.arange(m)
+        return max(pair, (self._shown_gain(counts) + self._strayed(counts, every)) / m)
+
+    def _shown_pair(self, counts: Floats, classes: NDArray[np.int64]) -> float:
+        mean, spread = self._outputs
+        scale = float(np.sqrt(np.sum(self._thinned[classes] / counts)))
+        return 0.5 * float(folded_mean(4.0 * self.leak * mean, spread * scale).sum())
+
+    def _shown_gain(self, counts: Floats) -> float:
+        """Return the expected sum_z max_g p^(z|g), less one."""
+        m = len(counts)
+        _, spread = self._outputs
+        scale = float(np.sqrt(np.mean(self._thinned / counts)))
+        noise = expected_largest(m) * scale * float(spread.sum())
+        return float(np.hypot(m * self.leak, noise))
+
+    def _strayed(self, counts: Floats, classes: NDArray[np.int64]) -> float:
+        counts = counts[classes]
+        if not self.group_size:
+            return listed_deviation(self.eta, self._pair_spread, counts, self.alpha)
+        exponent = float(np.log(len(counts) / self.alpha))
+        return self.eta * float(np.sum(np.sqrt(0.5 * exponent / counts)))
+
+    # --- Through the kernel
+
+    @cached_property
+    def _kernel(self) -> tuple[float, float, float]:
+        """D, the trace of a row's covariance and the largest variance that rows will show."""
+        laws = [mixed_law(table, np.ones(len(table))) for table in self.tables]
+        kernel = ProductKernel.of(self.tables, laws)
+        logs = [
+            log[np.ix_(kind, kind)] for kind, log in zip(kernel.kinds, kernel.logs, strict=True)
+        ]
+        same = sum(float(np.log(np.exp(log).diagonal().mean())) for log in logs)
+        other = sum(float(np.log(np.exp(log).mean())) for log in logs)
+        if not np.isfinite(kernel.reach):
+            return float("inf"), float("inf"), float("inf")
+        rng = np.random.default_rng(0)
+        codes = np.stack([rng.integers(0, len(table), _IMAGINED) for table in self.tables], axis=1)
+        imagined = KernelRows(self.tables, codes, np.zeros(_IMAGINED, np.int64), 2)
+        return kernel.reach, float(np.exp(same) - np.exp(other)), float(imagined.variances[0])
+
+    def _unlisted(self, counts: Floats) -> float:
+        m = len(counts)
+        rarest = np.sort(counts)[:2]
+        pair = 0.5 * self._distance(rarest, 2.0 * self.leak / np.sqrt(0.5)) / float(np.sqrt(2.0))
+        if m == 2:
+            return pair
+        factor = float(np.sqrt((m - 1) / m)) / m
+        return max(pair, factor * self._distance(counts, self.leak / factor))
+
+    def _distance(self, counts: Floats, leak: float) -> float:
+        """Return the expected bound on T, for classes whose least possible T is this."""
+        reach, trace, top = self._kernel
+        if not np.isfinite(reach):
+            return float("inf")
+        order = np.argsort(self.observations(1.0))[: len(counts)]
+        thinned = self._thinned[order]
+        # A leak of normal scores, such as many small shifts make, has T larger than the least.
+        true = leak * float(np.sqrt(np.pi / 2.0))
+        noise = trace * (1.0 - 1.0 / len(counts)) * float(np.sum(thinned / np.sort(counts)))
+        strayed = joint_deviation if not self.group_size else apart_deviation
+        pairs = np.maximum(1, np.sort(counts) // 2).astype(np.int64)
+        return float(np.hypot(true, np.sqrt(noise))) + strayed(
+            reach, np.sort(counts), top * thinned, pairs, self.alpha
+        )
+
+
+def expected_advantage(plan: Plan, n: float) -> float:
+    """Return about what an audit of n rows (or groups) certifies as advantage."""
+    counts = plan.observations(n)
+    if counts.min() < 2:
+        return 1.0 - 1.0 / len(counts)
+    found = plan._listed(counts) if plan.listable else plan._unlisted(counts)
+    return min(1.0 - 1.0 / len(counts), found)
+
+
+def rows_for(plan: Plan, limit: float) -> int | None:
+    """Return about how many rows (or groups) certify a limit, or None if no number does."""
+    if not 0 < limit < 1:
+        raise InputError(f"a limit must be strictly between 0 and 1, got {limit}.")
+    few, many = 0.0, float(np.log(MOST_ROWS))
+    if expected_advantage(plan, MOST_ROWS) > limit:
+        return None
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (few + many)
+        if expected_advantage(plan, float(np.exp(middle))) > limit:
+            few = middle
+        else:
+            many = middle
+        if many - few < 1e-4:
+            break
+    return int(np.ceil(np.exp(many)))
+
+
+# --- Shared formulas -------------------------------------------------------------------------
+
+
+def folded_mean(centre: Floats, spread: Floats) -> Floats:
+    """Return the mean of |Y| for normal Y."""
+    some = spread > 0
+    ratio = np.divide(centre, spread, out=np.zeros_like(spread), where=some)
+    found = spread * np.sqrt(2 / np.pi) * np.exp(-0.5 * ratio**2) + centre * erf(ratio / np.sqrt(2))
+    return np.where(some, found, np.abs(centre))
+
+
+def expected_largest(m: int) -> float:
+    """Return the mean of the largest of m standard normal variables."""
+    grid = np.linspace(-8.0, 8.0, 4001)
+    density = m * norm.pdf(grid) * norm.cdf(grid) ** (m - 1)
+    return float(trapezoid(grid * density, grid))
+
+
+def listed_deviation(eta: float, pair_spread: float, counts: Floats, alpha: float) -> float:
+    """Return what ``spread.deviation`` says for classes with these counts and this spread.
+
+    ``pair_spread`` is the mean of tau^2/eta^2 over pairs of rows; all factors are one.
+    """
+    share = VARIANCE_SHARE
+    exponent = float(np.log(1.0 / ((1.0 - share) * alpha)))
+    hoeffding = eta * float(np.sqrt(0.5 * exponent * np.sum(1.0 / counts)))
+    level = np.log(len(counts) / (share * alpha)) / np.maximum(counts // 2, 1)
+    variances = np.minimum(0.25, 0.5 * kl_upper(np.full(len(counts), pair_spread), level)) * eta**2
+    spread = 2.0 * exponent * float(np.sum(variances / counts))
+    step = eta / float(counts.min()) * exponent / 3.0
+    return min(hoeffding, step + float(np.sqrt(step**2 + spread)))
+
+
+# --- After an audit --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an audit's rows showed of one claim, all in units of the advantage.
+
+    Attributes
+    ----------
+    plug_in : float
+        What the rows show, which is too much on average.
+    noise : float
+        What they would show if nothing leaked.
+    deviation : float
+        What the certificate adds.
+    alpha : float
+        At which error.
+    """
+
+    plug_in: float
+    noise: float
+    deviation: float
+    alpha: float
+
+    @property
+    def leak(self) -> float:
+        """What the rows show without its bias: leak, noise and chance add up as squares do.
+
+        A deviation is about sqrt(2 ln(1/alpha)) standard errors.
+        """
+        chance = self.deviation**2 / (2.0 * float(np.log(1.0 / self.alpha)))
+        return float(np.sqrt(max(0.0, self.plug_in**2 - self.noise**2 - chance)))
+
+    def bound(self, times: float) -> float:
+        """Return about what so many times the rows would certify."""
+        more = self.noise / float(np.sqrt(times))
+        return float(np.hypot(self.leak, more)) + self.deviation / float(np.sqrt(times))
+
+
+def rows_needed(rows: AuditRows, limit: float, alpha: float) -> int | None:
+    """Return about how many more rows, or groups, certify that the advantage is within a limit.
+
+    None if no number does, as far as these rows can tell: what leaks is above the limit, or a
+    class has no two rows. 0 if these rows suffice already.
+    """
+    have = len(rows.index) if rows.groups is None else len(np.unique(rows.groups))
+    if min(rows.counts) < 2:
+        return None
+    shown = _listed_claims(rows, alpha) if rows.listable else _kernel_claims(rows, alpha)
+    times = [_times_needed(each, limit) for each in shown]
+    needed = max((each for each in times if each is not None), default=1.0)
+    return None if None in times else int(np.ceil(have * (needed - 1.0)))
+
+
+def _times_needed(shown: Shown, limit: float) -> float | None:
+    few, many = 0.0, float(np.log(MOST_ROWS))
+    if shown.bound(1.0) <= limit:
+        return 1.0
+    if shown.leak >= limit or shown.bound(MOST_ROWS) > limit:
+        return None
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (few + many)
+        within = shown.bound(float(np.exp(middle))) <= limit
+        few, many = (few, middle) if within else (middle, many)
+    return float(np.exp(many))
+
+
+def _listed_claims(rows: AuditRows, alpha: float) -> list[Shown]:
+    moments, m = rows.moments, rows.n_classes
+    spread = np.maximum(moments.square - moments.mean**2, 0.0)
+    errors = spread / np.maximum(moments.size, 1.0)[:, None]
+    found = []
+    for a, b in combinations(range(m), 2):
+        factors = np.zeros(m)
+        factors[[a, b]] = 0.5
+        noise = float(np.sqrt((errors[a] + errors[b]) * 2.0 / np.pi).sum()) / 4.0
+        plug_in = 0.25 * float(np.abs(moments.mean[a] - moments.mean[b]).sum())
+        found.append(Shown(plug_in, noise, deviation(rows, alpha, factors), alpha))
+    if m > 2:
+        noise = expected_largest(m) * float(np.sqrt(errors.mean(axis=0)).sum()) / m
+        plug_in = (float(moments.mean.max(axis=0).sum()) - 1.0) / m
+        found.append(Shown(plug_in, noise, deviation(rows, alpha, np.full(m, 1.0 / m)), alpha))
+    return found
+
+
+def _kernel_claims(rows: AuditRows, alpha: float) -> list[Shown]:
+    compared = KernelRows(rows.tables, rows.codes, rows.index, rows.n_classes, rows.groups)
+    if not compared.comparable:
+        return [Shown(1.0, 0.0, 0.0, alpha)]
+    every = tuple(range(rows.n_classes))
+    claims: Sequence[tuple[int, ...]] = list(combinations(every, 2))
+    found = [_kernel_claim(compared, pair, alpha, 0.5 / np.sqrt(2.0)) for pair in claims]
+    if rows.n_classes > 2:
+        factor = np.sqrt((rows.n_classes - 1) / rows.n_classes) / rows.n_classes
+        found.append(_kernel_claim(compared, every, alpha, factor))
+    return found
+
+
+def _kernel_claim(rows: KernelRows, classes: tuple[int, ...], alpha: float, factor: float) -> Shown:
+    shown, strayed = kernel_parts(rows, classes, alpha)
+    chosen = list(classes)
+    each = rows.totals[chosen] / np.array(rows.sizes)[chosen]
+    noise = float(np.sqrt((1.0 - 1.0 / len(chosen)) * each.sum()))
+    return Shown(factor * shown, factor * noise, factor * strayed, alpha)
