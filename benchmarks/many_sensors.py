@@ -25,7 +25,8 @@ import numpy as np
 from sensor_worlds import alike, hidden, telling_homes
 
 from discreet.auditing.certificates import certify_advantage
-from discreet.auditing.kernel_bound import kernel_advantage, kernel_parts, set_variance
+from discreet.auditing.kernel_bound import kernel_advantage, kernel_parts
+from discreet.auditing.kernel_rows import set_variance
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.spread import VARIANCE_SHARE
 

@@ -18,7 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from discreet.auditing.certificates import certify_advantage
-from discreet.auditing.kernel_bound import KernelRows, kernel_advantage
+from discreet.auditing.kernel_bound import kernel_advantage
+from discreet.auditing.kernel_rows import KernelRows
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.planning import Plan, rows_for, rows_needed, sketch_tables
 
@@ -46,7 +47,7 @@ def certified(rows):
     if rows.listable:
         bound = certify_advantage(rows, ALPHA).bound
         return 0.5 if bound is None else bound
-    return kernel_advantage(KernelRows(rows.tables, rows.codes, rows.index, rows.n_classes), ALPHA)
+    return kernel_advantage(KernelRows.of(rows), ALPHA)
 
 
 def simulated(plan, start, trials):

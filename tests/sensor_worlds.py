@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from discreet.auditing.kernel_bound import KernelRows
+from discreet.auditing.kernel_rows import KernelRows
 from discreet.exact import advantage
 
 
@@ -30,6 +30,7 @@ class SensorWorld:
     codes : for every sensor, (types, classes, codes)
     rows : of each class, or homes if ``home`` is above 0
     home : rows of a home
+    capped : whether a row is drawn, and not a home; no home has more rows than the cap
     """
 
     name: str
@@ -39,6 +40,7 @@ class SensorWorld:
     codes: tuple[np.ndarray, ...]
     rows: tuple[int, ...]
     home: int = 0
+    capped: bool = False
 
     @property
     def n_classes(self):
@@ -46,7 +48,8 @@ class SensorWorld:
 
     def type_given_class(self):
         """Return how often homes (or rows) of a class are of each type, classes by types."""
-        has = 1 - (1 - self.classes) ** (self.home or 1)
+        size = 1 if self.capped or not self.home else self.home
+        has = 1 - (1 - self.classes) ** size
         joint = (self.types[:, None] * has).T
         return joint / joint.sum(axis=1, keepdims=True)
 
@@ -59,7 +62,8 @@ class SensorWorld:
             index, groups = np.repeat(np.arange(self.n_classes), self.rows), None
             kind = pick(self.type_given_class()[index], rng)
         codes = np.stack([pick(law[kind, index], rng) for law in self.codes], axis=1)
-        return KernelRows(self.tables, codes, index, self.n_classes, groups, seed)
+        cap = self.home if self.capped else None
+        return KernelRows(self.tables, codes, index, self.n_classes, groups, cap, seed)
 
     def advantage(self):
         """Return the truth, by listing outputs or, of alike sensors, the number of ones."""

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -5,22 +6,25 @@ import pytest
 from scipy.optimize import minimize
 from sensor_worlds import alike, flips, hidden, telling_homes
 
-from discreet.auditing import kernel_bound
+from discreet.auditing import kernel_bound, kernel_rows
 from discreet.auditing.intervals import kl_upper
 from discreet.auditing.kernel_bound import (
-    KernelRows,
-    ProductKernel,
     apart_deviation,
     joint_deviation,
     kernel_advantage,
     kernel_balanced_gain,
     kernel_parts,
     kernel_total_variation,
+)
+from discreet.auditing.kernel_rows import (
+    KernelRows,
+    ProductKernel,
     minimax_law,
     mixed_law,
     set_variance,
 )
-from discreet.auditing.outputs_given import dobrushin
+from discreet.auditing.outputs_given import AuditRows, dobrushin
+from discreet.auditing.spread import capped_deviation
 from discreet.exact import balanced_accuracy, total_variation
 from discreet.outputs import output_probabilities
 
@@ -71,7 +75,7 @@ def observations(rows, k):
 def test_inner_products_and_variances_are_those_of_explicit_features(
     rng, monkeypatch, grouped, block
 ):
-    monkeypatch.setattr(kernel_bound, "_BLOCK_NUMBERS", block * 40)
+    monkeypatch.setattr(kernel_rows, "_BLOCK_NUMBERS", block * 40)
     rows = some_rows(rng, grouped=grouped)
     each = [observations(rows, k) for k in range(3)]
     means = np.array([found.mean(axis=0) for found in each])
@@ -83,11 +87,27 @@ def test_inner_products_and_variances_are_those_of_explicit_features(
         assert total == pytest.approx(values.sum(), rel=1e-9)
 
 
+def test_with_a_cap_groups_weigh_as_many_rows_as_they_count_with(rng):
+    rows = replace(some_rows(rng, n=200, grouped=True), cap=4)
+    own = [rows.index[rows.used] == k for k in range(3)]
+    sent, group = features(rows), rows.groups[rows.used]
+    means = []
+    for k in range(3):
+        sizes = np.bincount(group[own[k]], minlength=12)
+        weights = (np.minimum(sizes, 4) / np.maximum(sizes, 1))[group[own[k]]]
+        means.append(weights @ sent[own[k]] / weights.sum())
+    np.testing.assert_allclose(rows.inner, np.array(means) @ np.array(means).T, rtol=1e-9)
+    shown, strayed = kernel_parts(rows, (0, 1), ALPHA)
+    each = [capped_deviation(rows.held[k], 4, ALPHA / 2) for k in (0, 1)]
+    assert strayed == pytest.approx(rows.reach * sum(each) / np.sqrt(2))
+    assert shown == pytest.approx(np.linalg.norm(means[0] - means[1]) / np.sqrt(2))
+
+
 def test_sensors_with_many_codes_are_looked_up_alike(rng, monkeypatch):
     rows = some_rows(rng)
     again = KernelRows(rows.tables, rows.codes, rows.index, 3)
     expected = rows.inner
-    monkeypatch.setattr(kernel_bound, "_FEW_KINDS", 1)
+    monkeypatch.setattr(kernel_rows, "_FEW_KINDS", 1)
     np.testing.assert_allclose(again.inner, expected, rtol=1e-12)
 
 
@@ -198,6 +218,7 @@ WORLDS = [
     hidden("three classes", (2, 3, 2), 0.6, 0.5, (200, 100, 50), n_classes=3),
     hidden("homes", (2, 3, 2), 0.6, 0.3, (60,), home=5),
     telling_homes("telling homes", 10, 0.6, 0.05, 80, 20),
+    replace(hidden("rows of homes", (2, 3, 2), 0.6, 0.3, (300,), home=5), capped=True),
 ]
 
 
@@ -227,7 +248,7 @@ def test_many_noisy_sensors_are_certified():
 
 
 def test_too_many_rows_are_thinned_by_class_and_said(rng, monkeypatch):
-    monkeypatch.setattr(kernel_bound, "MAX_ROWS", 100)
+    monkeypatch.setattr(kernel_rows, "MAX_ROWS", 100)
     world = alike("many", 25, 0.6, 0.0, (1000, 30))
     rows = world.draw(rng)
     assert len(rows.used) == sum(rows.sizes) == 100
@@ -237,13 +258,13 @@ def test_too_many_rows_are_thinned_by_class_and_said(rng, monkeypatch):
 
 
 def test_few_possible_rows_are_never_thinned(rng, monkeypatch):
-    monkeypatch.setattr(kernel_bound, "MAX_ROWS", 100)
+    monkeypatch.setattr(kernel_rows, "MAX_ROWS", 100)
     rows = alike("few", 5, 0.6, 0.0, (500, 500)).draw(rng)
     assert len(rows.used) == 1000 - rows.pilot.sum() and rows.left_out == ""
 
 
 def test_groups_lose_rows_by_a_number_that_readings_cannot_move(rng, monkeypatch):
-    monkeypatch.setattr(kernel_bound, "MAX_ROWS", 200)
+    monkeypatch.setattr(kernel_rows, "MAX_ROWS", 200)
     groups = np.concatenate([np.repeat(np.arange(20), 4), np.full(300, 20)])
     index = rng.integers(0, 2, len(groups))
     codes = rng.integers(0, 2, (len(groups), 3))
@@ -254,9 +275,16 @@ def test_groups_lose_rows_by_a_number_that_readings_cannot_move(rng, monkeypatch
             there = np.sum((groups == j) & (index == k))
             taken = np.sum((groups[rows.used] == j) & (index[rows.used] == k))
             assert taken == min(there, 200 // (2 * kept))
-    monkeypatch.setattr(kernel_bound, "MAX_ROWS", 10)
+    monkeypatch.setattr(kernel_rows, "MAX_ROWS", 10)
     few = KernelRows(rows.tables, codes, index, 2, groups)
     assert len(np.unique(groups[few.used])) == 5 and len(few.used) <= 10
+
+
+def test_rows_of_an_audit_are_taken_as_they_are(rng):
+    rows = some_rows(rng, grouped=True)
+    audited = AuditRows(rows.tables, rows.codes, rows.index, 3, rows.groups, cap=2)
+    same = KernelRows.of(audited, seed=5)
+    assert (same.cap, same.seed, same.n_classes) == (2, 5, 3) and same.groups is rows.groups
 
 
 # --- Nothing to compare ----------------------------------------------------------------------

@@ -31,14 +31,8 @@ from scipy.special import erf
 from scipy.stats import norm
 
 from discreet.auditing.intervals import kl_upper
-from discreet.auditing.kernel_bound import (
-    KernelRows,
-    ProductKernel,
-    apart_deviation,
-    joint_deviation,
-    kernel_parts,
-    mixed_law,
-)
+from discreet.auditing.kernel_bound import apart_deviation, joint_deviation, kernel_parts
+from discreet.auditing.kernel_rows import KernelRows, ProductKernel, mixed_law
 from discreet.auditing.outputs_given import (
     MAX_AUDIT_OUTPUTS,
     AuditRows,
@@ -78,6 +72,8 @@ class Plan:
         The true advantage of the best attacker.
     group_size : int, default=0
         Rows of a group, if groups are the observations.
+    kernel_variances : bool, default=False
+        Whether listed outputs stray by ``set_variance`` too.
     """
 
     tables: tuple[Floats, ...]
@@ -85,6 +81,7 @@ class Plan:
     alpha: float
     leak: float = 0.0
     group_size: int = 0
+    kernel_variances: bool = False
 
     def __post_init__(self) -> None:
         if len(self.shares) < 2 or min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-9:
@@ -136,7 +133,11 @@ class Plan:
         for table in self.tables:
             alike = 1.0 - 0.5 * np.abs(table[:, None] - table[None]).sum(axis=2)
             once, twice = once * float(alike.mean()), twice * float((alike**2).mean())
-        return min(1.0, (1.0 - 2.0 * once + twice) / self.eta**2) if self.eta else 0.0
+        if not self.eta:
+            return 0.0
+        by_pairs = (1.0 - 2.0 * once + twice) / self.eta**2
+        by_kernel = self._kernel[2] / (2.0 * self.eta**2) if self.kernel_variances else 1.0
+        return min(1.0, by_pairs, by_kernel)
 
     def _listed(self, counts: Floats) -> float:
         rarest = np.argsort(counts)[:2]
@@ -161,11 +162,12 @@ class Plan:
         return float(np.hypot(m * self.leak, noise))
 
     def _strayed(self, counts: Floats, classes: NDArray[np.int64]) -> float:
-        counts = counts[classes]
+        spreads, counts = self._pair_spread * self._thinned[classes], counts[classes]
         if not self.group_size:
-            return listed_deviation(self.eta, self._pair_spread, counts, self.alpha)
-        exponent = float(np.log(len(counts) / self.alpha))
-        return self.eta * float(np.sum(np.sqrt(0.5 * exponent / counts)))
+            return listed_deviation(self.eta, spreads, counts, self.alpha)
+        share = self.alpha / len(classes)
+        each = zip(spreads[:, None], counts[:, None], strict=True)
+        return sum(listed_deviation(self.eta, spread, count, share) for spread, count in each)
 
     # --- Through the kernel
 
@@ -257,16 +259,16 @@ def expected_largest(m: int) -> float:
     return float(trapezoid(grid * density, grid))
 
 
-def listed_deviation(eta: float, pair_spread: float, counts: Floats, alpha: float) -> float:
-    """Return what ``spread.deviation`` says for classes with these counts and this spread.
+def listed_deviation(eta: float, spreads: Floats, counts: Floats, alpha: float) -> float:
+    """Return what ``spread.deviation`` says for classes with so many observations.
 
-    ``pair_spread`` is the mean of tau^2/eta^2 over pairs of rows; all factors are one.
+    ``spreads`` are the means of tau^2/eta^2 over pairs of observations; all factors are one.
     """
     share = VARIANCE_SHARE
     exponent = float(np.log(1.0 / ((1.0 - share) * alpha)))
     hoeffding = eta * float(np.sqrt(0.5 * exponent * np.sum(1.0 / counts)))
     level = np.log(len(counts) / (share * alpha)) / np.maximum(counts // 2, 1)
-    variances = np.minimum(0.25, 0.5 * kl_upper(np.full(len(counts), pair_spread), level)) * eta**2
+    variances = np.minimum(0.25, 0.5 * kl_upper(np.minimum(spreads, 1.0), level)) * eta**2
     spread = 2.0 * exponent * float(np.sum(variances / counts))
     step = eta / float(counts.min()) * exponent / 3.0
     return min(hoeffding, step + float(np.sqrt(step**2 + spread)))
@@ -315,15 +317,14 @@ def rows_needed(rows: AuditRows, limit: float, alpha: float) -> int | None:
     """Return about how many more rows, or groups, certify that the advantage is within a limit.
 
     None if no number does, as far as these rows can tell: what leaks is above the limit, or a
-    class has no two rows. 0 if these rows suffice already.
+    class has no two observations. 0 if these rows suffice already.
     """
-    have = len(rows.index) if rows.groups is None else len(np.unique(rows.groups))
-    if min(rows.counts) < 2:
+    if min(rows.observations) < 2:
         return None
     shown = _listed_claims(rows, alpha) if rows.listable else _kernel_claims(rows, alpha)
     times = [_times_needed(each, limit) for each in shown]
     needed = max((each for each in times if each is not None), default=1.0)
-    return None if None in times else int(np.ceil(have * (needed - 1.0)))
+    return None if None in times else int(np.ceil(rows.n_groups * (needed - 1.0)))
 
 
 def _times_needed(shown: Shown, limit: float) -> float | None:
@@ -358,7 +359,7 @@ def _listed_claims(rows: AuditRows, alpha: float) -> list[Shown]:
 
 
 def _kernel_claims(rows: AuditRows, alpha: float) -> list[Shown]:
-    compared = KernelRows(rows.tables, rows.codes, rows.index, rows.n_classes, rows.groups)
+    compared = KernelRows.of(rows)
     if not compared.comparable:
         return [Shown(1.0, 0.0, 0.0, alpha)]
     every = tuple(range(rows.n_classes))
