@@ -6,7 +6,7 @@ For 1, 5 and 10 binary sensors, sharp and noisy, the first table has the planned
 for a limit on the advantage of 0.05, the number at which the median of simulated audits meets
 it, and their ratio. The second lets an audit of too few rows say how many more it needs, as
 `rows_needed` does: the median answer and what simulation finds. Then cases of another kind:
-a rare class, a leak, three classes, and more sensors than outputs can be listed for.
+a rare class, a leak, three classes, homes, and more sensors than outputs can be listed for.
 """
 
 import argparse
@@ -21,20 +21,38 @@ from discreet.auditing.certificates import certify_advantage
 from discreet.auditing.kernel_bound import kernel_advantage
 from discreet.auditing.kernel_rows import KernelRows
 from discreet.auditing.outputs_given import AuditRows
-from discreet.auditing.planning import Plan, rows_for, rows_needed, sketch_tables
+from discreet.auditing.planning import (
+    IN_COMMON,
+    Plan,
+    rows_for,
+    rows_needed,
+    sketch_tables,
+)
 
 LIMIT, ALPHA = 0.05, 0.05
 
 
 def draw(plan, n, rng):
     """Draw codes of which, for a leak, some are shifted by class."""
-    index = np.repeat(np.arange(len(plan.shares)), np.round(n * np.array(plan.shares)).astype(int))
     sizes = [len(table) for table in plan.tables]
+    if plan.group_size:
+        return draw_groups(plan, round(n), sizes, rng)
+    index = np.repeat(np.arange(len(plan.shares)), np.round(n * np.array(plan.shares)).astype(int))
     codes = rng.integers(0, sizes, (len(index), len(sizes)))
     if plan.leak:  # class 1 has the first code of the first sensor more often
         moved = (index == 1) & (rng.random(len(index)) < 2 * shift(plan))
         codes[moved, 0] = 0
     return AuditRows(plan.tables, codes, index, len(plan.shares))
+
+
+def draw_groups(plan, n, sizes, rng):
+    """Draw groups whose rows repeat the group's own code often enough."""
+    groups = np.repeat(np.arange(n), plan.group_size)
+    own = rng.integers(0, sizes, (n, len(sizes)))[groups]
+    repeats = rng.random(own.shape) < np.sqrt(IN_COMMON)
+    codes = np.where(repeats, own, rng.integers(0, sizes, own.shape))
+    index = rng.choice(len(plan.shares), len(groups), p=plan.shares)
+    return AuditRows(plan.tables, codes, index, len(plan.shares), groups)
 
 
 def shift(plan):
@@ -94,6 +112,8 @@ def main() -> None:
     show("5 at 0.1, leak 0.02", Plan(five, (0.5, 0.5), ALPHA, leak=0.02), trials)
     show("5 at 0.1, three classes", Plan(five, (0.4, 0.3, 0.3), ALPHA), trials)
     show("3 of four symbols at 0.1", Plan(sketch_tables(3, 4, 0.1), (0.5, 0.5), ALPHA), trials)
+    homes = Plan(five, (0.8, 0.2), ALPHA, group_size=10)
+    met.append(("5 at 0.1, homes of 10", homes, show("5 at 0.1, homes of 10", homes, trials)))
     show("30 at 0.4", Plan(sketch_tables(30, 2, 0.4), (0.5, 0.5), ALPHA), trials)
     show("40 at 0.45, leak 0.02", Plan(forty, (0.5, 0.5), ALPHA, leak=0.02), trials)
     print(f"\n{'after an audit':34}{'rows':>10}{'answer':>12}{'simulated':>12}{'ratio':>8}")

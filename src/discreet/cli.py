@@ -40,6 +40,8 @@ from discreet.options import (
     Bins,
     Budget,
     Cap,
+    Classes,
+    ClassShare,
     Compared,
     Confidence,
     Dask,
@@ -56,10 +58,12 @@ from discreet.options import (
     Experiments,
     ExportedMapping,
     ExportOut,
+    Facts,
     Fresh,
     FrontierFile,
     FrontierOut,
     Group,
+    GroupSize,
     Holdout,
     Html,
     Independent,
@@ -69,14 +73,20 @@ from discreet.options import (
     KernelName,
     KeyFile,
     LdpEpsilon,
+    Leak,
     LossName,
     MappingFile,
     MaxAdvantage,
     Memory,
     Method,
     Methods,
+    Noise,
     Out,
     Period,
+    PlannedLimit,
+    PlannedMapping,
+    PlannedSensors,
+    PlannedSymbols,
     Plot,
     PointConfidence,
     Private,
@@ -364,6 +374,59 @@ def audit(
                 html=html,
                 frontier=frontier,
                 quiet=quiet,
+            )
+        )
+
+
+@app.command()
+def plan(
+    max_advantage: PlannedLimit,
+    mapping: PlannedMapping = None,
+    sensors: PlannedSensors = None,
+    symbols: PlannedSymbols = None,
+    noise: Noise = None,
+    classes: Classes = None,
+    facts: Facts = None,
+    share: ClassShare = None,
+    leak: Leak = 0.0,
+    group_size: GroupSize = None,
+    confidence: PointConfidence = 0.95,
+    json: Json = False,
+) -> None:
+    """Say about how many rows an audit needs to certify a limit, before they are collected.
+
+    Sensors are imagined independent, with readings that are equally frequent. After an
+    audit, what it says of its own rows is better.
+
+    Example:
+
+        discreet plan home.json --max-advantage 0.05
+
+    Before there is a mapping, for five sensors that send the wrong bit once in ten times:
+
+        discreet plan --sensors 5 --noise 0.1 --max-advantage 0.05
+
+    In days of 1,440 rows, one row in ten of the rarer class:
+
+        discreet plan m.json --max-advantage 0.1 --group-size 1440 --share 0.1
+    """
+    with interruptible("stopped."):
+        from discreet.plan_console import PlanTask, run_plan
+
+        run_plan(
+            PlanTask(
+                limit=max_advantage,
+                mapping=mapping,
+                sensors=sensors,
+                symbols=symbols,
+                noise=noise,
+                classes=classes,
+                facts=facts,
+                share=share,
+                leak=leak,
+                group_size=group_size or 0,
+                confidence=confidence,
+                as_json=json,
             )
         )
 

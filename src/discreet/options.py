@@ -73,6 +73,8 @@ _jobs = _within("from 1 to 1024", lambda value: 1 <= value <= 1024)
 _rounds = _within("from 1 to 1000", lambda value: 1 <= value <= 1_000)
 _rows = _within("from 1000 to 100000000", lambda value: 1_000 <= value <= 100_000_000)
 _sensors = _within("from 1 to 1000", lambda value: 1 <= value <= 1_000)
+_symbols = _within(f"from 2 to {MOST_SYMBOLS}", lambda value: 2 <= value <= MOST_SYMBOLS)
+_classes = _within("from 2 to 1000", lambda value: 2 <= value <= 1_000)
 _draws = _within("from 1 to 10000", lambda value: 1 <= value <= 10_000)
 _seed = _within(f"from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
 
@@ -513,6 +515,70 @@ FrontierFile = Annotated[
 AuditSeed = Annotated[
     int,
     typer.Option(metavar="N", callback=_seed, help="Seed of the symbols drawn and of splits."),
+]
+
+
+# --- The options of `plan` -----------------------------------------------------------------
+
+PlannedMapping = Annotated[
+    Path | None,
+    typer.Argument(metavar="MAPPING", help="Mapping file whose tables are meant."),
+]
+PlannedLimit = Annotated[
+    float,
+    typer.Option(
+        "--max-advantage",
+        metavar="A",
+        callback=_share,
+        help="Limit on how far any attacker may beat guessing.",
+    ),
+]
+PlannedSensors = Annotated[
+    int | None,
+    typer.Option("--sensors", metavar="N", callback=_sensors, help="Sensors, without a mapping."),
+]
+PlannedSymbols = Annotated[
+    int | None,
+    typer.Option("--symbols", metavar="N", callback=_symbols, help="Symbols of each. [default: 2]"),
+]
+Noise = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        callback=_holdout,
+        help="Chance that a symbol is not that of the reading. [default: 0.1]",
+    ),
+]
+ClassShare = Annotated[
+    float | None,
+    typer.Option(
+        "--share",
+        metavar="P",
+        callback=_share,
+        help="Share of the rarest private class. [default: all alike]",
+    ),
+]
+Classes = Annotated[
+    int | None,
+    typer.Option(metavar="N", callback=_classes, help="Classes of the private fact. [default: 2]"),
+]
+Facts = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", callback=_releases, help="Private facts that share the error. [default: 1]"
+    ),
+]
+GroupSize = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        callback=_releases,
+        help="Rows of a group: days or homes are counted, not rows.",
+    ),
+]
+Leak = Annotated[
+    float,
+    typer.Option(metavar="A", callback=_holdout, help="True advantage of the best attacker."),
 ]
 
 

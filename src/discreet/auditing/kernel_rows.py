@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_ROWS = 12_000  # all of them are compared with one another
-_PILOT_SHARE = 0.05  # of the rows, for the law
+PILOT_SHARE = 0.05  # of the rows, for the law
 _MOST_PILOT = 1_000
 _MOST_FOR_VARIANCE = 1_500  # observations of a class whose covariance is looked at
 _BLOCK_NUMBERS = 2**21  # entries of the kernel matrix made at once, which bounds memory
@@ -324,7 +324,7 @@ class KernelRows:
 
 def _first(order: Ints) -> NDArray[np.bool_]:
     """Return which rows or groups are the pilot's, by their places in a random order."""
-    return order < min(_MOST_PILOT, round(_PILOT_SHARE * len(order)))
+    return order < min(_MOST_PILOT, round(PILOT_SHARE * len(order)))
 
 
 def _chosen(
@@ -340,7 +340,7 @@ def _chosen(
         if min(len(index), possible) <= MAX_ROWS:
             return np.arange(len(index))
         counts = np.bincount(index, minlength=n_classes)
-        return np.sort(order[_rank(index[order]) < _allowance(counts)])
+        return np.sort(order[_rank(index[order]) < allowance(counts)])
     names, group = np.unique(groups, return_inverse=True)
     kept = rng.permutation(len(names)) < max(1, MAX_ROWS // n_classes)
     order = order[kept[group[order]]]
@@ -348,7 +348,7 @@ def _chosen(
     return np.sort(order[_rank(_cells(index[order], groups[order])) < allowed])
 
 
-def _allowance(counts: Ints) -> int:
+def allowance(counts: NDArray[Any]) -> int:
     """Return how many rows of each class may stay so that ``MAX_ROWS`` are not exceeded."""
     left, allowed = MAX_ROWS, 0
     for k, count in enumerate(np.sort(counts)):

@@ -9,7 +9,8 @@ What an audit certifies is what the rows show plus a deviation. Both are foresee
   imagined in proportion to p(z).
 * **The deviation** is the formula of ``spread``, with the expected spread of pairs of rows.
 * **Too many outputs to list**: the bound of ``kernel_bound``, whose distance has the square
-  T^2 + (trace of the covariance) (1 - 1/m) sum_g 1/n_g on average.
+  T^2 + (trace of the covariance) (1 - 1/m) sum_g 1/n_g on average. It compares so many rows and
+  no more, so that there may be no number that does.
 * **Groups** are observations, and each class gets its share of alpha. Readings of one group
   are imagined to have half of their variance in common.
 
@@ -32,7 +33,14 @@ from scipy.stats import norm
 
 from discreet.auditing.intervals import kl_upper
 from discreet.auditing.kernel_bound import apart_deviation, joint_deviation, kernel_parts
-from discreet.auditing.kernel_rows import KernelRows, ProductKernel, mixed_law
+from discreet.auditing.kernel_rows import (
+    MAX_ROWS,
+    PILOT_SHARE,
+    KernelRows,
+    ProductKernel,
+    allowance,
+    mixed_law,
+)
 from discreet.auditing.outputs_given import (
     MAX_AUDIT_OUTPUTS,
     AuditRows,
@@ -190,6 +198,8 @@ class Plan:
 
     def _unlisted(self, counts: Floats) -> float:
         m = len(counts)
+        counts = counts * (1.0 - PILOT_SHARE)
+        counts = np.minimum(counts, MAX_ROWS / m if self.group_size else allowance(counts))
         rarest = np.sort(counts)[:2]
         pair = 0.5 * self._distance(rarest, 2.0 * self.leak / np.sqrt(0.5)) / float(np.sqrt(2.0))
         if m == 2:
@@ -239,6 +249,25 @@ def rows_for(plan: Plan, limit: float) -> int | None:
         if many - few < 1e-4:
             break
     return int(np.ceil(np.exp(many)))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How many rows, or groups, a limit needs; None if no number does.
+
+    ``rarest`` is how many of them have the rarest class.
+    """
+
+    limit: float
+    count: int | None
+    rarest: int | None
+
+
+def planned(plan: Plan, limit: float) -> Planned:
+    """Return about how many rows (or groups) certify a limit."""
+    count = rows_for(plan, limit)
+    rarest = None if count is None else int(np.ceil(plan.observations(count).min()))
+    return Planned(limit, count, rarest)
 
 
 # --- Shared formulas -------------------------------------------------------------------------
@@ -322,17 +351,20 @@ def rows_needed(rows: AuditRows, limit: float, alpha: float) -> int | None:
     if min(rows.observations) < 2:
         return None
     shown = _listed_claims(rows, alpha) if rows.listable else _kernel_claims(rows, alpha)
-    times = [_times_needed(each, limit) for each in shown]
+    most = float(MOST_ROWS)
+    if not rows.listable:  # no more rows than these are compared
+        most = max(1.0, MAX_ROWS / (rows.n_classes * min(rows.observations)))
+    times = [_times_needed(each, limit, most) for each in shown]
     needed = max((each for each in times if each is not None), default=1.0)
     return None if None in times else int(np.ceil(rows.n_groups * (needed - 1.0)))
 
 
-def _times_needed(shown: Shown, limit: float) -> float | None:
-    few, many = 0.0, float(np.log(MOST_ROWS))
+def _times_needed(shown: Shown, limit: float, most: float) -> float | None:
     if shown.bound(1.0) <= limit:
         return 1.0
-    if shown.leak >= limit or shown.bound(MOST_ROWS) > limit:
+    if shown.leak >= limit or shown.bound(most) > limit:
         return None
+    few, many = 0.0, float(np.log(most))
     for _ in range(_HALVINGS):
         middle = 0.5 * (few + many)
         within = shown.bound(float(np.exp(middle))) <= limit
