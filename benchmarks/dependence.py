@@ -23,10 +23,10 @@ from scipy.stats import beta
 
 from discreet.dependence import check_dependence
 
-ADULT = (
-    "age workclass fnlwgt education years marital occupation relationship race sex gain loss "
-    "hours country income"
-).split()
+ADULT = [
+    "age", "workclass", "fnlwgt", "education", "years", "marital", "occupation", "relationship",
+    "race", "sex", "gain", "loss", "hours", "country", "income",
+]  # fmt: skip
 AIR = ["Temperature", "Humidity", "Light", "CO2", "HumidityRatio"]
 
 

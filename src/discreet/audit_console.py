@@ -44,7 +44,7 @@ class AuditTask:
     public: str | None = None
     private: Sequence[str] | None = None
     group: str | None = None
-    independent: bool = False
+    assume_independent: bool = False
     options: AuditOptions = field(default_factory=AuditOptions)
     as_json: bool = False
     html: Path | None = None
@@ -103,7 +103,8 @@ def _subject(task: AuditTask, mapping: Mapping) -> Subject:
         names = [fact.name for fact in (mapping.public, *mapping.private)]
         columns = [task.public or names[0], *(task.private or names[1:])]
         facts = dict(zip(names, columns, strict=False))
-        table, of_rows = held_out_rows(stream, source, mapping.names, facts), stream.rows
+        table = held_out_rows(stream, source, mapping.names, facts, task.group)
+        of_rows = stream.rows
     if table is None:
         table, of_rows = read_tables(files), None
     return subject_from_table(
@@ -112,7 +113,7 @@ def _subject(task: AuditTask, mapping: Mapping) -> Subject:
         public=task.public,
         private=task.private,
         group=task.group,
-        independent=task.independent,
+        assume_independent=task.assume_independent,
         of_rows=of_rows,
     )
 
@@ -148,8 +149,8 @@ def _command(task: AuditTask) -> str:
         parts += ["--private", name]
     if task.group is not None:
         parts += ["--group", task.group]
-    if task.independent:
-        parts += ["--independent"]
+    if task.assume_independent:
+        parts += ["--assume-independent"]
     parts += _options(task.options)
     if task.frontier is not None:
         parts += ["--frontier", task.frontier.name]

@@ -28,6 +28,7 @@ from discreet.options import (
     OPTION_NAMES,
     AdvantageLimit,
     AllExperiments,
+    AssumeIndependent,
     AuditGroup,
     AuditSeed,
     AuditTables,
@@ -66,7 +67,6 @@ from discreet.options import (
     GroupSize,
     Holdout,
     Html,
-    Independent,
     IndependentReleases,
     Jobs,
     Json,
@@ -263,7 +263,7 @@ def learn(
 
     A time series, no day of which is both learned from and held out:
 
-        discreet learn t.csv --public use --private who --group day --out m.json
+        discreet learn t.csv --public use --private who --group date:day --out m.json
 
     Three symbols for the sensor in the hall, two for the others:
 
@@ -322,7 +322,7 @@ def audit(
     public: PublicColumn = None,
     private: PrivateColumns = None,
     group: AuditGroup = None,
-    independent: Independent = False,
+    assume_independent: AssumeIndependent = False,
     cap: Cap = None,
     max_advantage: AdvantageLimit = None,
     beyond_answer: BeyondAnswer = False,
@@ -359,7 +359,7 @@ def audit(
                 public=public,
                 private=private,
                 group=group,
-                independent=independent,
+                assume_independent=assume_independent,
                 options=AuditOptions(
                     max_advantage=max_advantage,
                     beyond_answer=beyond_answer,

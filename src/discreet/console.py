@@ -28,7 +28,7 @@ from discreet.design.base import PrivacyMapper
 from discreet.design.calibration import Expected
 from discreet.design.results import Progress
 from discreet.errors import DiscreetWarning, InputError
-from discreet.learning import Learned, Task, check_task, learn, prepare
+from discreet.learning import Learned, Task, check_task, describe_order, learn, prepare
 from discreet.splitting import Split
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
@@ -240,6 +240,9 @@ def _learn_reporting(task: Task, dask: str | None, console: Console, quiet: bool
         if not quiet:
             counts = len(prepared.train), len(prepared.audit)
             console.print(announce(prepared.sensors, *counts, task.split))
+        if prepared.dependence is not None and prepared.dependence.found:
+            order = prepared.dependence, prepared.table, prepared.sensors, task
+            console.print(f"warning: {describe_order(*order)}", style="yellow")
         report = ProgressReport(console, quiet=quiet)
         with stop_on_interrupt(report):
             return learn(task, prepared, report=report, client=client)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv, gammaincinv
 
 Ints = NDArray[np.int64]
 
@@ -67,8 +66,12 @@ def find_copies(keys: Ints, alpha: float) -> Copies | None:
 
 
 def _lower(count: int, level: float) -> float:
+    from scipy.special import gammaincinv  # here: loading a mapping must not load SciPy
+
     return float(gammaincinv(count, level)) if count else 0.0
 
 
 def _upper(count: int, level: float) -> float:
+    from scipy.special import gammainccinv
+
     return float(gammainccinv(count + 1, level))

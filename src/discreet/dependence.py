@@ -1,4 +1,4 @@
-"""Do the rows of a table resemble one another more than independent rows would (stage 1)?
+"""Whether rows of a table resemble one another more than independent rows would (stage 1).
 
 Every certificate takes rows to be independent draws given the private class. Their order can
 contradict that: rows that follow one another, or lie a fixed distance apart, are alike. Readings
@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from discreet.copies import Copies, find_copies
 from discreet.distinct import distinct_rows
@@ -35,7 +33,6 @@ from discreet.values import (
     as_series,
     is_missing,
     is_numeric,
-    shown,
     written_column,
 )
 
@@ -54,6 +51,7 @@ _MOST_COMPARED = 100_000  # rows that are searched for copies
 _STRETCHES = 12  # divisible by 2, 3, 4 and 6, so that a table appended to itself is found
 _SHUFFLES = 199  # an alarm beats all of them: at most one in 200 by chance
 _CLEAR_SHUFFLES, _CLEAR = 19, 1.5  # beating 19 of them by half suffices
+_SHARE_OF_NEXT, _SHARE_OF_OTHERS = 0.003, 0.0005  # of the false alarms; there are four others
 _COPIES_ALPHA = 0.001
 _MIN_PAIRS = 20  # fewest pairs of rows that a correlation is computed from
 _MOST_SERIES = 24  # more features than these are added up for the correlations at all distances
@@ -137,6 +135,11 @@ def _rounded(correlation: float) -> str:
     return f"{int(correlation * 100) / 100:.2f}"
 
 
+def worse_of(first: Dependence, second: Dependence) -> Dependence:
+    """Return the one that was found, or else the one that saw more rows."""
+    return max(first, second, key=lambda each: (each.found, each.rows))
+
+
 def check_dependence(
     readings: pd.DataFrame,
     facts: Sequence[ArrayLike],
@@ -183,6 +186,30 @@ def check_dependence(
     return Dependence(found=False, **known)
 
 
+def correlation_length(readings: pd.DataFrame, facts: Sequence[ArrayLike], *, seed: int = 0) -> int:
+    """Return the first distance at which no sensor resembles itself, given the private class.
+
+    Parameters
+    ----------
+    readings, facts, seed
+        As ``check_dependence`` takes them.
+
+    Returns
+    -------
+    int
+        In rows; about the number of rows if resemblance lasts that long.
+    """
+    rng = np.random.default_rng(seed)
+    features, _, n_rows = _to_compare(readings, _cells(facts, None, len(readings)), None, rng)
+    if n_rows < MIN_ROWS or not len(features):
+        return n_rows
+    lags = np.arange(1, n_rows - _MIN_PAIRS)
+    found = np.abs(_autocovariances(_bundled(features, rng), len(lags))).max(axis=0)
+    # Four standard errors, or what is too weak to matter in a large table.
+    alike = found / (n_rows - lags) > max(4.0 / np.sqrt(n_rows), 0.05)
+    return int(np.argmin(alike)) + 1 if not alike.all() else n_rows
+
+
 # --- Classes ---------------------------------------------------------------------------------
 
 
@@ -211,7 +238,7 @@ def _cells(facts: Sequence[ArrayLike], public: ArrayLike | None, n_rows: int) ->
 
 def _joined(first: Ints, second: Ints) -> Ints:
     pairs = first * (int(second.max(initial=0)) + 1) + second
-    return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    return np.asarray(np.unique(pairs, return_inverse=True)[1], dtype=np.int64)
 
 
 def _is_sorted(classes: Ints) -> bool:
@@ -232,7 +259,8 @@ def _to_compare(
         readings, cells = readings.iloc[rows], cells[rows]
         features = _standardised(_features(readings, rng), cells)
         return features, cells, len(rows)
-    number = _numbers(groups)
+    most = _MOST_CELLS // (2 * max(1, readings.shape[1]))
+    number, cells, readings = _numbers(groups)[:most], cells[:most], readings.iloc[:most]
     sizes = np.bincount(number)
     features = _centred(_features(readings, rng), cells)
     means = np.stack([np.bincount(number, each) / sizes for each in features])
@@ -279,10 +307,11 @@ def _number_features(values: Floats, gone: NDArray[np.bool_]) -> Iterator[Floats
     The latter shows a series whose size comes in runs while its sign does not.
     """
     place = np.zeros(len(values))
-    ranks = rankdata(values[~gone])
-    place[~gone] = (ranks - ranks.mean()) / len(ranks)
+    _, index, counts = np.unique(values[~gone], return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - counts / 2.0
+    place[~gone] = ranks[index] / len(index) - 0.5
     yield place
-    if len(np.unique(ranks)) > 2:
+    if len(counts) > 2:
         yield np.abs(place)
 
 
@@ -321,14 +350,14 @@ def _standardised(features: Floats, cells: Ints) -> Floats:
     centred = _centred(features, cells)
     scale = np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
     varies = scale[:, 0] > 1e-6
-    return centred[varies] / scale[varies]
+    return np.asarray(centred[varies] / scale[varies])
 
 
 def _commonest(cells: Ints, number: Ints) -> Ints:
     """Return the commonest cell of every group."""
     n_cells = int(cells.max()) + 1
     counts = np.bincount(number * n_cells + cells, minlength=(int(number.max()) + 1) * n_cells)
-    return counts.reshape(-1, n_cells).argmax(axis=1)
+    return np.asarray(counts.reshape(-1, n_cells).argmax(axis=1), dtype=np.int64)
 
 
 # --- Correlations ----------------------------------------------------------------------------
@@ -418,15 +447,21 @@ class _Sums:
     def shuffled(self, order: Ints) -> _Sums:
         return _Sums(self.values[:, order], self.excess, self.together)
 
-    def peak(self, kind: Kind, sums: Floats, pairs: Ints, lags: Ints) -> _Peak:
-        """Return the highest of the sums of products, features by distances."""
+    def peak(self, kind: Kind, share: float, sums: Floats, pairs: Ints, lags: Ints) -> _Peak:
+        """Return the highest of the sums of products, features by distances.
+
+        Parameters
+        ----------
+        share : float
+            Of the false alarms, as a probability.
+        """
         total = sums.sum(axis=0, keepdims=True) / np.sqrt(self.together)
         scores = _scores(np.concatenate([sums, total]), pairs, self.excess[:, None])
         lag = int(scores.max(axis=0).argmax())
         of_features = sums[:, lag]
         # Few pairs may vary more than all rows do.
         value = np.clip(of_features[np.abs(of_features).argmax()] / pairs[lag], -1.0, 1.0)
-        score = scores[:, lag].max() / _limit(scores.size)
+        score = scores[:, lag].max() / _limit(scores.size, share)
         return _Peak(kind, float(score), int(lags[lag]), float(value))
 
 
@@ -435,9 +470,9 @@ def _scores(sums: Floats, pairs: Ints, excess: Floats) -> Floats:
     return np.asarray(size / np.sqrt(pairs + excess * size / 3.0))
 
 
-def _limit(tests: int) -> float:
-    """Return what the highest of so many normal scores exceeds with probability 1/1000."""
-    return float(-ndtri(0.001 / (2 * tests)))
+def _limit(tests: int, share: float) -> float:
+    """Return what the highest of so many normal scores exceeds with at most this probability."""
+    return -NormalDist().inv_cdf(share / (2 * tests))
 
 
 @dataclass(frozen=True)
@@ -469,11 +504,11 @@ class _Ordered:
         ends = 2 ** np.arange(1, int(np.log2(n_rows)) - 1)  # up to a quarter of the rows
         running = np.cumsum(every, axis=1)[:, ends - 1]
         return [
-            _next(self.features),
-            _next(self.products),
+            _next(self.features, _SHARE_OF_NEXT),
+            _next(self.products, _SHARE_OF_OTHERS),
             self._across(),
-            self.series.peak("apart", every[:, 1:], pairs[1:], lags[1:]),
-            self.series.peak("within", running, np.cumsum(pairs)[ends - 1], ends),
+            self.series.peak("apart", _SHARE_OF_OTHERS, every[:, 1:], pairs[1:], lags[1:]),
+            self.series.peak("within", _SHARE_OF_OTHERS, running, np.cumsum(pairs)[ends - 1], ends),
         ]
 
     def _across(self) -> _Peak:
@@ -484,14 +519,14 @@ class _Ordered:
         pairs = values.shape[1] - 1
         scores = _scores(sums, np.array(pairs), np.maximum.outer(excess, excess))
         place = np.unravel_index(scores.argmax(), scores.shape)
-        score = scores[place] / _limit(scores.size)
+        score = scores[place] / _limit(scores.size, _SHARE_OF_OTHERS)
         return _Peak("next", float(score), 1, float(np.clip(sums[place] / pairs, -1.0, 1.0)))
 
 
-def _next(sums: _Sums) -> _Peak:
+def _next(sums: _Sums, share: float) -> _Peak:
     values = sums.values
     found = np.einsum("fi,fi->f", values[:, :-1], values[:, 1:])[:, None]
-    return sums.peak("next", found, np.array([values.shape[1] - 1]), np.array([1]))
+    return sums.peak("next", share, found, np.array([values.shape[1] - 1]), np.array([1]))
 
 
 def _products(series: Floats) -> Floats:
@@ -514,6 +549,8 @@ def _bundled(features: Floats, rng: np.random.Generator) -> Floats:
 
 def _autocovariances(values: Floats, count: int) -> Floats:
     """Return the sums of products of rows 1 to ``count`` apart, one row per series."""
+    from scipy.fft import irfft, next_fast_len, rfft  # loading a mapping must not load SciPy
+
     size = next_fast_len(values.shape[1] + count, real=True)
     power = np.abs(rfft(values, size, axis=1)) ** 2
     return np.asarray(irfft(power, size, axis=1)[:, 1 : count + 1])

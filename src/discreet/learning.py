@@ -7,6 +7,7 @@ and the seed of the split, from which an audit finds the same rows again.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +20,18 @@ from pydantic import ValidationError
 
 from discreet.batches import find_files, read_tables
 from discreet.cluster.fit import check_mapper, place_on
+from discreet.dependence import Dependence, check_dependence
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
 from discreet.errors import InputError
 from discreet.fit_codes import DEFAULT_STRATEGY, by_column, choose_strategies
+from discreet.grouping import group_columns, group_values
 from discreet.mapping import Mapping
 from discreet.mapping_parts import Source
 from discreet.modelling.mapper import ModelMapper
 from discreet.peers.randomized_response import RandomizedResponseMapper
+from discreet.proposals import propose_group
 from discreet.readings import (
     check_column,
     check_labels,
@@ -114,6 +118,10 @@ class Prepared:
     ----------
     options : dict
         Parameters of the mapper.
+    groups : array of str, optional
+        The group of every row of the table, if rows stay together by group.
+    dependence : Dependence, optional
+        What the order of the rows tells, if they do not stay together by group.
     """
 
     table: pd.DataFrame
@@ -121,6 +129,8 @@ class Prepared:
     train: NDArray[np.int64]
     audit: NDArray[np.int64]
     options: dict[str, Any]
+    groups: NDArray[np.str_] | None = None
+    dependence: Dependence | None = None
 
 
 def make_split(holdout: float, seed: int, group: str | None) -> Split:
@@ -153,10 +163,36 @@ def prepare(task: Task) -> Prepared:
     for name in facts:
         check_labels(table[name], role_of(task, name), name)
     _check_recordable(table, sensors, facts)
+    group = task.split.group
+    groups = None if group is None else group_values(table, group)
     train, audit = split_rows(table, task.split, facts)
     training = table.iloc[train]
     _check_training(training, sensors, task.split)
-    return Prepared(table, sensors, train, audit, fill_in(task.options, training[sensors]))
+    options = fill_in(task.options, training[sensors])
+    dependence = check_order(table, sensors, task) if group is None else None
+    return Prepared(table, sensors, train, audit, options, groups, dependence)
+
+
+def check_order(table: pd.DataFrame, sensors: Sequence[str], task: Task) -> Dependence:
+    """Return whether rows that are taken to be independent look like it."""
+    facts = [table[name] for name in task.private]
+    return check_dependence(table[list(sensors)], facts, public=table[task.public])
+
+
+def describe_order(
+    dependence: Dependence, table: pd.DataFrame, sensors: Sequence[str], task: Task
+) -> str:
+    """Return what to say about rows that depend on one another: what was found, what to do."""
+    if dependence.kind == "copies":
+        advice = "Drop the copies, or name what they share with --group."
+    elif (group := propose_group(table, sensors, task.public, task.private)) is not None:
+        advice = f"Learn again with --group {shlex.quote(group)}."
+    else:
+        advice = "Name what such rows share, as a home or a day, with --group."
+    return (
+        f"{dependence.words}. An audit will certify nothing from such rows. {advice} If they are "
+        "independent all the same, audit with --assume-independent."
+    )
 
 
 def check_method(method: str) -> None:
@@ -168,10 +204,11 @@ def check_method(method: str) -> None:
 def check_roles(table: pd.DataFrame, task: Task) -> list[str]:
     """Return the sensors; refuse columns that are not there, or named in two roles.
 
-    Of the table only the columns' names are looked at, and gaps in the groups.
+    Of the table only the columns' names are looked at. A column of times that rows are
+    grouped by is no sensor.
     """
     _check_roles(table, task)
-    group = [] if task.split.group is None else [task.split.group]
+    group = group_columns(task.split.group, map(str, table.columns))
     return choose_sensors(table, task.sensors, [*task.facts, *group, *task.exclude])
 
 
@@ -187,20 +224,12 @@ def _check_roles(table: pd.DataFrame, task: Task) -> None:
         check_column(table, name, role_of(task, name))
         if facts.count(name) > 1:
             raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
-    group = task.split.group
-    if group is None:
-        return
-    check_column(table, group, "groups")
-    if group in facts:
-        raise InputError(
-            f"{group!r} is the {role_of(task, group)} and cannot be --group as well, which would "
-            "put each of its classes on one side. Group by another column."
-        )
-    if is_missing(table[group]).any():
-        raise InputError(
-            f"group column {group!r} is missing in {int(is_missing(table[group]).sum())} of "
-            f"{len(table)} rows. Fill it in, or drop those rows."
-        )
+    for group in group_columns(task.split.group, map(str, table.columns)):
+        if group in facts:
+            raise InputError(
+                f"{group!r} is the {role_of(task, group)} and cannot be --group as well, which "
+                "would put each of its classes on one side. Group by another column."
+            )
 
 
 def _check_no_identifiers(table: pd.DataFrame, sensors: Sequence[str]) -> None:
@@ -284,14 +313,13 @@ def learn(
     """
     training = prepared.table.iloc[prepared.train].reset_index(drop=True)
     held_out = prepared.table.iloc[prepared.audit].reset_index(drop=True)
-    group = task.split.group
     source = describe_source(task, prepared)
     mapper = METHODS[task.method](**prepared.options)
     mapper.fit_reporting(
         training[prepared.sensors],
         training[task.public],
         training[list(task.private)],
-        groups=None if group is None else training[group].astype(str),
+        groups=None if prepared.groups is None else prepared.groups[prepared.train],
         source=source,
         report=report,
         place=None if client is None else place_on(client),
@@ -307,6 +335,7 @@ def describe_source(task: Task, prepared: Prepared) -> Source:
         rows=len(used),
         split=task.split,
         unordered=unordered_digest(used),
+        dependence=prepared.dependence,
     )
 
 

@@ -358,7 +358,7 @@ class Mapping(Model):
 def _content(mapping: Mapping) -> dict[str, Any]:
     content = mapping.model_dump()
     for part in (content["design"], content["design"]["source"] or {}):
-        for key in ("source", "expected", "split", "unordered", "training", "read"):
+        for key in ("source", "expected", "split", "unordered", "training", "read", "dependence"):
             if key in part and part[key] is None:
                 del part[key]
     if content["fusion"]["decide"] is None:  # files of old have none, and keep their id

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from discreet.codes import Encoder
+from discreet.dependence import Dependence
 from discreet.mapping_file import MAX_ITEMS
 from discreet.splitting import Split
 from discreet.values import Items, Model, Plain, Scalar, check_distinct, check_scalar
@@ -324,6 +325,9 @@ class Source(Model):
     read : {"stream"}, optional
         The table was streamed: ``digest`` is that of a ``splitting.TableDigest``, the split
         that of a ``splitting.RowSplit``, and ``training`` a digest of rows in their order.
+    dependence : Dependence, optional
+        Whether the rows of the whole table depend on one another; None where that was not
+        looked at. The held-out rows alone, which are no longer neighbours, might not show it.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
@@ -332,6 +336,7 @@ class Source(Model):
     unordered: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
     training: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
     read: Literal["stream"] | None = None
+    dependence: Dependence | None = None
 
 
 class Design(Model):

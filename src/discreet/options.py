@@ -394,9 +394,9 @@ Holdout = Annotated[
 Group = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN",
-        help="Rows that agree here stay together, learned from or held out: the day of a "
-        "time series.",
+        metavar="GROUP",
+        help="Rows that agree here stay together, learned from or held out: a column; of a column "
+        "of times date:day, :hour or :week; or rows:60, that many successive rows.",
     ),
 ]
 Seed = Annotated[
@@ -451,14 +451,16 @@ PrivateColumns = Annotated[
 AuditGroup = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN",
-        help="Rows that agree here count as one observation. [default: as learned]",
+        metavar="GROUP",
+        help="Rows that agree here count as one observation: a column, date:day (hour, week) or "
+        "rows:60. [default: as learned]",
     ),
 ]
-Independent = Annotated[
+AssumeIndependent = Annotated[
     bool,
     typer.Option(
-        "--independent", help="Rows are independent, although they were learned in groups."
+        "--assume-independent",
+        help="Rows, or groups if named, are independent although they do not look like it.",
     ),
 ]
 AdvantageLimit = Annotated[

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from discreet.distinct import distinct_rows
 from discreet.errors import InputError
+from discreet.grouping import group_values
 from discreet.readings import check_column
 from discreet.values import (
     Column,
@@ -48,8 +49,9 @@ class Split(Model):
     seed : int, default=0
         Seed of the shuffle.
     group : str, optional
-        Column whose rows stay together, such as a day or a home. Neighbouring rows of
-        a time series are near copies; split apart they would flatter the audit.
+        Which rows stay together: a column such as a home, the unit of a column of times
+        (``date:day``) or ``rows:60``; see ``grouping``. Neighbouring rows of a time series
+        are near copies; split apart they would flatter the audit.
     """
 
     holdout: float = Field(default=0.3, ge=0, lt=1)
@@ -133,19 +135,8 @@ def _draw_groups(
     table: pd.DataFrame, split: Split, labels: dict[str, NDArray[Any]], rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     assert split.group is not None
-    check_column(table, split.group, "groups")
-    if (gone := is_missing(table[split.group])).any():
-        raise InputError(
-            f"group column {split.group!r} is missing in {int(gone.sum())} rows. "
-            "Fill it in, or drop those rows."
-        )
-    texts = np.asarray(written_column(table[split.group]), dtype=str)
-    groups, member = np.unique(texts, return_inverse=True)
-    if len(groups) == 1:
-        raise InputError(
-            f"group column {split.group!r} has one group only, {shown(groups[0])}, which cannot be "
-            "on both sides. Choose another column, or split without groups."
-        )
+    groups, member = np.unique(group_values(table, split.group), return_inverse=True)
+    _check_several(split.group, groups.tolist())
     # A number of groups, whatever their sizes: filling up to a share of the rows would favour
     # small groups, and what is held out has to be like the rest.
     count = min(max(round(split.holdout * len(groups)), 1), len(groups) - 1)
@@ -156,6 +147,14 @@ def _draw_groups(
     # The last draw is as good as any to show what is wrong.
     _check_sides(labels, chosen, split)
     return chosen
+
+
+def _check_several(spec: str, groups: Sequence[str]) -> None:
+    if len(groups) < 2:
+        raise InputError(
+            f"group {spec!r} has one group only, {shown(groups[0])}, which cannot be on both "
+            "sides. Choose another column or a shorter time, or split without groups."
+        )
 
 
 def _absent_class(
@@ -202,22 +201,21 @@ class RowSplit:
         self.split = split
         self._rng = np.random.default_rng(split.seed)
         self._held: set[str] = set()
+        self._rows = 0
         if split.group is not None and split.holdout > 0:
             names = sorted(set(groups))
-            if len(names) < 2:
-                raise InputError(
-                    f"group column {split.group!r} has one group only, {shown(names[0])}, which "
-                    "cannot be on both sides. Choose another column, or split without groups."
-                )
+            _check_several(split.group, names)
             count = min(max(round(split.holdout * len(names)), 1), len(names) - 1)
             order = self._rng.permutation(len(names))
             self._held = {name for name, place in zip(names, order, strict=True) if place < count}
 
     def held_out(self, batch: pd.DataFrame) -> NDArray[np.bool_]:
         """Return which rows of the next batch are kept for the audit."""
+        positions = np.arange(self._rows, self._rows + len(batch))
+        self._rows += len(batch)
         if self.split.group is None:
             return self._rng.random(len(batch)) < self.split.holdout
-        texts = written_column(batch[self.split.group])
+        texts = group_values(batch, self.split.group, positions=positions)
         return np.fromiter((text in self._held for text in texts), dtype=bool, count=len(texts))
 
 

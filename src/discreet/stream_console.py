@@ -71,6 +71,8 @@ def run_learn_files(
             counts = scanned.training, scanned.held_out
             line = announce(scanned.sensors, *counts, task.split)
             console.print(f"{line}; streamed, since there are too many for memory")
+        if scanned.warning is not None:
+            console.print(f"warning: {scanned.warning}", style="yellow")
         folder = work_dir or out.resolve().parent
         mapper = learn_streamed(scanned, folder, report=report, client=client)
     save(mapper, out, quiet)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from discreet.batches import Stream, can_stream, memory_needed, open_stream
 from discreet.cluster.fit import place_on
 from discreet.codes import CategoriesEncoder, encode_table
+from discreet.dependence import MOST_ROWS, Dependence
 from discreet.design.base import PrivacyMapper
 from discreet.design.coded import sampled
 from discreet.design.inputs import LabelColumn, check_name, label_column
@@ -37,19 +38,22 @@ from discreet.design.packed_file import (
 from discreet.design.results import Progress, Report
 from discreet.errors import CodeRangeError, InputError, StoppedError
 from discreet.fit_codes import DEFAULT_BINS, DEFAULT_STRATEGY
+from discreet.grouping import can_group, group_columns, group_values
 from discreet.learning import (
     METHODS,
     MIN_TRAINING_ROWS,
     Task,
     check_method,
+    check_order,
     check_roles,
+    describe_order,
     fill_in,
     role_of,
 )
 from discreet.mapping_parts import Source
 from discreet.readings import MAX_CLASSES, check_labels
 from discreet.scanning import ColumnScan, holds_numbers
-from discreet.splitting import RowSplit, TableDigest
+from discreet.splitting import RowSplit, Split, TableDigest
 from discreet.values import Plain, is_missing, plain, shown, written, written_column
 
 Ints = NDArray[np.int64]
@@ -127,6 +131,8 @@ class Scanned:
         Rows that are kept for the audit.
     groups : list of str
         All groups, if rows stay together by group.
+    warning : str, optional
+        What to say about rows that depend on one another.
     """
 
     task: Task
@@ -134,6 +140,7 @@ class Scanned:
     header: Header
     held_out: int
     groups: list[str]
+    warning: str | None = None
 
     @property
     def sensors(self) -> list[str]:
@@ -146,7 +153,7 @@ class Scanned:
     @property
     def columns(self) -> list[str]:
         """The columns to read."""
-        return _columns(self.sensors, self.task)
+        return _columns(self.sensors, self.task, self.stream)
 
 
 def scan(task: Task, *, report: Report | None = None) -> Scanned:
@@ -162,10 +169,13 @@ def scan(task: Task, *, report: Report | None = None) -> Scanned:
     for name in sensors:
         check_name("sensor", name)
     mapper = _make_mapper(task, stream, sensors)
-    groups = _all_groups(stream, task)
+    groups = _all_groups(stream, task.split)
     labels = _scan_labels(stream, task, groups, report)
     scans, digest = _scan_readings(stream, task, sensors, mapper, groups, report)
-    source = Source(digest=digest, rows=stream.rows, split=task.split, read="stream")
+    dependence, warning = _check_first_rows(stream, task, sensors)
+    source = Source(
+        digest=digest, rows=stream.rows, split=task.split, read="stream", dependence=dependence
+    )
     header = Header(
         sensors=tuple(PackedSensor(name=each.sensor, encoder=each.encoder()) for each in scans),
         facts=tuple(fact.describe() for fact in labels.facts),
@@ -173,12 +183,22 @@ def scan(task: Task, *, report: Report | None = None) -> Scanned:
         kind_rows=tuple(labels.kinds.values()),
         source=source,
     )
-    return Scanned(task, stream, header, labels.held_out, groups)
+    return Scanned(task, stream, header, labels.held_out, groups, warning)
 
 
-def _columns(sensors: list[str], task: Task) -> list[str]:
-    group = [] if task.split.group is None else [task.split.group]
-    return [*sensors, *task.facts, *group]
+def _check_first_rows(
+    stream: Stream, task: Task, sensors: list[str]
+) -> tuple[Dependence | None, str | None]:
+    """Return what the order of the first rows tells and, if they depend, what to say."""
+    if task.split.group is not None:
+        return None, None
+    first = next(stream.batches(stream.columns)).iloc[:MOST_ROWS]
+    found = check_order(first, sensors, task)
+    return found, describe_order(found, first, sensors, task) if found.found else None
+
+
+def _columns(sensors: list[str], task: Task, stream: Stream) -> list[str]:
+    return [*sensors, *task.facts, *group_columns(task.split.group, stream.columns)]
 
 
 def _reported(
@@ -193,17 +213,18 @@ def _reported(
         yield batch
 
 
-def _all_groups(stream: Stream, task: Task) -> list[str]:
-    name = task.split.group
-    if name is None:
+def _all_groups(stream: Stream, split: Split) -> list[str]:
+    if split.group is None:
         return []
+    columns = group_columns(split.group, stream.columns)
+    if not columns:  # rows in their order need not be read
+        no_rows = pd.DataFrame(index=pd.RangeIndex(stream.rows))
+        return sorted(set(group_values(no_rows, split.group)))
     found: set[str] = set()
-    for batch in stream.batches([name]):
-        if is_missing(batch[name]).any():
-            raise InputError(
-                f"group column {name!r} is missing in some rows. Fill it in, or drop those rows."
-            )
-        found.update(written_column(batch[name]))
+    seen = 0
+    for batch in stream.batches(columns):
+        found.update(group_values(batch, split.group, positions=seen + np.arange(len(batch))))
+        seen += len(batch)
     return sorted(found)
 
 
@@ -220,7 +241,7 @@ def _scan_labels(stream: Stream, task: Task, groups: list[str], report: Report |
     tallies = {name: _LabelTally(role_of(task, name), name) for name in task.facts}
     split = RowSplit(task.split, groups)
     sides: tuple[Counter[tuple[str, ...]], ...] = (Counter(), Counter())
-    names = _columns([], task)
+    names = _columns([], task, stream)
     for batch in _reported(stream.batches(names), stream.rows, "labels", report):
         for name, tally in tallies.items():
             tally.add(batch[name])
@@ -318,7 +339,7 @@ def _scan_readings(
     scans: list[ColumnScan] = []
     digest: TableDigest | None = None
     split = RowSplit(task.split, groups)
-    batches = stream.batches(_columns(sensors, task))
+    batches = stream.batches(_columns(sensors, task, stream))
     for batch in _reported(batches, stream.rows, "scan", report):
         if digest is None:
             scans = [_begin_scan(name, batch, stream, mapper) for name in sensors]
@@ -391,11 +412,14 @@ def _fill(scanned: Scanned, writer: PackedWriter, report: Report | None) -> Ints
     split, digest = RowSplit(task.split, scanned.groups), None
     groups = _SampledGroups(task.split.group, scanned.groups, header.rows)
     batches, used = scanned.stream.batches(scanned.columns), [*scanned.sensors, *task.facts]
+    seen = 0
     for batch in _reported(batches, scanned.stream.rows, "pack", report):
         digest = digest or _begin_digest(scanned.stream.kinds, batch, used)
         digest.update(batch)
-        training = batch[~split.held_out(batch)].reset_index(drop=True)
-        groups.add(training)
+        kept = np.flatnonzero(~split.held_out(batch))
+        training = batch.iloc[kept].reset_index(drop=True)
+        groups.add(training, seen + kept)
+        seen += len(batch)
         writer.add(_encode(training, header), _kinds(training, task.facts, places, numbers))
     assert digest is not None and header.source is not None
     if digest.result() != header.source.digest:
@@ -444,24 +468,26 @@ def _kinds(
 class _SampledGroups:
     """The groups of those packed rows that a fit will hold in memory."""
 
-    def __init__(self, column: str | None, groups: list[str], rows: int) -> None:
-        self._column, self._rows = column, 0
+    def __init__(self, spec: str | None, groups: list[str], rows: int) -> None:
+        self._spec, self._rows = spec, 0
         self._numbers = {text: k for k, text in enumerate(groups)}
         wanted = sampled(rows)
         self._wanted = np.arange(rows) if isinstance(wanted, slice) else wanted
         self._parts: list[Ints] = []
 
-    def add(self, training: pd.DataFrame) -> None:
+    def add(self, training: pd.DataFrame, positions: Ints) -> None:
+        """Add rows to learn from; ``positions`` are theirs in the whole table."""
         begin, self._rows = self._rows, self._rows + len(training)
-        if self._column is None:
+        if self._spec is None:
             return
         low, high = np.searchsorted(self._wanted, [begin, self._rows])
-        column = training[self._column].iloc[self._wanted[low:high] - begin]
-        found = [self._numbers.get(text, -1) for text in written_column(column)]
+        chosen = self._wanted[low:high] - begin
+        texts = group_values(training.iloc[chosen], self._spec, positions=positions[chosen])
+        found = [self._numbers.get(text, -1) for text in texts]
         self._parts.append(np.array(found, dtype=np.int64))
 
     def found(self) -> Ints | None:
-        return None if self._column is None else np.concatenate(self._parts)
+        return None if self._spec is None else np.concatenate(self._parts)
 
 
 # --- The whole job ---------------------------------------------------------------------------
@@ -495,7 +521,11 @@ def learn_streamed(
 
 
 def held_out_rows(
-    stream: Stream, source: Source, sensors: list[str], facts: Dict[str, str]
+    stream: Stream,
+    source: Source,
+    sensors: list[str],
+    facts: Dict[str, str],
+    group: str | None = None,
 ) -> pd.DataFrame | None:
     """Return the rows of a streamed table that were held out, or None if it is another table.
 
@@ -508,18 +538,25 @@ def held_out_rows(
         In the order of the mapping.
     facts : mapping of str to str
         What the mapping calls its facts, and what their columns are called here.
+    group : str, optional
+        What the audit groups rows by, if not by what they were split by.
+
+    Returns
+    -------
+    DataFrame or None
+        Its index tells where the rows stand in the whole table.
     """
     split = source.split
     if stream.rows != source.rows or split is None or split.holdout == 0:
         return None
-    group = [] if split.group is None else [split.group]
-    columns = [*sensors, *facts.values(), *group]
-    if any(name not in stream.kinds for name in columns):
+    if any(name not in stream.kinds for name in (*sensors, *facts.values())):
         return None
-    found: set[str] = set()
-    for batch in stream.batches(group) if group else ():
-        found.update(written_column(batch[group[0]]))
-    rows, digest, parts = RowSplit(split, sorted(found)), None, []
+    if split.group is not None and not can_group(split.group, stream.columns):
+        return None
+    by = [each for spec in (split.group, group) for each in group_columns(spec, stream.columns)]
+    columns = list(dict.fromkeys([*sensors, *facts.values(), *by]))
+    rows, digest, parts = RowSplit(split, _all_groups(stream, split)), None, []
+    seen = 0
     theirs = {here: name for name, here in facts.items()}
     for batch in stream.batches(columns):
         named = batch.rename(columns=theirs)
@@ -527,7 +564,9 @@ def held_out_rows(
             kinds = {theirs.get(name, name): kind for name, kind in stream.kinds.items()}
             digest = _begin_digest(kinds, named, [*sensors, *facts])
         digest.update(named)
+        batch.index = pd.RangeIndex(seen, seen + len(batch))
+        seen += len(batch)
         parts.append(batch[rows.held_out(batch)])
     if digest is None or digest.result() != source.digest:
         return None
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts)

@@ -91,7 +91,7 @@ def test_groups_that_are_missing_are_not_taken_for_independence(tmp_path):
     other = rooms(120, seed=9).rename(columns={"day": "date"})
     refused("in groups of 'day'", subject_from_table, result.mapping, other)
     assert subject_from_table(result.mapping, other, group="date").groups is not None
-    assert subject_from_table(result.mapping, other, independent=True).groups is None
+    assert subject_from_table(result.mapping, other, assume_independent=True).groups is None
 
 
 def test_the_groups_of_the_split_are_those_of_the_audit(tmp_path):

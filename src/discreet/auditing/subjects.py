@@ -9,15 +9,17 @@ Whether a part of them is in any other table cannot be told, and the audit says 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.dependence import Dependence, check_dependence, worse_of
 from discreet.design.packed_file import rows_digest
 from discreet.errors import InputError
+from discreet.grouping import can_group, group_columns, group_values
 from discreet.mapping import Mapping
 from discreet.mapping_parts import Fact, Source
 from discreet.readings import check_column
@@ -75,6 +77,11 @@ class Subject:
         Where the rows come from, in words for the report.
     held_out : bool
         Whether they are the part of the learned table that was kept for audits.
+    dependence : Dependence or None
+        What the order of the whole table, as given or as learned from, tells of its rows; of
+        its groups where there are groups.
+    assumed_independent : bool
+        Whether the caller declared that rows, or groups, are independent.
     """
 
     mapping: Mapping
@@ -86,7 +93,7 @@ class Subject:
     origin: str
     held_out: bool = False
     unit: str = "group"
-    dependence: Any = None
+    dependence: Dependence | None = None
     assumed_independent: bool = False
     audited_before: str = ""
 
@@ -117,7 +124,10 @@ def subject_from_arrays(
             )
     public = read_labels(mapping.public, y)
     facts = [read_labels(fact, columns[fact.name]) for fact in mapping.private]
-    return _finish(mapping, readings, public, facts, groups, _UNCHECKED)
+    found = _finish(mapping, readings, public, facts, groups, _UNCHECKED)
+    labels = [fact.index for fact in found.private]
+    order = check_dependence(readings, labels, public=public.index, groups=found.groups)
+    return replace(found, dependence=order, assumed_independent=assume_independent)
 
 
 def subject_from_table(
@@ -127,7 +137,7 @@ def subject_from_table(
     public: str | None = None,
     private: Sequence[str] | None = None,
     group: str | None = None,
-    independent: bool = False,
+    assume_independent: bool = False,
     of_rows: int | None = None,
 ) -> Subject:
     """Choose the rows of a table that may vouch for the mapping, and check them.
@@ -137,13 +147,14 @@ def subject_from_table(
     public, private : str and sequence of str, optional
         The label columns, if they are not called what the mapping calls them.
     group : str, optional
-        Column of rows that depend on one another; by default the one that the rows were
-        split by.
-    independent : bool, default=False
-        The rows are independent, although those that were learned from came in groups.
+        Which rows depend on one another: a column, a unit of a column of times or rows in
+        their order, see ``grouping``; by default what the rows were split by.
+    assume_independent : bool, default=False
+        The rows are independent, although those that were learned from came in groups, or
+        although they look otherwise. With ``group``, the groups are.
     of_rows : int, optional
         The table is the part that was held out of a table with so many rows, and has been
-        told from the rest already.
+        told from the rest already; its index tells where the rows stand in that table.
     """
     names = [fact.name for fact in mapping.private]
     columns = dict(zip(names, names if private is None else private, strict=False))
@@ -160,19 +171,40 @@ def subject_from_table(
     else:
         rows, origin = np.arange(len(table), dtype=np.int64), _held_out_words(len(table), of_rows)
     held_out = origin != _UNCHECKED
-    group = _chosen_group(mapping, table, group, independent)
+    group = _chosen_group(mapping, table, group, assume_independent)
     chosen = table.iloc[rows].reset_index(drop=True)
-    if group is not None:
-        check_column(chosen, group, "groups")
-    return _finish(
+    positions = None if of_rows is None else table.index.to_numpy()
+    groups = None if group is None else group_values(table, group, positions=positions)
+    found = _finish(
         mapping,
         _readings(mapping, chosen),
         read_labels(mapping.public, chosen[labels[mapping.public.name]]),
         [read_labels(fact, chosen[labels[fact.name]]) for fact in mapping.private],
-        None if group is None else chosen[group],
+        None if groups is None else groups[rows],
         origin if group is None else f"{origin}, grouped by {group!r}",
         held_out=held_out,
     )
+    dependence = _dependence(mapping, table, labels, groups, held_out)
+    return replace(found, dependence=dependence, assumed_independent=assume_independent)
+
+
+def _dependence(
+    mapping: Mapping,
+    table: pd.DataFrame,
+    labels: dict[str, str],
+    groups: Any,
+    held_out: bool,
+) -> Dependence | None:
+    """Return the worse of what the table shows and of what was seen when it was learned from."""
+    here = check_dependence(
+        _readings(mapping, table),
+        [table[labels[fact.name]] for fact in mapping.private],
+        public=table[labels[mapping.public.name]],
+        groups=groups,
+    )
+    source = mapping.design.source
+    learned = source.dependence if held_out and groups is None and source is not None else None
+    return here if learned is None else worse_of(here, learned)
 
 
 def read_labels(fact: Fact, values: Any) -> Labelled:
@@ -241,16 +273,16 @@ def _readings(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
 
 
 def _chosen_group(
-    mapping: Mapping, table: pd.DataFrame, group: str | None, independent: bool
+    mapping: Mapping, table: pd.DataFrame, group: str | None, assume_independent: bool
 ) -> str | None:
     source = mapping.design.source
     learned = None if source is None or source.split is None else source.split.group
-    if independent or group is not None or learned is None:
-        return None if independent else group
-    if learned not in table.columns:
+    if assume_independent or group is not None or learned is None:
+        return group
+    if not can_group(learned, map(str, table.columns)):
         raise InputError(
             f"the mapping was learned from rows in groups of {learned!r}, a column that this table "
-            "does not have. Name the groups with --group, or say --independent."
+            "does not have. Name the groups with --group, or say --assume-independent."
         )
     return learned
 
@@ -280,13 +312,11 @@ def _rows_that_may_vouch(
             f"mapping {mapping.id[7:13]} was learned from all {len(table)} rows of this table, "
             "which cannot vouch for it. Audit with another table, or learn again with a holdout."
         )
-    group = [] if split.group is None else [split.group]
-    for name in group:
-        check_column(table, name, "groups that the rows were split by")
     if source.read == "stream":
-        groups = written_column(table[group[0]]) if group else []
+        groups = [] if split.group is None else group_values(table, split.group).tolist()
         held_out = everything[RowSplit(split, groups).held_out(table)]
     else:
+        group = group_columns(split.group, map(str, table.columns))
         held_out = split_rows(pd.concat([used, table[group]], axis=1), split, facts)[1]
     return held_out, _held_out_words(len(held_out), len(table))
 

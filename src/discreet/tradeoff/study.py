@@ -143,13 +143,13 @@ class Study:
 
 def study_table(task: Task, prepared: Prepared) -> Study:
     """Return the rows of a table that ``learning.prepare`` has checked and split."""
-    table, group = prepared.table, task.split.group
+    table, groups = prepared.table, prepared.groups
     _check_held_out(len(prepared.audit))
     return Study(
         table[prepared.sensors],
         table[task.public],
         table[list(task.private)],
-        None if group is None else table[group].astype(str),
+        None if groups is None else pd.Series(groups),
         prepared.train,
         prepared.audit,
         describe_source(task, prepared),

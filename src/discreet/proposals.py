@@ -1,0 +1,83 @@
+"""Which groups to propose for rows that depend on one another (stage 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.dependence import MIN_GROUPS, Dependence, check_dependence, correlation_length
+from discreet.errors import InputError
+from discreet.grouping import group_values
+from discreet.values import Column, is_numeric
+
+_PREVIEW = 50  # rows that tell a column without times from one with them
+_SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
+
+
+def propose_group(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> str | None:
+    """Return what to group dependent rows by, as ``--group`` takes it, or None.
+
+    Proposed are days of a column of times (weeks if days still resemble each other, hours if
+    there are few days), or else stretches of rows that are longer than their resemblance
+    lasts. There are at least ``MIN_GROUPS`` groups, and no order is found among them.
+
+    Parameters
+    ----------
+    table : DataFrame
+        In the order that the rows came in.
+    """
+    facts = (public, *private)
+    times = [str(name) for name in table.columns if name not in facts and _has_times(table[name])]
+    specs = [f"{name}:{unit}" for name in times for unit in ("day", "week", "hour")]
+    usable = {spec: found for spec in specs if (found := _groups(table, spec)) is not None}
+    if not usable:
+        usable = _stretches(table, sensors, private)
+    for spec, groups in usable.items():
+        if not _order_of(groups, table, sensors, public, private).found:
+            return spec
+    return next(iter(usable), None) if times else None
+
+
+def _order_of(
+    groups: NDArray[np.str_],
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+) -> Dependence:
+    facts = [table[name] for name in private]
+    return check_dependence(table[list(sensors)], facts, public=table[public], groups=groups)
+
+
+def _has_times(column: Column) -> bool:
+    """Whether a column holds times; numbers must not fall, as those of a clock do not."""
+    if is_numeric(column) and not column.is_monotonic_increasing:
+        return False
+    try:
+        group_values(pd.DataFrame({"time": column.iloc[:_PREVIEW]}), "time:day")
+    except InputError:
+        return False
+    return True
+
+
+def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
+    """Return the groups, if there are any and enough of them."""
+    try:
+        found = group_values(table, spec)
+    except InputError:
+        return None
+    return found if len(np.unique(found)) >= MIN_GROUPS else None
+
+
+def _stretches(
+    table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
+) -> dict[str, NDArray[np.str_]]:
+    """Return groups of successive rows, shortest first, that resemblance does not reach across."""
+    least = 2 * correlation_length(table[list(sensors)], [table[name] for name in private])
+    sizes = [size for size in _SIZES if least <= size <= len(table) // MIN_GROUPS]
+    return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}
