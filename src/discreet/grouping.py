@@ -46,6 +46,7 @@ _TIME = re.compile(
     r"\s*(?:Z|[+-]\d{2}(?::?\d{2})?)?)?\s*",
     re.ASCII,
 )
+_NOUN = re.compile(r"[a-z]{2,30}", re.ASCII)
 # Seconds since 1970 from 1973 on, finer units from 2001 on: what is written as 20150204 or
 # 201502041751 is none of them.
 _EPOCHS = ((1e8, 4.1e9, 1.0), (1e12, 4.1e12, 1e3), (1e15, 4.1e15, 1e6), (1e18, 4.1e18, 1e9))
@@ -117,6 +118,17 @@ def group_columns(spec: str | None, columns: Iterable[str]) -> list[str]:
     """
     found = None if spec is None else parse_group(spec, columns).column
     return [] if found is None else [found]
+
+
+def group_noun(spec: str, columns: Iterable[str]) -> str:
+    """Return what a group is called in a sentence: home, day, block."""
+    grouping = parse_group(spec, columns)
+    return "block" if grouping.rows is not None else grouping.unit or as_noun(grouping.column)
+
+
+def as_noun(name: Any) -> str:
+    """Return a column's name if it reads like a noun, and "group" otherwise."""
+    return name if isinstance(name, str) and _NOUN.fullmatch(name) else "group"
 
 
 def can_group(spec: str, columns: Iterable[str]) -> bool:

@@ -65,6 +65,8 @@ class Certificate:
     assumptions : tuple of str
     words : str
         What may be said, in plain English.
+    counted : str
+        The independent observations behind it, rows or groups; empty if no rows are used.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Certificate:
     rows: tuple[int, ...]
     assumptions: tuple[str, ...]
     words: str
+    counted: str = ""
 
     @property
     def bound(self) -> float | None:
@@ -89,6 +92,7 @@ class Certificate:
         return found | {
             "confidence": self.confidence,
             "rows": list(self.rows),
+            "counted": self.counted,
             "assumptions": list(self.assumptions),
             "words": self.words,
         }
@@ -309,7 +313,7 @@ def _attack_certificate(
             reason = f"{rows.counted} do not rule out that an attacker is always right"
         found, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
     assumptions = (*row_assumptions(rows), *extra)
-    return Certificate(name, found, 1 - alpha, rows.counts, assumptions, words)
+    return Certificate(name, found, 1 - alpha, rows.counts, assumptions, words, rows.counted)
 
 
 def _structural_total(rows: AuditRows) -> float:

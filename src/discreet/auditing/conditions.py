@@ -57,7 +57,9 @@ def _assumed(subject: Subject) -> str:
 def _contradiction(subject: Subject) -> str:
     """Return what the rows show against their independence, or nothing."""
     found = subject.dependence
-    return found.words if found is not None and found.found else ""
+    if found is not None and found.found:
+        return found.words
+    return subject.learned_groups
 
 
 def withheld(subject: Subject) -> str:

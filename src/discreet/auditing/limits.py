@@ -65,9 +65,13 @@ def _check(
     words = f"the limit of {limit:g} on the {who} is not shown: " + (
         certificate.value.reason
         if isinstance(certificate.value, NotCertifiable)
-        else f"the certified bound is {upper:.3f}"
+        else f"the certified bound is {upper:.3f}{_from(certificate)}"
     )
     return LimitCheck(name, limit, fact.name, upper, lower, "not shown", words)
+
+
+def _from(certificate: Certificate) -> str:
+    return f" with {certificate.counted}" if certificate.counted else ""
 
 
 def _certificate(name: str, fact: FactAudit, releases: int, independent: bool) -> Certificate:

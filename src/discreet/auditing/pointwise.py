@@ -195,7 +195,8 @@ class PointwiseAudit:
         assumptions = row_assumptions(self.rows)
         if information:
             assumptions += (share_assumption(self.rows, self.prior),)
-        return Certificate(name, value, 1 - alpha, self.rows.counts, assumptions, words)
+        counts, counted = self.rows.counts, self.rows.counted
+        return Certificate(name, value, 1 - alpha, counts, assumptions, words, counted)
 
     def _why(self, cells: Floats | None, numbers: Ints | None) -> str:
         if cells is None:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.dependence import Dependence, check_dependence, worse_of
 from discreet.design.packed_file import rows_digest
 from discreet.errors import InputError
-from discreet.grouping import can_group, group_columns, group_values
+from discreet.grouping import as_noun, can_group, group_columns, group_noun, group_values
 from discreet.mapping import Mapping
 from discreet.mapping_parts import Fact, Source
 from discreet.readings import check_column
@@ -82,6 +82,12 @@ class Subject:
         its groups where there are groups.
     assumed_independent : bool
         Whether the caller declared that rows, or groups, are independent.
+    unit : str
+        What a group is called in a sentence.
+    learned_groups : str
+        How groups come to have rows that were learned from, if some have.
+    audited_before : str
+        What earlier audits with the same rows mean for this one, if there were any.
     """
 
     mapping: Mapping
@@ -92,9 +98,10 @@ class Subject:
     groups: Ints | None
     origin: str
     held_out: bool = False
-    unit: str = "group"
     dependence: Dependence | None = None
     assumed_independent: bool = False
+    unit: str = "group"
+    learned_groups: str = ""
     audited_before: str = ""
 
     @property
@@ -127,7 +134,12 @@ def subject_from_arrays(
     found = _finish(mapping, readings, public, facts, groups, _UNCHECKED)
     labels = [fact.index for fact in found.private]
     order = check_dependence(readings, labels, public=public.index, groups=found.groups)
-    return replace(found, dependence=order, assumed_independent=assume_independent)
+    return replace(
+        found,
+        dependence=order,
+        assumed_independent=assume_independent,
+        unit=as_noun(getattr(groups, "name", None)),
+    )
 
 
 def subject_from_table(
@@ -184,8 +196,34 @@ def subject_from_table(
         origin if group is None else f"{origin}, grouped by {group!r}",
         held_out=held_out,
     )
-    dependence = _dependence(mapping, table, labels, groups, held_out)
-    return replace(found, dependence=dependence, assumed_independent=assume_independent)
+    unit = "group" if group is None else group_noun(group, map(str, table.columns))
+    return replace(
+        found,
+        dependence=_dependence(mapping, table, labels, groups, held_out),
+        assumed_independent=assume_independent,
+        unit=unit,
+        learned_groups=_learned_groups(mapping, rows, group, groups, unit) if held_out else "",
+    )
+
+
+def _learned_groups(mapping: Mapping, rows: Ints, group: str | None, groups: Any, unit: str) -> str:
+    """Say that groups have rows on both sides of the split, if some have.
+
+    Of a table that was streamed only the held-out rows are here; then the split itself tells.
+    """
+    source = mapping.design.source
+    split = None if source is None else source.split
+    if groups is None or split is None or split.group == group:
+        return ""
+    learned = np.ones(len(groups), dtype=bool)
+    learned[rows] = False
+    if learned.any() and not set(groups[learned]) & set(groups[rows]):
+        return ""
+    how = f"by {split.group!r}" if split.group else "one by one"
+    return (
+        f"rows of the same {unit} were learned from, since the rows were split {how}: learn again "
+        f"with --group {group}"
+    )
 
 
 def _dependence(
