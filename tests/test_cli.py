@@ -152,6 +152,11 @@ def test_an_error_of_the_search_speaks_of_options(mistake):
     ("options", "words"),
     [
         ("--group dya", "no column 'dya' for the groups. Did you mean 'day'"),
+        ("--group day:dya", "the unit 'dya' of column 'day'. Did you mean 'day'"),
+        ("--group day:day", "group column 'day' holds 0 in row 1, which is no date"),
+        ("--group fall:day", "'fall' is the public fact and cannot be --group"),
+        ("--group rows:1", "'rows:1' must name how many successive rows"),
+        ("--sensors hall,day --group day:week", "'day' is a fact, the group.* cannot be a sensor"),
         ("--sensors hal,door", "no column 'hal' for the sensors. Did you mean 'hall'"),
         ("--sensors hall,fall", "'fall' is a fact.* cannot be a sensor"),
         ("--sensors day --group day", "'day' is a fact, the group.* cannot be a sensor"),
@@ -191,7 +196,7 @@ N = len(rooms())
         (changed(hall=np.nan), "sensor 'hall' is missing in all 80 rows.* --exclude 'hall'"),
         (rooms().head(5), "the table has 5 rows; at least 20"),
         (rooms().head(0), "no rows"),
-        (changed(day=1), "group column 'day' has one group only, '1'"),
+        (changed(day=1), "group 'day' has one group only, '1'"),
         (changed(day=np.where(np.arange(N) > 2, 1, np.nan)), "'day' is missing in 3 of 80 rows"),
         (changed(fall=np.linspace(0, 1, N)), "public fact 'fall' looks continuous"),
         (changed(who=np.where(np.arange(N) > 2, "ann", None)), "'who' is missing in 3 of 80"),
@@ -289,9 +294,30 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
 
 
 def test_quiet_says_nothing(command):
-    options = ["--ratio", "0.9", "--out", "m", "--quiet"]  # symbols that say enough for no warning
+    # Symbols that say enough for no warning, and no sensor that the rows are sorted by.
+    options = ["--ratio", "0.9", "--exclude", "day", "--out", "m", "--quiet"]
     assert command("learn", "home.csv", *FACTS, *options) == (0, "", "")
-    assert Mapping.load("m").names == ["hall", "door", "day"]
+    assert Mapping.load("m").names == ["hall", "door"]
+
+
+def test_rows_that_resemble_their_neighbours_are_reported_with_a_group(command):
+    rng = np.random.default_rng(0)
+    home = rooms(400).drop(columns="day").assign(bed=np.cumsum(rng.normal(size=400)).round(3))
+    times = pd.date_range("2015-02-04", periods=400, freq="h")
+    home["bed"] -= np.repeat(home["bed"][::24].to_numpy(), 24)[:400]  # every day begins at 0
+    home.assign(date=times).to_csv("series.csv", index=False)
+    options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]
+    code, printed, said = command("learn", "series.csv", "--exclude", "date", *options)
+    assert (code, printed) == (0, "")
+    assert said.startswith("warning: rows that follow one another resemble each other: ")
+    assert "will certify nothing from such rows. Learn again with --group date:day." in said
+    dependence = Mapping.load("m").design.source.dependence
+    assert dependence.found and dependence.lag == 1 and dependence.strength > 0.5
+    code, printed, said = command("learn", "series.csv", "--group", "date:day", *options)
+    assert (code, "resemble" in said) == (0, False)
+    source = Mapping.load("m").design.source
+    assert (source.split.group, source.dependence) == ("date:day", None)
+    assert Mapping.load("m").names == ["hall", "door", "bed"]
 
 
 def test_odd_names_are_no_markup_and_no_trouble(command):

@@ -103,7 +103,7 @@ def test_a_group_stays_on_one_side(seed, holdout):
     ("change", "split", "match"),
     [
         ({"day": 1}, Split(group="day"), "one group only, '1'"),
-        ({"day": [None, 1] * 30}, Split(group="day"), "missing in 30 rows"),
+        ({"day": [None, 1] * 30}, Split(group="day"), "missing in 30 of 60 rows, first in row 1"),
         ({}, Split(group="days"), "Did you mean 'day'"),
         ({"day": home()["who"]}, Split(group="day"), "kept together by 'day'"),
         ({"who": ["ann", *["bob"] * 59]}, Split(), "class 'ann' of 'who' has 1 rows"),

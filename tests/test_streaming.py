@@ -14,9 +14,12 @@ from helpers import refused
 
 from discreet import Mapping, NPOMapper, batches, streaming
 from discreet.audit_console import AuditTask, audit_files
+from discreet.auditing.subjects import subject_from_table
+from discreet.batches import read_tables
 from discreet.design.packed_file import PackedFile
+from discreet.grouping import group_values
 from discreet.learning import ByColumn, Task, learn, make_split, prepare
-from discreet.streaming import is_streamed, learn_streamed, pack_tables, scan
+from discreet.streaming import held_out_rows, is_streamed, learn_streamed, pack_tables, scan
 
 OPTIONS = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0, "n_restarts": 1}
 FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel", "count")
@@ -169,6 +172,43 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("group", ["rows:100", "date:day"])
+def test_a_streamed_table_is_grouped_as_one_in_memory(tmp_path, monkeypatch, group):
+    monkeypatch.setattr(batches, "BATCH_ROWS", 777)
+    table = house().assign(date=pd.date_range("2015-02-04", periods=6000, freq="13min"))
+    paths = write(tmp_path, table)
+    exclude = ["day", "date"] if group.startswith("rows") else ["day"]
+    wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
+    scanned = scan(wanted)
+    learn_streamed(scanned, tmp_path).mapping_.save(tmp_path / "m.json")
+    mapping, whole = Mapping.load(tmp_path / "m.json"), read_tables(paths)
+    subject = subject_from_table(mapping, whole)
+    part = held_out_rows(scanned.stream, mapping.design.source, mapping.names,
+                         {"fall": "fall", "who": "who"})  # fmt: skip
+    again = subject_from_table(mapping, part, of_rows=6000)
+    pd.testing.assert_frame_equal(subject.readings, again.readings)
+    np.testing.assert_array_equal(subject.groups, again.groups)
+    texts = group_values(whole, group)
+    held = np.isin(texts, texts[part.index])
+    np.testing.assert_array_equal(np.flatnonzero(held), part.index)  # whole groups
+    assert scanned.held_out == len(part) and f"grouped by {group!r}" in again.origin
+
+
+def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
+    table = house()
+    table["hall"] = np.sin(np.arange(6000) / 50).round(2)
+    paths = write(tmp_path, table)
+    scanned = scan(task(paths))
+    assert "resemble each other" in scanned.warning and "--group" in scanned.warning
+    learn_streamed(scanned, tmp_path).mapping_.save(tmp_path / "m.json")
+    mapping = Mapping.load(tmp_path / "m.json")
+    part = held_out_rows(scanned.stream, mapping.design.source, mapping.names,
+                         {"fall": "fall", "who": "who"})  # fmt: skip
+    shuffled = part.sample(frac=1, random_state=0)  # no neighbours are left to show it
+    found = subject_from_table(mapping, shuffled, of_rows=6000).dependence
+    assert found.found and found == mapping.design.source.dependence
+
+
 def test_a_table_learned_from_whole_cannot_audit(tmp_path):
     paths = write(tmp_path, house())
     stream(task(paths, split=make_split(0.0, 0, None)), tmp_path).mapping_.save(tmp_path / "m.json")
@@ -209,7 +249,7 @@ def test_groups_are_checked(tmp_path):
     table = house()
     table["day"] = table["day"].astype(float)
     table.loc[3, "day"] = np.nan
-    refused("missing in some rows", scan, task(write(tmp_path, table), **wanted))
+    refused("missing in some rows, first in row 4", scan, task(write(tmp_path, table), **wanted))
 
 
 CHANGES = {

@@ -79,7 +79,8 @@ class Dependence(Model):
     strength : float
         The correlation of one sensor at that distance, given the private class.
     chance : float
-        The largest such correlation that the same rows have after shuffling.
+        The correlation there that would be as remarkable as the most remarkable one, at any
+        distance, of the same rows after shuffling.
     rows : int
         How many rows (or groups) were looked at; fewer than ``MIN_ROWS`` are not checked.
     unit : {"rows", "groups"}
@@ -348,7 +349,7 @@ def _centred(features: Floats, cells: Ints) -> Floats:
 def _standardised(features: Floats, cells: Ints) -> Floats:
     """Return centred features of variance 1; those that do not vary are left out."""
     centred = _centred(features, cells)
-    scale = np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
+    scale = np.sqrt(np.sum(centred**2, axis=1, keepdims=True) / max(1, centred.shape[1]))
     varies = scale[:, 0] > 1e-6
     return np.asarray(centred[varies] / scale[varies])
 
@@ -388,23 +389,22 @@ def _alarm(features: Floats, cells: Ints, rng: np.random.Generator) -> dict[str,
     ordered = _Ordered.of(features, rng)
     found = ordered.peaks()
     best = max(peak.score for peak in found)
-    highest, reached = 0.0, [0.0] * len(found)
+    highest = 0.0
     for count in range(1, _SHUFFLES + 1):
-        for k, peak in enumerate(ordered.shuffled(_order(cells, rng)).peaks()):
-            highest = max(highest, peak.score)
-            reached[k] = max(reached[k], abs(peak.correlation))
+        peaks = ordered.shuffled(_order(cells, rng)).peaks()
+        highest = max(highest, *(peak.score for peak in peaks))
         if highest >= best:
             return None
         if count >= _CLEAR_SHUFFLES and best > _CLEAR * highest:
             break
     # Of all that is beyond chance, the strongest is what a reader recognises.
-    beyond = [k for k, peak in enumerate(found) if peak.score > highest]
-    plainest = max(beyond, key=lambda k: abs(found[k].correlation))
+    beyond = [peak for peak in found if peak.score > highest]
+    plainest = max(beyond, key=lambda peak: abs(peak.correlation))
     return {
-        "kind": found[plainest].kind,
-        "lag": found[plainest].lag,
-        "strength": round(found[plainest].correlation, 4),
-        "chance": round(reached[plainest], 4),
+        "kind": plainest.kind,
+        "lag": plainest.lag,
+        "strength": round(plainest.correlation, 4),
+        "chance": round(abs(plainest.correlation) * highest / plainest.score, 4),
     }
 
 

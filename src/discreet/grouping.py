@@ -163,9 +163,10 @@ def group_values(table: pd.DataFrame, spec: str, *, positions: Ints | None = Non
     assert grouping.column is not None
     column = as_series(table[grouping.column])
     if (gone := is_missing(column)).any():
+        count = f"{int(gone.sum())} of {len(column)}" if positions is None else "some"
         raise InputError(
-            f"group column {grouping.column!r} is missing in {int(gone.sum())} of {len(column)} "
-            f"rows, first in row {places[gone][0] + 1}. Fill it in, or drop those rows."
+            f"group column {grouping.column!r} is missing in {count} rows, first in row "
+            f"{places[gone][0] + 1}. Fill it in, or drop those rows."
         )
     if grouping.unit is None:
         return np.asarray(written_column(column), dtype=str)

@@ -185,10 +185,15 @@ def describe_order(
     """Return what to say about rows that depend on one another: what was found, what to do."""
     if dependence.kind == "copies":
         advice = "Drop the copies, or name what they share with --group."
-    elif (group := propose_group(table, sensors, task.public, task.private)) is not None:
+    elif (
+        group := propose_group(dependence, table, sensors, task.public, task.private)
+    ) is not None:
         advice = f"Learn again with --group {shlex.quote(group)}."
     else:
-        advice = "Name what such rows share, as a home or a day, with --group."
+        advice = (
+            "No stretches of rows, ten or more, are free of it: name what such rows share, as a "
+            "home, with --group, or gather more rows."
+        )
     return (
         f"{dependence.words}. An audit will certify nothing from such rows. {advice} If they are "
         "independent all the same, audit with --assume-independent."

@@ -18,7 +18,11 @@ _SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
 
 
 def propose_group(
-    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+    found: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
 ) -> str | None:
     """Return what to group dependent rows by, as ``--group`` takes it, or None.
 
@@ -28,19 +32,22 @@ def propose_group(
 
     Parameters
     ----------
+    found : Dependence
+        Of the rows.
     table : DataFrame
         In the order that the rows came in.
     """
+    if found.kind == "copies":
+        return None
     facts = (public, *private)
     times = [str(name) for name in table.columns if name not in facts and _has_times(table[name])]
     specs = [f"{name}:{unit}" for name in times for unit in ("day", "week", "hour")]
-    usable = {spec: found for spec in specs if (found := _groups(table, spec)) is not None}
-    if not usable:
-        usable = _stretches(table, sensors, private)
+    by_time = {spec: each for spec in specs if (each := _groups(table, spec)) is not None}
+    usable = by_time or _stretches(found, table, sensors, private)
     for spec, groups in usable.items():
         if not _order_of(groups, table, sensors, public, private).found:
             return spec
-    return next(iter(usable), None) if times else None
+    return min(by_time, key=lambda spec: len(np.unique(by_time[spec])), default=None)
 
 
 def _order_of(
@@ -75,9 +82,12 @@ def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
 
 
 def _stretches(
-    table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
+    found: Dependence, table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
 ) -> dict[str, NDArray[np.str_]]:
     """Return groups of successive rows, shortest first, that resemblance does not reach across."""
-    least = 2 * correlation_length(table[list(sensors)], [table[name] for name in private])
-    sizes = [size for size in _SIZES if least <= size <= len(table) // MIN_GROUPS]
+    length = correlation_length(table[list(sensors)], [table[name] for name in private])
+    longest = len(table) // MIN_GROUPS
+    if found.kind == "apart" and found.lag is not None and found.lag > longest and length == 1:
+        return {}  # only rows far apart are alike, as in a table appended to itself
+    sizes = [size for size in _SIZES if 2 * length <= size <= longest]
     return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}

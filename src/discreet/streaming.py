@@ -192,9 +192,18 @@ def _check_first_rows(
     """Return what the order of the first rows tells and, if they depend, what to say."""
     if task.split.group is not None:
         return None, None
-    first = next(stream.batches(stream.columns)).iloc[:MOST_ROWS]
+    first = _first_rows(stream, MOST_ROWS)
     found = check_order(first, sensors, task)
     return found, describe_order(found, first, sensors, task) if found.found else None
+
+
+def _first_rows(stream: Stream, count: int) -> pd.DataFrame:
+    parts: list[pd.DataFrame] = []
+    for batch in stream.batches(stream.columns):
+        parts.append(batch)
+        if sum(map(len, parts)) >= count:
+            break
+    return pd.concat(parts, ignore_index=True).iloc[:count]
 
 
 def _columns(sensors: list[str], task: Task, stream: Stream) -> list[str]:

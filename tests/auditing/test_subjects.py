@@ -12,9 +12,11 @@ from discreet.auditing.subjects import (
     subject_from_arrays,
     subject_from_table,
 )
+from discreet.grouping import group_values
 from discreet.learning import Task, learn, make_split, prepare
 from discreet.mapping_parts import Fact
 from discreet.readings import read_table
+from discreet.splitting import split_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
 
@@ -92,6 +94,53 @@ def test_groups_that_are_missing_are_not_taken_for_independence(tmp_path):
     refused("in groups of 'day'", subject_from_table, result.mapping, other)
     assert subject_from_table(result.mapping, other, group="date").groups is not None
     assert subject_from_table(result.mapping, other, assume_independent=True).groups is None
+
+
+@pytest.mark.parametrize("group", ["rows:10", "date:day"])
+def test_groups_of_rows_and_times_are_found_again(tmp_path, group):
+    times = pd.date_range("2015-02-04", periods=200, freq="3h").astype(str)
+    home = rooms(200).drop(columns="day").assign(date=times)
+    if group.startswith("rows"):
+        home = home.drop(columns="date")
+    result, table = learned(tmp_path, home, group=group)
+    subject = subject_from_table(result.mapping, table)
+    pd.testing.assert_frame_equal(subject.readings, result.held_out[["hall", "door"]])
+    texts = group_values(table, group)
+    held = texts[split_rows(table, result.mapping.design.source.split, ["fall", "who"])[1]]
+    assert len(held) == subject.n_rows
+    assert len(set(zip(held, subject.groups, strict=True))) == len(set(held)) > 1
+    assert subject.dependence.unit == "groups"
+    assert subject.dependence.rows == len(set(texts))
+
+
+def test_a_dependent_table_is_known_as_such_when_its_held_out_rows_are_audited(tmp_path):
+    smooth = np.sin(np.arange(200) / 9).round(3)
+    result, table = learned(tmp_path, rooms(200).assign(hall=smooth))
+    subject = subject_from_table(result.mapping, table)
+    assert subject.dependence.found and not subject.assumed_independent
+    assert subject.dependence == result.mapping.design.source.dependence
+    declared = subject_from_table(result.mapping, table, assume_independent=True)
+    assert declared.dependence.found and declared.assumed_independent
+    independent = subject_from_table(result.mapping, rooms(120, seed=9))
+    assert not independent.dependence.found and independent.dependence.rows == 120
+
+
+def test_rows_handed_over_in_python_are_looked_at_in_their_order(rng):
+    mapping, X, h, g = silent(300, rng)
+    assert not subject_from_arrays(mapping, X, h, g).dependence.found
+    order = np.argsort(X["s0"].to_numpy(), kind="stable")  # sorted by a reading
+    ordered = X.iloc[order], rng.permutation(h), g[order]
+    found = subject_from_arrays(mapping, *ordered, assume_independent=True)
+    assert found.dependence.found and found.assumed_independent
+    home = np.arange(300) // 2
+    grouped = subject_from_arrays(mapping, X, h, g, home, assume_independent=True)
+    assert grouped.groups is not None and grouped.dependence.unit == "groups"
+
+
+def test_named_groups_are_kept_when_they_are_declared_independent(tmp_path):
+    result, table = learned(tmp_path, group="day")
+    kept = subject_from_table(result.mapping, table, group="day", assume_independent=True)
+    assert kept.groups is not None and kept.assumed_independent
 
 
 def test_the_groups_of_the_split_are_those_of_the_audit(tmp_path):
