@@ -210,6 +210,23 @@ def test_set_variance_covers_every_set_of_outputs(rng):
     assert bound < 0.8 * eta**2 / 4  # and is better than the range alone
 
 
+@pytest.mark.parametrize("home", [0, 4])
+def test_set_variance_holds_for_the_set_that_varies_most(home):
+    world = hidden("", (2, 2, 2), 0.5, 0.3, (60,) if home else (60, 60), home=home)
+    rng, trials, alpha, eta = np.random.default_rng(3), 60, 0.2, dobrushin(world.tables)
+    sets = np.array(list(product([0.0, 1.0], repeat=8)))
+    many = replace(world, rows=(4_000,) if home else (4_000, 4_000)).draw(rng)
+    truth = (sets @ outputs(many, 0).T).var(axis=1).max()
+    held = sum(set_variance(world.draw(rng, t), 0, eta, alpha) >= truth for t in range(trials))
+    assert held >= trials * (1 - alpha) - 2 * np.sqrt(trials * alpha * (1 - alpha))
+
+
+def outputs(rows, k):
+    """Return Q(z|x) of the observations of class k."""
+    law = law_of_outputs(rows)
+    return observations(rows, k) * np.sqrt(law[law > 0])
+
+
 # --- Coverage --------------------------------------------------------------------------------
 
 WORLDS = [
