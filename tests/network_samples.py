@@ -7,6 +7,7 @@ from discreet.mapping import Mapping, now
 from discreet.mapping_parts import (
     AdditiveClassesFusion,
     AdditiveFusion,
+    Deciding,
     Design,
     Fact,
     TableFusion,
@@ -48,3 +49,19 @@ def table_mapping():
     joint[:, 3] = 0
     joint /= joint.sum()
     return make_mapping(TableFusion(joint=tuple(map(tuple, joint.tolist()))))
+
+
+def rare_fall_mapping(rule="balanced"):
+    """Falls are a fifth of the rounds, and never the likelier class."""
+    given = np.random.default_rng(3).dirichlet(np.full(8, 8.0), size=2)
+    joint = np.array([[0.8], [0.2]]) * given
+    weights = {"balanced": (0.625, 2.5), "likely": (1.0, 1.0), "cost": (1.0, 10.0)}[rule]
+    decide = Deciding(rule=rule, weights=weights, shares=(0.8, 0.2))
+    return make_mapping(TableFusion(joint=tuple(map(tuple, joint.tolist())), decide=decide))
+
+
+def rare_fall_scores(rule="balanced"):
+    """The same with scores that add up; falls are likelier in no round."""
+    decide = rare_fall_mapping(rule).fusion.decide
+    weights = ((-0.3, 0.3), (-0.2, 0.4), (0.0, 0.5))
+    return make_mapping(AdditiveFusion(weights=weights, bias=-1.6, decide=decide))

@@ -18,11 +18,12 @@ from scipy.stats import chisquare
 from discreet import mapping as module
 from discreet.codes import BinsEncoder, CodesEncoder
 from discreet.errors import CodeRangeError, InputError
-from discreet.mapping import now, round_rows
+from discreet.mapping import Mapping, now, round_rows
 from discreet.mapping_parts import (
     TOTAL,
     AdditiveClassesFusion,
     AdditiveFusion,
+    Deciding,
     Fact,
     TableFusion,
 )
@@ -351,6 +352,64 @@ def test_an_output_never_seen_gets_the_class_marginals():
     mapping = make_mapping(fusion=TableFusion(joint=table))
     found = mapping.posterior([[0, 0], [0, 1], [1, 2]])
     np.testing.assert_allclose(found, [[0.3, 0.7], [0, 1], [0.3, 0.7]], atol=1e-12)
+
+
+BALANCED = Deciding(rule="balanced", weights=[0.625, 2.5], shares=[0.8, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("decide", "wanted"),
+    [
+        (None, [0.5, 0.5]),
+        (Deciding(rule="likely", weights=[1, 1], shares=[0.8, 0.2]), [0.5, 0.5]),
+        (BALANCED, [0.8, 0.2]),
+        (Deciding(rule="cost", weights=[1, 10], shares=[0.8, 0.2]), [10 / 11, 1 / 11]),
+    ],
+)
+def test_decisions_are_where_the_posterior_crosses_what_the_rule_asks(decide, wanted):
+    table = joint()
+    mapping = make_mapping(fusion=TableFusion(joint=table, decide=decide))
+    for z, p in zip(OUTPUTS, mapping.posterior(OUTPUTS), strict=True):
+        second = p[1] / wanted[1] > p[0] / wanted[0]
+        assert mapping.decide([z]).tolist() == [int(second)]
+        assert mapping.fuse([z]).tolist() == [second]
+
+
+def test_classes_that_tie_are_decided_for_the_most_frequent_if_the_rule_is_stated():
+    for fusion in (
+        AdditiveFusion(weights=[[0, 0], [0, 0, 0]], bias=math.log(0.25), decide=BALANCED),
+        TableFusion(joint=[[0.8, 0, 0, 0, 0, 0], [0.2, 0, 0, 0, 0, 0]], decide=BALANCED),
+    ):
+        mapping = make_mapping(fusion=fusion)
+        assert mapping.decide(OUTPUTS).tolist() == [0] * 6
+    turned = Deciding(rule="balanced", weights=[2.5, 0.625], shares=[0.2, 0.8])
+    fusion = AdditiveFusion(weights=[[0, 0], [0, 0, 0]], bias=math.log(4), decide=turned)
+    assert make_mapping(fusion=fusion).decide(OUTPUTS).tolist() == [1] * 6
+
+
+def test_three_classes_are_decided_by_weight(rng):
+    shares = [0.7, 0.2, 0.1]
+    table = np.array(shares)[:, None] * rng.dirichlet(np.ones(6), size=3)
+    weights = [1 / (3 * share) for share in shares]
+    mapping = make_mapping(
+        public=Fact(name="act", classes=["lie", "sit", "walk"]),
+        fusion=TableFusion(
+            joint=table.tolist(),
+            decide=Deciding(rule="balanced", weights=weights, shares=shares),
+        ),
+    )
+    likelihood = table / table.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(mapping.decide(OUTPUTS), likelihood.argmax(axis=0))
+
+
+def test_the_rule_is_in_the_file_and_changes_its_id():
+    plain = make_mapping(fusion=TableFusion(joint=joint()))
+    stated = make_mapping(fusion=TableFusion(joint=joint(), decide=BALANCED))
+    assert plain.id != stated.id and "decide" not in plain.dumps()
+    again = Mapping.loads(stated.dumps())
+    assert again == stated and again.fusion.decide == BALANCED
+    np.testing.assert_array_equal(again.decide(OUTPUTS), stated.decide(OUTPUTS))
+    assert Mapping.loads(plain.dumps()).fusion.decide is None
 
 
 def test_extreme_scores_stay_probabilities():

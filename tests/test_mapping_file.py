@@ -23,6 +23,7 @@ from discreet.mapping_parts import (
     TOTAL,
     AdditiveClassesFusion,
     AdditiveFusion,
+    Deciding,
     Design,
     Fact,
     TableFusion,
@@ -253,6 +254,10 @@ def test_text_that_is_no_mapping_is_refused(text, match):
     refused(text, match)
 
 
+def deciding(**changes):
+    return {"rule": "balanced", "weights": [2.5, 0.625], "shares": [0.2, 0.8], **changes}
+
+
 CHANGES = [
     ("sensors", [], "sensors has 0 items"),
     ("sensors", "hall", "sensors must be a list; it is 'hall'"),
@@ -303,6 +308,22 @@ CHANGES = [
     ("fusion", {"kind": "table", "joint": [[1 / 6] * 6] * 2}, "fusion.joint must sum to 1"),
     ("fusion", {"kind": "table", "joint": [[-1] * 6] * 2}, r"joint\[0\]\[0\] must be greater"),
     ("fusion", {"kind": "additive-classes", "weights": [], "bias": []}, "fusion.weights has 0"),
+    ("fusion.decide", "likely", "fusion.decide must be an object"),
+    ("fusion.decide", deciding(rule="random"), "fusion.decide.rule must be 'balanced', 'likely'"),
+    ("fusion.decide", deciding(weights=[0.5]), "decide.weights has 1 entries; there are 2 shares"),
+    ("fusion.decide", deciding(weights=[2.5, 0]), r"decide.weights\[1\] must be greater than 0"),
+    ("fusion.decide", deciding(weights=[2.5, -1]), r"decide.weights\[1\] must be greater than 0"),
+    ("fusion.decide", deciding(weights=[2.5, 1e12]), r"decide.weights\[1\] must be less than"),
+    ("fusion.decide", deciding(weights=[2.5, "1"]), r"decide.weights\[1\] must be a valid number"),
+    ("fusion.decide", deciding(weights=[2.5, None]), r"decide.weights\[1\] must be a valid number"),
+    ("fusion.decide", deciding(shares=[0.2, 0.9]), "decide.shares must sum to 1; they sum to 1.1"),
+    ("fusion.decide", deciding(shares=[0, 1]), r"decide.shares\[0\] must be greater than 0"),
+    ("fusion.decide", deciding(weights=[], shares=[]), "decide.shares must sum to 1"),
+    ("fusion.decide", deciding(weights=[1, 1]), "weights are not those of the rule 'balanced'"),
+    ("fusion.decide", deciding(rule="likely"), "weights are not those of the rule 'likely'"),
+    ("fusion.decide", deciding(weights=[1] * 3, shares=[1 / 3] * 3),
+     "fusion.decide.weights has 3 entries; there are 2 public classes"),
+    ("fusion.decide", deciding(more=1), "fusion.decide.more is not a known key"),
     ("design.rows", -1, "design.rows must be greater than or equal to 0"),
     ("design.parameters", {"a": {}}, "design.parameters.a must be text"),
     ("design.parameters", {"a": [[]]}, "design.parameters.a must be text"),
@@ -403,6 +424,7 @@ FUSIONS = [
     AdditiveFusion(weights=[[-1.2, 1.2], [0.25, -0.5, 0.0]], bias=0.1),
     AdditiveClassesFusion(weights=[[[0, 1], [1, 0, 1]], [[1, 0], [0, 1, 0]]], bias=[0.1, 0]),
     TableFusion(joint=joint()),
+    TableFusion(joint=joint(), decide=Deciding.model_validate(deciding())),
 ]
 
 

@@ -67,18 +67,26 @@ class Answers:
     def interval(self, groups: Ints | None = None) -> tuple[float, float]:
         """Return where the balanced accuracy lies with a confidence of 95 %.
 
-        Rows of a group may depend on one another. For the spread, each class gets one right and
-        one wrong answer more: a handful of answers that agree are no certainty.
+        Rows of a group may depend on one another. For the spread, each class gets one group more
+        that is answered right and one that is answered wrong: a handful of answers that agree
+        are no certainty.
         """
         accuracy = self._by_class()
-        counts = np.bincount(self.truth, minlength=len(accuracy))
-        share = 1.0 / (len(accuracy) * counts)
+        share = 1.0 / (len(accuracy) * np.bincount(self.truth, minlength=len(accuracy)))
         parts = share[self.truth] * (self.right - accuracy[self.truth])
         sums = parts if groups is None else np.bincount(groups, parts)
-        added = share**2 * (accuracy**2 + (1.0 - accuracy) ** 2)
+        added = (share * self._largest(groups)) ** 2 * (accuracy**2 + (1.0 - accuracy) ** 2)
         half = _TWO_SIDED * float(np.sqrt(np.sum(sums**2) + added.sum()))
         middle = float(accuracy.mean())
         return max(middle - half, 0.0), min(middle + half, 1.0)
+
+    def _largest(self, groups: Ints | None) -> Floats:
+        """Return for each class the most rows that one group has of it."""
+        found = np.ones(len(self.shares))
+        if groups is not None:
+            cells, counts = np.unique(groups * len(found) + self.truth, return_counts=True)
+            np.maximum.at(found, cells % len(found), counts)
+        return found
 
     def useful(self, groups: Ints | None = None) -> bool:
         """Whether the decisions are surely better than guessing."""

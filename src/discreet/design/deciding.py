@@ -108,7 +108,7 @@ def _place(name: Any, fact: Fact) -> int:
     names = [written(each) for each in fact.classes]
     found = plain(name)
     wanted = str(name) if found is None else written(found)
-    if names.count(wanted) != 1:
+    if wanted not in names:
         raise InputError(
             f"decide names the class {wanted!r}, which {fact.name!r} does not have. "
             + suggest(wanted, names)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_samples import additive_mapping, table_mapping
+from network_samples import additive_mapping, rare_fall_mapping, table_mapping
 from network_sites import PlainSite
 
 from discreet.network.fusion.closing import Closer
@@ -63,6 +63,23 @@ def test_a_round_is_decided_on_what_came_by_its_deadline(bench):
     assert (decision.round, decision.reported, decision.expected) == (20, 3, 3)
     assert decision.decision == str(bool(np.argmax(decision.probabilities)))
     assert not closer.due(bench.clock.closes(20) + 0.02)
+
+
+def test_a_round_is_decided_by_the_rule_that_the_mapping_states(tmp_path):
+    """Every output once: the rare class is decided, though it is never the likelier."""
+    mapping = rare_fall_mapping()
+    bench = Bench(tmp_path, mapping)
+    closer = bench.closer(bench.clock.end(19))
+    for i in range(8):
+        bench.put("one", 20 + i, bytes([i >> 2]))
+    for first in (20, 23, 26):
+        rounds = [(first + k - 20) % 8 for k in range(3)]
+        bench.put("two", first, bytes(b for i in rounds for b in (i & 1, i >> 1 & 1)))
+    decisions = closer.close(bench.clock.closes(27) + 0.01)
+    bench.store.close()
+    wanted = mapping.fuse([[i >> 2, i >> 1 & 1, i & 1] for i in range(8)])
+    assert [each.decision for each in decisions] == [str(each) for each in wanted]
+    assert all(each.probabilities[0] > 0.5 for each in decisions) and 0 < wanted.sum() < 8
 
 
 def test_the_silent_are_summed_out_and_told(bench):

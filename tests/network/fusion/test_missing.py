@@ -7,13 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from network_samples import additive_mapping, classes_mapping, table_mapping
+from network_samples import (
+    additive_mapping,
+    classes_mapping,
+    rare_fall_mapping,
+    rare_fall_scores,
+    table_mapping,
+)
 
 from discreet.network.fusion.missing import (
     MISSING,
     AdditiveRule,
     TableRule,
     absent_scores,
+    decide,
     posterior,
     rule_of,
 )
@@ -86,14 +93,53 @@ def test_an_additive_rule_is_summed_out_in_the_model_it_is_exact_for(weights, bi
     np.testing.assert_allclose(found, [by_listing(joint, row) for row in Z], atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [additive_mapping, classes_mapping, table_mapping])
+MAKERS = [additive_mapping, classes_mapping, table_mapping, rare_fall_mapping, rare_fall_scores]
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_with_all_sensors_it_is_the_mapping_s_own_rule(make):
     mapping = make()
     Z = np.array(list(itertools.product(*map(range, mapping.n_symbols))))
     rule = rule_of(mapping)
     np.testing.assert_allclose(posterior(rule.scores(Z)), mapping.posterior(Z), atol=1e-12)
-    decided = mapping.public.array[rule.scores(Z).argmax(axis=1)]
-    np.testing.assert_array_equal(decided, mapping.fuse(Z))
+    np.testing.assert_array_equal(decide(mapping, rule.scores(Z), Z), mapping.decide(Z))
+
+
+@pytest.mark.parametrize("rule", ["balanced", "likely", "cost"])
+def test_what_is_missing_is_summed_out_before_the_mapping_s_rule_decides(rule):
+    mapping = rare_fall_mapping(rule)
+    joint, weights = np.array(mapping.fusion.joint), mapping.fusion.decide.weights
+    heard = list(itertools.product((MISSING, 0, 1), repeat=3))[1:]
+    for row in heard:
+        total = np.zeros(2)
+        for place, output in enumerate(itertools.product((0, 1), repeat=3)):
+            if all(seen in (MISSING, sent) for seen, sent in zip(row, output, strict=True)):
+                total += joint[:, place]
+        Z = np.array([row])
+        found = decide(mapping, rule_of(mapping).scores(Z), Z)
+        assert found.tolist() == [int(np.argmax(total * weights))]
+
+
+@pytest.mark.parametrize("make", [rare_fall_mapping, rare_fall_scores])
+def test_falls_that_are_never_the_likelier_class_are_decided_where_the_rule_says_so(make):
+    Z = np.array(list(itertools.product((0, 1), repeat=3)))
+    decided = {
+        rule: decide(make(rule), rule_of(make(rule)).scores(Z), Z)
+        for rule in ("likely", "balanced", "cost")
+    }
+    assert not decided["likely"].any()
+    assert 0 < decided["balanced"].sum() < len(Z)
+    assert decided["cost"].sum() >= decided["balanced"].sum()
+
+
+@pytest.mark.parametrize("make", [rare_fall_mapping, rare_fall_scores])
+@pytest.mark.parametrize(("rule", "wanted"), [("balanced", 0), ("likely", 0), ("cost", 1)])
+def test_where_nobody_is_heard_the_shares_of_the_classes_decide(make, rule, wanted):
+    mapping, Z = make(rule), np.full((2, 3), MISSING)
+    Z[1, 0] = 1  # and what the others are told of is not touched
+    scores = rule_of(mapping).scores(Z)
+    found = decide(mapping, scores, Z)
+    assert found.tolist() == [wanted, int(mapping.fusion.choose(scores)[1])]
 
 
 def test_frequencies_are_counted_from_what_arrives(rng):

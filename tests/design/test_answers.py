@@ -1,0 +1,178 @@
+"""Answers about rows left out: against loops, against coins, and beside raw codes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from discreet.design.answers import (
+    Answers,
+    answer_drawn,
+    answer_from_codes,
+    answer_held_out,
+    is_useful,
+    join,
+)
+from discreet.design.deciding import Aim
+from discreet.design.folds import Sample, split_folds
+from discreet.design.heads import Labels
+from discreet.design.kernels import ProductKernel
+from discreet.design.losses import LOSSES
+from discreet.design.problem import Settings
+from discreet.mapping_parts import TableFusion
+
+
+def answers(truth, right, n_classes=2):
+    """Answers that name another class where they are not right."""
+    truth, right = np.array(truth), np.array(right, dtype=float)
+    shares = np.zeros(n_classes)
+    for t, r in zip(truth, right, strict=True):
+        shares[t] += r
+        shares[(t + 1) % n_classes] += 1 - r
+    return Answers(truth, right, shares / len(truth))
+
+
+def test_errors_and_balanced_accuracy_are_those_of_a_count():
+    found = answers([0, 0, 0, 0, 1], [1, 1, 0, 1, 0])
+    assert found.error == pytest.approx(2 / 5)
+    assert found.balanced_accuracy == pytest.approx((3 / 4 + 0) / 2)
+    np.testing.assert_allclose(found.shares, [4 / 5, 1 / 5])
+
+
+def test_the_interval_holds_for_a_coin_as_often_as_it_says(rng):
+    """Unequal classes of 30 and 90: the truth, 1/2, is inside for about 95 %."""
+    truth = np.repeat([0, 1], [30, 90])
+    inside, above = 0, 0
+    for _ in range(4000):
+        low, high = answers(truth, rng.integers(2, size=120)).interval()
+        inside, above = inside + (low <= 0.5 <= high), above + (low > 0.5)
+    # Standard error of a share over 4,000 trials: 0.0034.
+    assert inside / 4000 > 0.95 - 0.011
+    assert above / 4000 < 0.025 + 0.008
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+def test_a_handful_of_lucky_answers_is_not_taken_for_certainty(count):
+    """Of all outcomes of as many coins for each of two classes, exactly."""
+    truth = np.repeat([0, 1], count)
+    rows = np.array(list(itertools.product([0, 1], repeat=min(2 * count, 10))))
+    rng = np.random.default_rng(0)
+    if 2 * count > 10:
+        rows = rng.integers(2, size=(4000, 2 * count))
+    lucky = np.mean([answers(truth, row).useful() for row in rows])
+    assert lucky <= 0.025 + (0.011 if 2 * count <= 10 else 0.015)
+
+
+def test_rows_of_a_group_count_together(rng):
+    """Forty homes of fifty equal rows: an interval for rows would be seven times as narrow."""
+    homes, inside, naive = np.repeat(np.arange(40), 50), 0, 0
+    truth = np.repeat(np.arange(40) % 2, 50)
+    for _ in range(1000):
+        found = answers(truth, np.repeat(rng.integers(2, size=40), 50))
+        low, high = found.interval(homes)
+        inside += low <= 0.5 <= high
+        low, high = found.interval()
+        naive += low <= 0.5 <= high
+    assert inside / 1000 > 0.92  # 0.95 less what forty homes and the trials' own spread make
+    assert naive / 1000 < 0.4
+
+
+def test_useful_takes_an_interval_above_guessing_and_decisions_that_differ():
+    assert is_useful(0.51, (0.5, 0.5)) and not is_useful(0.5, (0.5, 0.5))
+    assert not is_useful(0.9, (0.0, 1.0))
+    assert not answers([0] * 50 + [1] * 50, [1] * 50 + [0] * 50).useful()
+    assert answers([0] * 50 + [1] * 50, [1] * 50 + [0.3] * 50).useful()
+
+
+def test_parts_join_to_the_answers_about_all_rows(rng):
+    truth, right = rng.integers(2, size=30), rng.random(30)
+    truth[[0, 1, 20, 21]] = [0, 1, 0, 1]
+    whole = answers(truth, right)
+    found = join([answers(truth[:20], right[:20]), answers(truth[20:], right[20:])])
+    assert found.balanced_accuracy == pytest.approx(whole.balanced_accuracy)
+    assert found.interval() == pytest.approx(whole.interval())
+    np.testing.assert_allclose(found.shares, whole.shares)
+
+
+def census_like(rng, n=2000, positives=0.24):
+    """Two sensors that say a little about a public fact that a quarter of the rows have."""
+    h = (rng.random(n) < positives).astype(np.int64)
+    codes = np.stack([rng.binomial(3, 0.3 + 0.2 * h), rng.binomial(3, 0.35 + 0.15 * h)], axis=1)
+    g = Labels("g", rng.integers(2, size=n), 2)
+    return Sample(codes.astype(np.int64), (4, 4), Labels("h", h, 2), (g,))
+
+
+def settings(aim):
+    return Settings((2, 2), ProductKernel(), LOSSES["logistic"], 1e-4, 1e-4, aim=aim)
+
+
+BLURRED = [np.array([[0.8, 0.2], [0.65, 0.35], [0.45, 0.55], [0.3, 0.7]])] * 2
+
+
+def test_where_a_class_is_rare_likely_names_the_other_always_and_balanced_does_not(rng):
+    sample = census_like(rng)
+    known, unseen = sample.take(np.arange(1000)), sample.take(np.arange(1000, 2000))
+    found = {
+        aim: answer_held_out(settings(Aim(*aim)), BLURRED, None, known, unseen, rng)
+        for aim in (("likely",), ("balanced",), ("cost", (1.0, 10.0)))
+    }
+    likely, balanced, dear = found.values()
+    assert likely.constant and likely.balanced_accuracy == pytest.approx(0.5)
+    assert not likely.useful()
+    assert not balanced.constant and balanced.useful()
+    assert balanced.error > likely.error  # the price of naming the rare class at all
+    assert dear.shares[1] > balanced.shares[1] > likely.shares[1] == 0.0
+
+
+def test_outputs_that_are_listed_are_averaged_as_a_loop_over_rows_would(rng):
+    sample = census_like(rng, 60)
+    joint = np.array([[0.3, 0.2, 0.15, 0.05], [0.05, 0.05, 0.1, 0.1]])
+    fusion = TableFusion(joint=joint.tolist())
+    found = answer_held_out(settings(Aim("likely")), BLURRED, fusion, sample, sample, rng)
+    rule = joint.argmax(axis=0)
+    for i, codes in enumerate(sample.codes):
+        q = np.outer(*(table[code] for table, code in zip(BLURRED, codes, strict=True))).ravel()
+        assert found.right[i] == pytest.approx(q[rule == sample.public.index[i]].sum())
+    drawn = answer_drawn(fusion, BLURRED, sample.codes, sample.public, rng)
+    # 60 rows of 20 draws: a standard error of 0.014.
+    assert drawn.error == pytest.approx(found.error, abs=0.06)
+
+
+@pytest.mark.parametrize("n_symbols", [2, 3])
+def test_many_outputs_are_answered_by_the_rule_that_ships(n_symbols, rng):
+    n, sensors = 1500, 12
+    h = (rng.random(n) < 0.2).astype(np.int64)
+    codes = (rng.random((n, sensors)) < 0.3 + 0.2 * h[:, None]).astype(np.int64)
+    sample = Sample(codes, (2,) * sensors, Labels("h", h, 2), ())
+    table = np.full((2, n_symbols), 0.1)
+    table[:, :2] = [[0.8, 0.1], [0.1, 0.8]] if n_symbols == 3 else [[0.9, 0.1], [0.1, 0.9]]
+    many = Settings(
+        (n_symbols,) * sensors, ProductKernel(), LOSSES["logistic"], 1e-3, 1e-3, aim=Aim()
+    )
+    assert not many.lists_outputs
+    known, unseen = sample.take(np.arange(1000)), sample.take(np.arange(1000, n))
+    found = answer_held_out(many, [table] * sensors, None, known, unseen, rng)
+    assert found.useful() and 0.25 < found.shares[1] < 0.6
+    silent = [np.full((2, n_symbols), 1.0 / n_symbols)] * sensors
+    assert not answer_held_out(many, silent, None, known, unseen, rng).useful()
+
+
+def test_raw_codes_show_what_there_is_to_know(rng):
+    """The public fact is the exclusive-or of two codes, which no single code tells."""
+    codes = rng.integers(2, size=(600, 3))
+    h = np.where(rng.random(600) < 0.9, codes[:, 0] ^ codes[:, 1], rng.integers(2, size=600))
+    sample = Sample(codes, (2, 2, 2), Labels("h", h, 2), ())
+    folds = split_folds(sample, 3, None, rng)
+    found = answer_from_codes(sample, folds, Aim(), 0)
+    assert len(found.truth) == 600
+    assert found.error == pytest.approx(0.05, abs=0.03)
+    shuffled = Sample(codes, (2, 2, 2), Labels("h", rng.permutation(h), 2), ())
+    assert not answer_from_codes(shuffled, folds, Aim(), 0).useful()
+
+
+def test_raw_codes_are_decided_by_the_same_aim(rng):
+    sample = census_like(rng)
+    folds = split_folds(sample, 2, None, rng)
+    likely, balanced = (answer_from_codes(sample, folds, Aim(a), 0) for a in ("likely", "balanced"))
+    assert balanced.balanced_accuracy > likely.balanced_accuracy + 0.05
+    assert balanced.error > likely.error
