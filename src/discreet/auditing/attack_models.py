@@ -16,12 +16,13 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 from discreet.auditing.attack_lessons import Lesson
 from discreet.auditing.attack_problem import Problem, normalised
@@ -33,6 +34,7 @@ Ints = NDArray[np.int64]
 _MAX_CELLS = 2**20  # outputs beyond which nobody counts them one by one
 _MAX_WIDTH = 4_000  # one-hot columns beyond which pairs of sensors are not tabulated
 _PAIR_CELLS = 1_000  # one-hot columns spent on pairs of sensors
+_TREES = 30
 _TREE_COLUMNS = 12  # looked at for a split of a tree in the forest: enough to meet a joint leak
 _KERNEL_NUMBERS = 2**21  # of a support vector machine, worked out at once
 _MAX_CATEGORIES = 255  # the most that scikit-learn's boosting takes as categories
@@ -146,26 +148,37 @@ def _split_hot(values: Ints, sizes: Sequence[int]) -> NDArray[np.float32]:
 
 
 def fit_forest(lesson: Lesson) -> Floats:
-    """Let trees vote that each look at a few symbols, in leaves that hold several rows."""
+    """Let trees vote that each look at a few symbols, in leaves that hold several rows.
+
+    Every tree sees its own draw of the rows, with replacement. For trees this small
+    scikit-learn's forest spends more on setting up than on growing them.
+    """
     X, y, w = lesson.spelled_out()
-    columns = _split_hot(X, lesson.sizes)
-    model = RandomForestClassifier(
-        40,
-        min_samples_leaf=lesson.leaf_rows(5),
-        max_features=min(columns.shape[1] // 2 + 1, _TREE_COLUMNS),
-        n_jobs=1,
-        random_state=lesson.seed,
-    )
-    model.fit(columns, y, w)
-    return np.asarray(model.predict_proba(_split_hot(lesson.ask, lesson.sizes)))
+    columns, ask = (_split_hot(values, lesson.sizes) for values in (X, lesson.ask))
+    rng = np.random.default_rng(lesson.seed)
+    votes = np.zeros((len(ask), lesson.counts.shape[1]))
+    for _ in range(_TREES):
+        drawn = np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y))
+        tree = DecisionTreeClassifier(
+            min_samples_leaf=lesson.leaf_rows(5),
+            max_features=min(columns.shape[1] // 2 + 1, _TREE_COLUMNS),
+            random_state=int(rng.integers(2**31)),
+        )
+        tree.fit(columns, y, w * drawn, check_input=False)
+        votes += tree.predict_proba(ask, check_input=False)
+    return votes / _TREES
 
 
 def fit_boosting(lesson: Lesson) -> Floats:
-    """Add up small trees, each making up for what those before it missed."""
+    """Add up small trees, each making up for what those before it missed.
+
+    Larger trees learn noise by heart where little leaks, and take twice as long.
+    """
     X, y, w = lesson.spelled_out()
     model = HistGradientBoostingClassifier(
-        max_iter=60,
-        learning_rate=0.15,
+        max_iter=40,
+        learning_rate=0.2,
+        max_leaf_nodes=12,
         min_samples_leaf=lesson.leaf_rows(20),
         early_stopping=False,
         categorical_features=[2 < size <= _MAX_CATEGORIES for size in lesson.sizes],
@@ -206,9 +219,12 @@ def _alike(rows: Ints, others: Ints, sizes: Sequence[int]) -> Floats:
     sensors, width = len(sizes), sum(sizes)
     # One over width times variance; a share of sensors/width of the one-hot numbers are ones.
     gamma = width / (sensors * (width - sensors)) if width > sensors else 1.0
-    equal = one_hot(rows, sizes) @ _dense(others, sizes).T
-    values = np.exp(-2.0 * gamma * (sensors - np.arange(sensors + 1)))
-    return values[equal.astype(np.intp)]
+    small = np.min_scalar_type(max(sizes))
+    equal = np.zeros((len(rows), len(others)), np.min_scalar_type(sensors))
+    for own, other in zip(rows.T.astype(small), others.T.astype(small), strict=True):
+        equal += own[:, None] == other
+    values: Floats = np.exp(-2.0 * gamma * (sensors - np.arange(sensors + 1)))
+    return values[equal]
 
 
 def _dense(values: Ints, sizes: Sequence[int]) -> Floats:

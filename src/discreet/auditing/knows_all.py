@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from discreet.auditing.attack_folds import tested_rows, thin
 from discreet.auditing.attack_problem import Guesses, Problem, normalised
 from discreet.auditing.symbol_rows import count_rows, number_rows, one_hot
+from discreet.distinct import distinct_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -135,8 +136,8 @@ def _factor(tables: Sequence[Floats], codes: Ints, symbols: Ints) -> Floats:
 def _halves(symbols: Ints) -> list[tuple[Ints, Ints]]:
     """Return the distinct rows of either half of the sensors, and which of them each row has."""
     half = symbols.shape[1] // 2
-    parts = symbols[:, :half], symbols[:, half:]
-    return [np.unique(part, axis=0, return_inverse=True) for part in parts]
+    parts = (distinct_rows(part) for part in (symbols[:, :half], symbols[:, half:]))
+    return [(part.rows, part.inverse) for part in parts]
 
 
 def evidence_by_logs(

@@ -343,7 +343,8 @@ def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> F
     """Return sum_i weights[g, i] prod_t tables[t][x_i^t, z^t] for every g and z.
 
     Equal rows are collapsed, the sensors are split into two halves with about as many
-    outputs each, and for every class one matrix product runs over blocks of rows.
+    outputs each, and for every class one matrix product runs over blocks of rows, those
+    with the same left half taken together.
     """
     distinct, inverse = _distinct_rows(codes, [len(table) for table in tables])
     cut = _balanced_cut([table.shape[1] for table in tables])
@@ -360,9 +361,21 @@ def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> F
             used = np.flatnonzero(merged)
             for start in range(0, len(used), block):
                 rows = used[start : start + block]
-                first = _row_products(left, distinct[rows, :cut]) * merged[rows]
-                total += first @ _row_products(right, distinct[rows, cut:]).T
+                codes_left, codes_right = distinct[rows, :cut], distinct[rows, cut:]
+                second = _row_products(right, codes_right) * merged[rows]
+                # Distinct rows are in order, and those that share the left half are added up
+                # before the matrix product, where all the work is.
+                begins = np.flatnonzero(_changes(codes_left))
+                second = np.add.reduceat(second, begins, axis=1)
+                total += _row_products(left, codes_left[begins]) @ second.T
     return sums.reshape(len(weights), -1)
+
+
+def _changes(rows: Ints) -> NDArray[np.bool_]:
+    """Return whether a row differs from the one before; the first one does."""
+    changes = np.ones(len(rows), dtype=bool)
+    changes[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return changes
 
 
 def _row_products(tables: Sequence[Floats], codes: Ints) -> Floats:
