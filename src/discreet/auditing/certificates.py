@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.auditing.intervals import clopper_pearson_upper, kl_upper
+from discreet.auditing.kernel_bound import kernel_balanced_gain, kernel_total_variation
+from discreet.auditing.kernel_rows import KernelRows
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
@@ -217,7 +219,8 @@ def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
     TV. Q(A|x) has a range of at most eta, the Dobrushin coefficient, so Hoeffding's
     inequality gives TV <= TV^ + eta sqrt(ln(1/alpha)/2 (1/n_a + 1/n_b)); ``spread`` has the
     sharper Bernstein version that is used. Because only the worst pair has to hold, the
-    maximum over pairs needs no union bound. ``spread`` has the bounds for groups, too.
+    maximum over pairs needs no union bound. ``spread`` has the bounds for groups, too. Where
+    outputs are too many to list, ``kernel_bound`` stands in.
 
     Without rows: eta, and tanh(epsilon/2) from the structural epsilon.
     """
@@ -303,14 +306,14 @@ def _attack_certificate(
 ) -> Certificate:
     """Make the certificate, or say that the bound is no better than none."""
     found: float | NotCertifiable = value * ROUND_UP
+    if not rows.listable and (left_out := KernelRows.of(rows).left_out) and name != "accuracy":
+        words += f" (from {left_out})"
     words += "."
     # An accuracy just below 1 says much where one class is nearly always the right guess.
     if value >= trivial * (1 - 1e-12 if name == "accuracy" else _NO_BETTER):
+        reason = f"{rows.counted} do not rule out that an attacker is always right"
         if not rows.listable:
-            reason = f"{many(rows.n_outputs)} outputs are too many to list, and the tables alone "
-            reason += "promise nothing"
-        else:
-            reason = f"{rows.counted} do not rule out that an attacker is always right"
+            reason += f"; {many(rows.n_outputs)} outputs are too many to list"
         found, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
     assumptions = (*row_assumptions(rows), *extra)
     return Certificate(name, found, 1 - alpha, rows.counts, assumptions, words, rows.counted)
@@ -336,8 +339,10 @@ def advantage_at(epsilon: float, n_classes: int) -> float:
 
 
 def _worst_pair(rows: AuditRows, alpha: float) -> float:
-    if not rows.listable or 0 in rows.counts:
+    if 0 in rows.counts:
         return 1.0
+    if not rows.listable:
+        return kernel_total_variation(KernelRows.of(rows), alpha)
     given, worst = rows.average, 0.0
     for a, b in combinations(range(rows.n_classes), 2):
         factors = np.zeros(rows.n_classes)
@@ -348,8 +353,10 @@ def _worst_pair(rows: AuditRows, alpha: float) -> float:
 
 
 def _balanced_gain(rows: AuditRows, alpha: float) -> float:
-    if not rows.listable or 0 in rows.counts:
+    if 0 in rows.counts:
         return 1.0
+    if not rows.listable:
+        return kernel_balanced_gain(KernelRows.of(rows), alpha)
     m = rows.n_classes
     found = float(rows.average.max(axis=0).sum())
     return (found + deviation(rows, alpha, np.ones(m)) - 1.0) / m

@@ -202,8 +202,13 @@ class KernelRows:
 
     @classmethod
     def of(cls, rows: AuditRows, seed: int = 0) -> KernelRows:
-        """Return the rows of an audit, to be compared."""
-        return cls(rows.tables, rows.codes, rows.index, rows.n_classes, rows.groups, rows.cap, seed)
+        """Return the rows of an audit, to be compared; the same ones for every caller."""
+        if seed not in rows.compared:
+            rows.compared[seed] = cls(
+                rows.tables, rows.codes, rows.index, rows.n_classes, rows.groups, rows.cap, seed
+            )
+        found: KernelRows = rows.compared[seed]
+        return found
 
     @cached_property
     def pilot(self) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,6 +143,11 @@ class AuditRows:
     @cached_property
     def spreads(self) -> dict[int, float]:
         """What ``spread`` has measured, by class; kept here because it is asked for often."""
+        return {}
+
+    @cached_property
+    def compared(self) -> dict[int, Any]:
+        """The same rows, as ``kernel_rows`` compares them with one another, by seed."""
         return {}
 
     @cached_property

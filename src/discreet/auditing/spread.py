@@ -12,6 +12,9 @@ and Chernoff's bound applies: the rows are matched into pairs, which are indepen
 average over several matchings has no larger moment generating function. The variance is
 also at most eta^2/4, because Q(A|x) has a range of at most eta.
 
+For many noisy sensors that is too much: ``kernel_rows.set_variance`` bounds the variance for
+one unknown A by the largest eigenvalue of the rows' covariance, and the smaller of the two counts.
+
 With the variances bounded, Bernstein's inequality may beat Hoeffding's. Both say that one
 and the same average strays by more than a fixed number with probability at most a, so the
 smaller of the two numbers may be taken at no extra cost; only the variances cost a share.
@@ -39,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.auditing.intervals import kl_lower, kl_upper
+from discreet.auditing.kernel_rows import KernelRows, set_variance
 from discreet.auditing.outputs_given import AuditRows
 
 Floats = NDArray[np.float64]
@@ -134,13 +138,18 @@ def overall_lower(rows: AuditRows, found: Floats, alpha: float) -> Floats:
 
 
 def variance_bound(rows: AuditRows, k: int, alpha: float) -> float:
-    """Bound the variance of an observation of Q(A|x) in class k for every A, at 1 - alpha."""
+    """Bound the variance of an observation of Q(A|x) in class k for one unknown A, at 1 - alpha.
+
+    In two ways, which share alpha: by how far two observations are apart, and by the largest
+    eigenvalue of their covariance, which is far less for many noisy sensors.
+    """
     eta, size = rows.eta, rows.observations[k]
     if not eta or size < 2:
         return eta**2 / 4
     share = pair_spread(rows, k)
-    level = np.log(1.0 / alpha) / (size // 2)
-    return min(eta**2 / 4, 0.5 * eta**2 * float(kl_upper(share, level)))
+    level = np.log(2.0 / alpha) / (size // 2)
+    by_pairs = 0.5 * eta**2 * float(kl_upper(share, level))
+    return min(by_pairs, set_variance(KernelRows.of(rows), k, eta, alpha / 2))
 
 
 def pair_spread(rows: AuditRows, k: int) -> float:
