@@ -9,8 +9,8 @@ one kind of bound holds on all facts together, and all limits hold at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.auditing.attackers import Interval, attack, best_attack
-from discreet.auditing.beyond_answer import BEYOND, certify_beyond_answer
+from discreet.auditing.beyond_answer import BEYOND, certify_beyond_answer, rows_within
 from discreet.auditing.certificates import (
     Certificate,
     Structural,
@@ -35,17 +35,27 @@ from discreet.auditing.conditions import (
     qualify,
     qualify_attack,
     qualify_beyond,
+    withheld,
 )
 from discreet.auditing.contributions import Contribution, contributions, separate_contributions
 from discreet.auditing.findings import find_copies, find_leaks
 from discreet.auditing.intervals import kl_lower, kl_upper
 from discreet.auditing.limits import check_limits
+from discreet.auditing.needed import say_needed, say_needed_for_epsilon, say_needed_within
 from discreet.auditing.outputs_given import AuditRows, dobrushin
 from discreet.auditing.over_time import compose
 from discreet.auditing.plug_in import plug_in_epsilon
 from discreet.auditing.pointwise import DELTAS, PointwiseAudit
 from discreet.auditing.raw_codes import raw_codes
-from discreet.auditing.results import FEW_ROWS, Attacks, Audit, FactAudit, Figures, PublicAudit
+from discreet.auditing.results import (
+    FEW_ROWS,
+    Attacks,
+    Audit,
+    FactAudit,
+    Figures,
+    LimitCheck,
+    PublicAudit,
+)
 from discreet.auditing.spread import mean_lower, mean_upper
 from discreet.auditing.subjects import Labelled, Subject, subject_from_arrays
 from discreet.auditing.telling_groups import count_telling_groups
@@ -212,6 +222,7 @@ def audit_subject(
         independent=options.independent_releases,
         eta=dobrushin(subject.mapping.tables),
     )
+    limits = tuple(_with_needed(subject, check, private, options, alpha) for check in limits)
     conditions = find_conditions(subject, options.releases, options.independent_releases,
                                  prior_given=options.prior is not None)  # fmt: skip
     drawn = None if subject.groups is None else _audit_rows(subject, subject.public, options).drawn
@@ -236,6 +247,29 @@ def audit_subject(
         date=datetime.now(UTC).date().isoformat(),
         program=f"discreet {discreet.__version__}",
     )
+
+
+def _with_needed(
+    subject: Subject,
+    check: LimitCheck,
+    private: Sequence[FactAudit],
+    options: AuditOptions,
+    alpha: float,
+) -> LimitCheck:
+    """Say how many more rows a limit on one report needs, if it is not shown."""
+    if check.state != "not shown" or options.releases > 1 or withheld(subject):
+        return check
+    labelled = next(each for each in subject.private if each.name == check.fact)
+    rows = _audit_rows(subject, labelled, options)
+    if check.name == BEYOND:
+        needed = say_needed_within(rows_within(rows, subject.public), check.limit, alpha)
+    elif check.name == "epsilon":
+        fact = next(each for each in private if each.name == check.fact)
+        found = fact.certificate("information epsilon")
+        needed = say_needed_for_epsilon(rows, found, check.limit)
+    else:
+        needed = say_needed(rows, check.limit, alpha)
+    return replace(check, needed=needed)
 
 
 class _Steps:
