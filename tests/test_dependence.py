@@ -303,7 +303,8 @@ def test_shuffling_stays_within_cells_and_reaches_every_order():
 
 
 def test_the_worse_of_two_is_the_one_that_was_found():
-    found, not_found = Dependence(found=True, lag=1, rows=50), Dependence(found=False, rows=900)
+    found = Dependence(found=True, kind="next", lag=1, strength=0.9, rows=50)
+    not_found = Dependence(found=False, rows=900)
     assert worse_of(found, not_found) == worse_of(not_found, found) == found
 
 

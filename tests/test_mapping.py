@@ -18,6 +18,8 @@ from scipy.stats import chisquare
 from discreet import mapping as module
 from discreet.codes import BinsEncoder, CodesEncoder
 from discreet.errors import CodeRangeError, InputError
+from discreet.dependence import Dependence
+from discreet.errors import CodeRangeError, InputError, MappingFileError
 from discreet.mapping import Mapping, now, round_rows
 from discreet.mapping_parts import (
     TOTAL,
@@ -145,6 +147,19 @@ def test_the_time_of_making_is_the_only_thing_the_id_leaves_out():
         {"design": DESIGN.model_copy(update={"source": None})},
     ]
     assert len({make_mapping(**change).id for change in [{}, *others]}) == 1 + len(others)
+
+
+def test_what_was_seen_of_the_rows_is_kept_and_leaves_other_files_as_they_were():
+    before = make_mapping()
+    assert "dependence" not in before.dumps()
+    found = Dependence(found=True, kind="next", lag=1, strength=0.97, chance=0.03, rows=900)
+    source = DESIGN.source.model_copy(update={"dependence": found})
+    mapping = make_mapping(design=DESIGN.model_copy(update={"source": source}))
+    assert mapping.id != before.id
+    assert Mapping.loads(mapping.dumps()).design.source.dependence == found
+    false = mapping.dumps().replace('"kind": "next"', '"kind": null')
+    with pytest.raises(MappingFileError, match="dependence must name kind and lag if, and only"):
+        Mapping.loads(false)
 
 
 def test_mappings_compare_hash_and_pickle():

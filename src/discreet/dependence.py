@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from discreet.copies import Copies, find_copies
 from discreet.distinct import distinct_rows
@@ -100,6 +101,14 @@ class Dependence(Model):
     unit: Literal["rows", "groups"] = "rows"
     classes_in_runs: bool = False
     copies: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        if len({self.found, self.kind is not None, self.lag is not None}) > 1:
+            raise PydanticCustomError(
+                "discreet_dependence", "must name kind and lag if, and only if, found is true"
+            )
+        return self
 
     @property
     def checked(self) -> bool:
