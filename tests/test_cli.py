@@ -16,7 +16,7 @@ from discreet.design.kernels import KERNELS
 from discreet.design.losses import LOSSES
 from discreet.fit_codes import STRATEGIES
 from discreet.learning import METHODS
-from discreet.mapping_parts import MAX_SYMBOLS
+from discreet.mapping_parts import MAX_COST, MAX_SYMBOLS
 from discreet.splitting import Split, split_rows
 
 
@@ -89,6 +89,28 @@ def mistake(command, tmp_path):
         ("--ratio 0.9 --epsilon 1", "--ratio .* together with --epsilon"),
         ("--method ndd --ratio 0.9", "--ratio .* --method ndd protects nothing.* --method npo"),
         ("--method ndd --ldp-epsilon 1", "--ldp-epsilon .* protects nothing"),
+        (
+            "--decide fair",
+            "--decide must be balanced, likely or cost=CLASS.*cost=fall:10, got 'fair'",
+        ),
+        ("--decide=", "--decide must be balanced, likely or cost=.*, got ''"),
+        ("--decide Likely", "--decide must be balanced, likely or .*, got 'Likely'"),
+        ("--decide cost", "--decide must be balanced, likely or .*, got 'cost'"),
+        ("--decide costs=True:2", "--decide must be balanced, likely or .*, got 'costs=True:2'"),
+        ("--decide cost=", "--decide names no class, got 'cost='. Write cost=fall:10"),
+        (
+            "--decide cost=True",
+            "--decide: 'True' must be a class, a colon and a cost .*'cost=True'",
+        ),
+        ("--decide cost=:3", "--decide: ':3' must be a class, a colon and a cost above 0"),
+        ("--decide cost=True:0", "--decide: 'True:0' must be .* above 0 and at most 1e.09, got"),
+        ("--decide cost=True:-2", "--decide: 'True:-2' must be a class"),
+        ("--decide cost=True:nan", "--decide: 'True:nan' must be a class"),
+        ("--decide cost=True:inf", "--decide: 'True:inf' must be a class"),
+        ("--decide cost=True:much", "--decide: 'True:much' must be a class"),
+        ("--decide cost=True:2,True:3", "--decide gives the class 'True' two costs, got 'cost=Tr"),
+        ("--decide cost=Tru:2", "--decide names the class 'Tru', which 'fall' does not have. Did"),
+        ("--decide cost=fall:2", "--decide names the class 'fall', .* There are: '"),
         ("--publik fall", "--publik.* See: discreet learn --help"),
     ],
 )
@@ -101,6 +123,7 @@ def test_a_wrong_option_is_named_with_its_value(mistake, options, words):
 def test_a_list_of_names_that_cannot_be_read_is_refused(mistake):
     assert "--sensors is not a list of names" in mistake("--sensors", "hall\ndoor")
     assert "--bins is not a list of names" in mistake("--bins", "hall\ndoor=3")
+    assert "--decide is not a list of names" in mistake("--decide", "cost=True\n:3")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +150,7 @@ def test_names_and_ranges_in_the_options_are_those_of_the_library():
     assert sorted(options.LOSSES) == sorted(LOSSES)
     assert sorted(options.BINNINGS) == sorted(STRATEGIES)
     assert options.MOST_SYMBOLS == MAX_SYMBOLS
+    assert options.MOST_COST == MAX_COST
     assert options.MOST_BINS < MAX_CODES
 
 
@@ -293,6 +317,62 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert "structural bound C1" in printed
 
 
+FIGURE = r"\d\.\d{3}"
+
+
+def test_guessing_and_raw_readings_stand_beside_the_error_of_the_answers(command):
+    code, printed, _ = command("learn", "home.csv", *FACTS, "--ratio", "0.9", "--out", "m")
+    assert code == 0 and "useless" not in printed
+    found = re.search(
+        rf"answers 'fall' with error ({FIGURE}) and balanced accuracy ({FIGURE}) "
+        rf"\(({FIGURE}) to ({FIGURE})\)\n"
+        rf"beside it, guessing: ({FIGURE}) and 0.500; raw readings: ({FIGURE}) and ({FIGURE})\n",
+        printed,
+    )
+    error, accuracy, low, high, guessing, raw_error, _ = map(float, found.groups())
+    assert 0.5 < low <= accuracy <= high
+    # The hall tells of a fall in nine rows of ten; about half of the rows have one.
+    assert raw_error < 0.25 and error < guessing and 0.35 < guessing <= 0.5
+    recorded = Mapping.load("m").design.expected
+    assert recorded["guessing_error"] == pytest.approx(guessing, abs=5e-4)
+    assert recorded["raw_error"] == pytest.approx(raw_error, abs=5e-4)
+    assert recorded["balanced_accuracy_low"] == pytest.approx(low, abs=5e-4)
+
+
+def test_a_mapping_that_answers_nothing_is_called_useless(command):
+    rng = np.random.default_rng(1)
+    rooms().assign(hall=rng.integers(2, size=N), door=rng.integers(2, size=N)).to_csv(
+        "noise.csv", index=False
+    )
+    _, printed, error = command("learn", "noise.csv", *FACTS, "--exclude", "day", "--out", "m")
+    assert "useless: it answers 'fall' no better than guessing\n" in printed
+    assert "the mapping answers 'fall' no better than guessing: its balanced accuracy is" in error
+
+
+@pytest.mark.parametrize(
+    ("decide", "weights"),
+    [("likely", [1.0, 1.0]), ("cost=True:10", [1.0, 10.0]), ("cost=True:2,False:.5", [0.5, 2.0])],
+)
+def test_what_decisions_are_good_for_is_written_down(command, decide, weights):
+    options = ["--exclude", "day", "--ratio", "0.9", "--decide", decide, "--out", "m"]
+    code, _, _ = command("learn", "home.csv", *FACTS, *options)
+    stated = Mapping.load("m").fusion.decide
+    assert code == 0 and stated.rule == decide.split("=")[0]
+    assert list(stated.weights) == weights
+
+
+def test_by_default_rare_classes_are_decided_as_readily(command):
+    table = rooms(300)
+    table[(table["fall"].cumsum() % 4 == 0) | ~table["fall"]].to_csv("rare.csv", index=False)
+    code, _, _ = command(
+        "learn", "rare.csv", *FACTS, "--exclude", "day", "--ratio", "0.9", "--out", "m"
+    )
+    stated = Mapping.load("m").fusion.decide
+    assert code == 0 and stated.rule == "balanced"
+    assert stated.shares[1] == pytest.approx(0.2, abs=0.05)
+    np.testing.assert_allclose(np.array(stated.weights) * stated.shares, 0.5)
+
+
 def test_quiet_says_nothing(command):
     # Symbols that say enough for no warning, and no sensor that the rows are sorted by.
     options = ["--ratio", "0.9", "--exclude", "day", "--out", "m", "--quiet"]
@@ -381,7 +461,11 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     options = ["--exclude", "day", "--max-advantage", "0.2", "--out", "m"]
     code, printed, _ = command("learn", "home.csv", *FACTS, *options)
     assert code == 0
-    assert re.search(r"expected on new rows \(\d folds, an estimate and no certificate\)", printed)
+    assert re.search(
+        r"expected on new rows \(\d folds, an estimate and no certificate\).*; what was asked for "
+        r"is met\n",
+        printed,
+    )
     assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
 
 
@@ -407,7 +491,7 @@ def test_warnings_of_ours_are_one_line_each_and_others_are_not_shown(command, mo
     assert (code, printed) == (0, "")
     lines = error.splitlines()
     assert len(lines) == 2 and all(line.startswith("warning: ") for line in lines)
-    assert "'count' kernel" in error and "say next to nothing" in error
+    assert "'count' kernel" in error and "no better than guessing" in error
 
 
 # --- Help ----------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from scipy.stats import chisquare
 
 from discreet import mapping as module
 from discreet.codes import BinsEncoder, CodesEncoder
-from discreet.errors import CodeRangeError, InputError
 from discreet.dependence import Dependence
 from discreet.errors import CodeRangeError, InputError, MappingFileError
 from discreet.mapping import Mapping, now, round_rows

@@ -271,7 +271,7 @@ def learn(
 
     Falls are rare, and missing one is ten times as bad as a false alarm:
 
-        discreet learn t.csv --public s --private me --decide cost=fall:10 --out m
+        discreet learn t --public s --private p --decide cost=fall:10 --out m
 
     A table larger than memory, in many files:
 

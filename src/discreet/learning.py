@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from discreet.batches import find_files, read_tables
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.dependence import Dependence, check_dependence
+from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.design.results import Report
@@ -165,6 +166,8 @@ def prepare(task: Task) -> Prepared:
     _check_recordable(table, sensors, facts)
     group = task.split.group
     groups = None if group is None else group_values(table, group)
+    public = describe_fact(task.public, pd.unique(table[task.public]))
+    aim_for(task.options.get("decide", "balanced"), public)  # refuses classes that there are not
     train, audit = split_rows(table, task.split, facts)
     training = table.iloc[train]
     _check_training(training, sensors, task.split)

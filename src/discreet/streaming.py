@@ -26,6 +26,7 @@ from discreet.codes import CategoriesEncoder, encode_table
 from discreet.dependence import MOST_ROWS, Dependence
 from discreet.design.base import PrivacyMapper
 from discreet.design.coded import sampled
+from discreet.design.deciding import aim_for
 from discreet.design.inputs import LabelColumn, check_name, label_column
 from discreet.design.packed_file import (
     MAX_KINDS,
@@ -171,6 +172,7 @@ def scan(task: Task, *, report: Report | None = None) -> Scanned:
     mapper = _make_mapper(task, stream, sensors)
     groups = _all_groups(stream, task.split)
     labels = _scan_labels(stream, task, groups, report)
+    aim_for(mapper.decide, labels.facts[0].describe())  # refuses classes that there are not
     scans, digest = _scan_readings(stream, task, sensors, mapper, groups, report)
     dependence, warning = _check_first_rows(stream, task, sensors)
     source = Source(

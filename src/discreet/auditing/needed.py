@@ -55,8 +55,8 @@ def _sentence(rows: AuditRows, count: int | None, what: str) -> str:
     unit = "row" if rows.groups is None else rows.unit
     if count is None:
         return (
-            f"More {unit}s are not expected to certify {what}: as far as these tell, more leaks, or "
-            "their number is out of reach."
+            f"More {unit}s are not expected to certify {what}: as far as these tell, more leaks "
+            "or their number is out of reach."
         )
     return f"About {_rounded(max(count, 1)):,} more {unit}s like these would certify {what}."
 
