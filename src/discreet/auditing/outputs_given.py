@@ -377,6 +377,26 @@ def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> F
     return sums.reshape(len(weights), -1)
 
 
+def set_probabilities(tables: Sequence[Floats], codes: Ints, inside: NDArray[np.bool_]) -> Floats:
+    """Return Q(A|x_i) of every row for one set A of outputs, ``inside`` by output.
+
+    The sum over A is a product of the indicator of A with one half of the sensors, and with
+    the other half row by row.
+    """
+    distinct, inverse = _distinct_rows(codes, [len(table) for table in tables])
+    cut = _balanced_cut([table.shape[1] for table in tables])
+    left, right = tables[:cut], tables[cut:]
+    indicator = inside.reshape(count_outputs(left), count_outputs(right)).astype(np.float64)
+    block = max(1, _BLOCK_NUMBERS // sum(indicator.shape))
+    found = np.empty(len(distinct))
+    for start in range(0, len(distinct), block):
+        rows = distinct[start : start + block]
+        sums = indicator.T @ _row_products(left, rows[:, :cut])
+        sums *= _row_products(right, rows[:, cut:])
+        found[start : start + block] = sums.sum(axis=0)
+    return found[inverse]
+
+
 def _changes(rows: Ints) -> NDArray[np.bool_]:
     """Return whether a row differs from the one before; the first one does."""
     changes = np.ones(len(rows), dtype=bool)
