@@ -215,6 +215,8 @@ def home_worlds():
         mixed_homes("200 homes, 4 symbols", symbols=(4,), n_homes=200, n_codes=6, seed=4),
         mixed_homes("200 homes, sharp tables", symbols=(2, 3), n_homes=200, noise=0.1, seed=5),
         rare_symbol("800 homes, a rare symbol", 800),
+        bits("400 homes that lean to a class", [(0.5, always(9, 1), (0, 0)),
+             (0.5, always(1, 9), (1, 1))], 400),
         bits("400 homes × 5, prior stated", [(0.5, half, (0.3, 0.5)),
              (0.5, tossed(5, 0.2), (0.6, 0.8))], 400, keep=0.8, stated=True),
         mixed_homes("100 homes, 3 classes, prior stated", symbols=(2, 2), n_homes=100, classes=3,
