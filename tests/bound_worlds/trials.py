@@ -51,6 +51,7 @@ class Coverage:
 
     bounds: np.ndarray
     truth: float
+    limit: float  # what the tables alone promise
 
     @property
     def holds(self):
@@ -59,6 +60,11 @@ class Coverage:
     @property
     def exists(self):
         return float(np.isfinite(self.bounds).mean())
+
+    @property
+    def informs(self):
+        """How often rows say more than the tables alone; else that it holds says nothing."""
+        return float(np.mean(self.bounds < self.limit * (1 - 1e-6)))
 
     @property
     def median(self):
@@ -78,15 +84,25 @@ def try_world(world, trials, seed=1, only=None):
     """Return the coverage of every certificate over so many draws."""
     rng, only = np.random.default_rng(seed), only or world.only
     drawn = [certify(world, world.draw(rng), trial, only) for trial in range(trials)]
-    bounds = {name: np.array([each[name] for each in drawn]) for name in drawn[0]}
-    found = {name: Coverage(each, world.law.truths[name]) for name, each in bounds.items()}
+    truths, limits = world.law.truths, _without_rows(world, only)
+    found = {
+        name: Coverage(np.array([each[name] for each in drawn]), truths[name], limits[name])
+        for name in limits
+    }
     if "information epsilon" in found:
-        found["all of information"] = Coverage(_least_slack([found[n] for n in INFORMATION]), 0.0)
+        found["all of information"] = _all_of([found[name] for name in INFORMATION])
     return found
 
 
-def _least_slack(several):
-    """How far the bounds are above their truths, the nearest of several in every trial."""
+def _without_rows(world, only):
+    rows = world.draw(np.random.default_rng(0))
+    with np.errstate(invalid="ignore"):
+        return certify(world, rows.take(np.zeros(len(rows.index), dtype=bool)), 0, only)
+
+
+def _all_of(several):
+    """How far bounds are above their truths: the nearest of several, in every trial."""
     with np.errstate(invalid="ignore"):  # where there is no bound, even an infinite truth is fine
         slack = [np.where(np.isinf(c.bounds), np.inf, c.bounds - c.truth) for c in several]
-    return np.min(slack, axis=0)
+        limit = min(c.limit - c.truth for c in several)
+    return Coverage(np.min(slack, axis=0), 0.0, limit)
