@@ -294,8 +294,21 @@ def test_groups_of_one_row_are_worth_as_much_as_rows(rng):
     values = np.where(rng.random(400) < 0.9, fact, 1 - fact)[:, None]
     (result,) = attack(values, [2], fact, 2, groups=np.arange(400), attackers=["table"], rng=rng)
     (question,) = result.questions
-    assert 1 / question.spread == pytest.approx(result.rows, rel=0.01)
+    assert question.grouped and sum(question.tested) == result.rows
     assert result.balanced_accuracy.low > 0.8
+
+
+def test_each_group_weighs_the_same_however_many_rows_it_has(rng):
+    """A hundred homes with one row each are guessed by chance; two large ones would be always."""
+    groups = np.concatenate([np.arange(200), np.repeat([200, 201], 400)])
+    fact = np.concatenate([np.arange(200) % 2, np.tile([0, 1], 400)])
+    told = np.concatenate([rng.integers(2, size=200), np.tile([0, 1], 400)])
+    (result,) = attack(told[:, None], [2], fact, 2, groups=groups, attackers=["table"], rng=rng)
+    (question,) = result.questions
+    assert sum(question.tested) <= 2 * 202
+    assert abs(result.balanced_accuracy.estimate - 0.5) < 0.1
+    assert abs(result.accuracy.estimate - 0.5) < 0.1
+    assert (result.auc.low, result.auc.high) == (0, 1)  # nothing is said for certain
 
 
 def test_the_bound_pays_for_every_attacker_that_was_tried(rng):

@@ -3,9 +3,10 @@
 Plain records apart from the attackers, so that whoever prints or stores an audit needs no
 attacker. Two kinds of intervals:
 
-- where rows are independent, hits are counted: Clopper and Pearson's, and for balanced
-  accuracy one for each class at an equal share of the error probability, then the mean;
-- elsewhere McDiarmid's, from how far one row, or one whole group, can move the score.
+- hits are counted: Clopper and Pearson's, and for balanced accuracy one for each class at an
+  equal share of the error probability, then the mean. With groups, the share of hits among a
+  group's rows of a class is one observation, and Chernoff's bound takes their mean;
+- elsewhere McDiarmid's, from how far one row can move the score.
 
 ``best_attack`` picks the strongest after the fact and pays for the choice: Bonferroni over
 attackers and over the questions put to each, which are all classes and every pair of them.
@@ -19,7 +20,12 @@ from math import sqrt
 
 import numpy as np
 
-from discreet.auditing.intervals import clopper_pearson_lower, clopper_pearson_upper
+from discreet.auditing.intervals import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    kl_lower,
+    kl_upper,
+)
 from discreet.errors import InputError
 
 
@@ -42,18 +48,17 @@ class Question:
         All classes of the fact, or two of them.
     estimate : float
         Balanced accuracy.
-    right, tested : tuple of int
-        Rows guessed right and rows tested, by class.
-    spread : float or None
-        With groups, the sum of their squared weights, which is one over the number of
-        equal groups that would be worth as much; None where rows are independent.
+    right, tested : tuple
+        Rows guessed right and rows tested, by class. With groups, the sum over groups of the
+        share of their rows of the class that was guessed right, and the number of groups.
+    grouped : bool
     """
 
     classes: tuple[int, ...]
     estimate: float
-    right: tuple[int, ...]
+    right: tuple[float, ...]
     tested: tuple[int, ...]
-    spread: float | None = None
+    grouped: bool = False
 
     @property
     def advantage(self) -> float:
@@ -62,10 +67,9 @@ class Question:
 
     def interval(self, alpha: float) -> Interval:
         """Return the interval that misses with probability at most ``alpha``."""
-        if self.spread is not None:
-            return bounded_interval(self.estimate, self.spread, alpha)
         share = alpha / len(self.classes)
-        ends = [exact_interval(k, n, share) for k, n in zip(self.right, self.tested, strict=True)]
+        one = mean_interval if self.grouped else exact_interval
+        ends = [one(k, n, share) for k, n in zip(self.right, self.tested, strict=True)]
         low, high = np.mean([[end.low, end.high] for end in ends], axis=0)
         return Interval(self.estimate, float(low), float(high))
 
@@ -173,17 +177,20 @@ def check_confidence(confidence: float) -> float:
     return 1.0 - confidence
 
 
-def exact_interval(right: int, tested: int, alpha: float) -> Interval:
+def mean_interval(total: float, count: int, alpha: float) -> Interval:
+    """Return Chernoff's interval for the mean of independent shares between 0 and 1."""
+    mean, level = min(total / count, 1.0), np.log(2.0 / alpha) / count
+    return Interval(mean, float(kl_lower(mean, level)), float(kl_upper(mean, level)))
+
+
+def exact_interval(right: float, tested: int, alpha: float) -> Interval:
     """Return Clopper and Pearson's interval, which misses with at most alpha/2 on each side."""
     low = clopper_pearson_lower(right, tested, alpha / 2)
     high = clopper_pearson_upper(right, tested, alpha / 2)
     return Interval(right / tested, float(low), float(high))
 
 
-def bounded_interval(estimate: float, spread: float, alpha: float, bias: float = 0.0) -> Interval:
-    """Return McDiarmid's interval of a score in 0..1, ``spread`` the sum of squared shifts.
-
-    ``bias`` is how far the score may be off on average, which widens both sides.
-    """
-    half = sqrt(0.5 * np.log(2 / alpha) * spread) + bias
+def bounded_interval(estimate: float, spread: float, alpha: float) -> Interval:
+    """Return McDiarmid's interval of a score in 0..1, ``spread`` the sum of squared shifts."""
+    half = sqrt(0.5 * np.log(2 / alpha) * spread)
     return Interval(estimate, max(estimate - half, 0.0), min(estimate + half, 1.0))

@@ -1,13 +1,13 @@
 """How well guesses hit: balanced accuracy, accuracy and AUC, with what their intervals need.
 
-Rows are taken to be independent; or, when groups are given, groups are independent and each
-row by itself is like any other row of its class.
+Rows are taken to be independent; or, when groups are given, groups are, each weighs the same
+and its rows may depend on one another in any way.
 
 - Balanced accuracy is asked of all classes and, if there are more than two, of every pair.
 - Accuracy is the pooled count of hits, scores weighted with the classes' shares, the classes
   as common as here.
-- AUC is moved by one row of a class of n by at most 1/n.
-- With groups, a whole group moves each of the three at once.
+- AUC is moved by one row of a class of n by at most 1/n. With groups it has no interval: how many
+  rows of a class a group has may depend on what it reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from discreet.auditing.attack_problem import Guesses, Problem
-from discreet.auditing.attack_results import Interval, Question, bounded_interval, exact_interval
+from discreet.auditing.attack_results import (
+    Interval,
+    Question,
+    bounded_interval,
+    exact_interval,
+    mean_interval,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,11 +47,24 @@ def _answer(problem: Problem, guesses: Guesses, classes: tuple[int, ...]) -> Que
     hit = guesses.scores[inside][:, classes].argmax(axis=1) == label
     tested = np.bincount(label, minlength=len(classes))
     right = np.bincount(label[hit], minlength=len(classes))
-    counts = tuple(right.tolist()), tuple(tested.tolist())
     if not problem.grouped:  # folds are even, so the mean of the folds is that of the rows
+        counts = tuple(right.tolist()), tuple(tested.tolist())
         return Question(classes, float(np.mean(right / tested)), *counts)
-    weights = _row_weights(problem, rows, label, len(classes))
-    return Question(classes, float(weights @ hit), *counts, _spread(problem, rows, weights))
+    shares = [_group_shares(problem.groups[rows[label == k]], hit[label == k])
+              for k in range(len(classes))]  # fmt: skip
+    return Question(
+        classes,
+        float(np.mean([each.mean() for each in shares])),
+        tuple(float(each.sum()) for each in shares),
+        tuple(len(each) for each in shares),
+        grouped=True,
+    )
+
+
+def _group_shares(groups: Ints, hit: NDArray[np.bool_]) -> Floats:
+    """Return the share of hits in every group."""
+    place = np.unique(groups, return_inverse=True)[1]
+    return np.asarray(np.bincount(place, hit) / np.bincount(place))
 
 
 def _fold_sizes(problem: Problem, rows: Ints, label: Ints, n_classes: int) -> Floats:
@@ -62,18 +81,6 @@ def _fold_weights(counts: Floats) -> Floats:
     return share
 
 
-def _row_weights(problem: Problem, rows: Ints, label: Ints, n_classes: int) -> Floats:
-    counts = _fold_sizes(problem, rows, label, n_classes)
-    each = _fold_weights(counts)[:, None] / (n_classes * counts)
-    weights: Floats = each[problem.fold[rows] - 1, label]
-    return weights
-
-
-def _spread(problem: Problem, rows: Ints, shifts: Floats) -> float:
-    """Add up the squares of how far each group, or each row alone, can shift a score."""
-    return float(np.square(np.bincount(problem.groups[rows], shifts)).sum())
-
-
 def score_accuracy(problem: Problem, guesses: Guesses, alpha: float) -> Interval:
     """Score the guesses that also weigh how common each class was among rows learned from."""
     rows, n_classes = guesses.rows, problem.n_classes
@@ -83,8 +90,8 @@ def score_accuracy(problem: Problem, guesses: Guesses, alpha: float) -> Interval
     hit = (guesses.scores * before).argmax(axis=1) == problem.fact[rows]
     if not problem.grouped:
         return exact_interval(int(hit.sum()), len(hit), alpha)
-    even = np.full(len(rows), 1.0 / len(rows))
-    return bounded_interval(float(hit.mean()), _spread(problem, rows, even), alpha)
+    shares = _group_shares(problem.groups[rows], hit)
+    return mean_interval(float(shares.sum()), len(shares), alpha)
 
 
 def score_auc(problem: Problem, guesses: Guesses, alpha: float) -> Interval:
@@ -93,7 +100,7 @@ def score_auc(problem: Problem, guesses: Guesses, alpha: float) -> Interval:
     fact, fold = problem.fact[rows], problem.fold[rows]
     weight = _fold_weights(_fold_sizes(problem, rows, fact, m))
     sides = (1,) if m == 2 else tuple(range(m))
-    value, bias, shifts = 0.0, 0.0, np.zeros(len(rows))
+    value, shifts = 0.0, np.zeros(len(rows))
     for k in range(1, problem.n_folds):
         here = np.flatnonzero(fold == k)
         for side in sides:
@@ -101,18 +108,11 @@ def score_auc(problem: Problem, guesses: Guesses, alpha: float) -> Interval:
             inside = fact[here] == side
             value += part * _fold_auc(guesses.scores[here, side], inside)
             shifts[here] += part / np.where(inside, inside.sum(), (~inside).sum())
-            if problem.grouped:
-                bias += part * _paired_within(problem.groups[rows[here]], inside)
-    return bounded_interval(value, _spread(problem, rows, shifts), alpha, bias)
+    if problem.grouped:
+        return Interval(value, 0.0, 1.0)
+    return bounded_interval(value, float(np.square(shifts).sum()), alpha)
 
 
 def _fold_auc(scores: Floats, inside: NDArray[np.bool_]) -> float:
     ranks, n = rankdata(scores), int(inside.sum())
     return float((ranks[inside].sum() - n * (n + 1) / 2) / (n * (len(scores) - n)))
-
-
-def _paired_within(groups: Ints, inside: NDArray[np.bool_]) -> float:
-    """Return the share of compared pairs that come from one group, and so say nothing."""
-    place = np.unique(groups, return_inverse=True)[1]
-    ours, theirs = np.bincount(place, inside), np.bincount(place, ~inside)
-    return float(ours @ theirs / (ours.sum() * theirs.sum()))

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 import discreet
-from discreet.auditing.attackers import Interval, attack, best_attack
+from discreet.auditing.attackers import BestAttack, Interval, attack, best_attack
 from discreet.auditing.beyond_answer import BEYOND, certify_beyond_answer, rows_within
 from discreet.auditing.certificates import (
     Certificate,
@@ -41,6 +41,7 @@ from discreet.auditing.contributions import Contribution, contributions, separat
 from discreet.auditing.findings import find_copies, find_leaks
 from discreet.auditing.intervals import kl_lower, kl_upper
 from discreet.auditing.limits import check_limits
+from discreet.auditing.lower_side import HALVES, certify_lower
 from discreet.auditing.needed import say_needed, say_needed_for_epsilon, say_needed_within
 from discreet.auditing.outputs_given import AuditRows, dobrushin
 from discreet.auditing.over_time import compose
@@ -337,7 +338,10 @@ def _audit_fact(
     by_name = {each.name: each for each in certificates}
     beyond = certify_beyond_answer(rows, subject.public, labelled.name, alpha)
     steps.begin(f"rare outputs and {shown(labelled.name)}")
-    attacks = _attack_both(subject, labelled, options, symbols, 1.0 - alpha, steps)
+    # Half of alpha for attackers on drawn symbols, half for one that draws none.
+    attacks = _attack_both(subject, labelled, options, symbols, 1.0 - alpha / 2, steps)
+    attacks = replace(attacks, best=_best(subject, attacks.best, rows, alpha, seed))
+    beyond = replace(beyond, lower=_lower_within(rows, subject.public, alpha, seed))
     level = options.max_advantage or by_name["advantage"].bound
     return FactAudit(
         name=labelled.name,
@@ -370,6 +374,33 @@ def _audit_fact(
             *find_copies(subject),
         ),
     )
+
+
+def _best(
+    subject: Subject, best: BestAttack, rows: AuditRows, alpha: float, seed: int
+) -> BestAttack:
+    """Return the attack that is shown to gain most, with what both kinds of it have cost."""
+    best = replace(best, confidence=1.0 - alpha)
+    found = certify_lower(rows, alpha / 2, seed) if rows.cap is None else None
+    if found is not None and found.advantage > best.lower:
+        best = replace(
+            best,
+            name=HALVES,
+            classes=found.classes,
+            advantage=found.estimate,
+            lower=found.advantage,
+        )
+    # Real attackers see rows of groups, and say nothing for certain about capped rows.
+    return qualify_attack(subject, best if rows.cap is None else replace(best, lower=0.0))
+
+
+def _lower_within(rows: AuditRows, public: Labelled, alpha: float, seed: int) -> float | None:
+    """Return what an attacker gains at least who is told the public fact."""
+    if rows.cap is not None:
+        return None
+    share = alpha / public.n_classes
+    found = [certify_lower(own, share, seed) for own in rows_within(rows, public)]
+    return max((each.advantage for each in found if each is not None), default=None)
 
 
 def _certificates(

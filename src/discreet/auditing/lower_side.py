@@ -54,6 +54,8 @@ from discreet.auditing.outputs_given import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+HALVES = "halves"
+"""What the attacker that is chosen on one half of the rows is called."""
 _LARGEST_BET = 0.95
 _DOUBT = 0.25  # variance of a coin, counted as one observation more than the first half has seen
 _ROUNDING = 1e-12  # outweighs rounding errors in sums of logarithms
@@ -153,7 +155,7 @@ class _Attacker:
     variances: Floats
 
     def inside(self, k: int) -> NDArray[np.bool_]:
-        return self.named == k
+        return np.asarray(self.named == k)
 
 
 def _choose(half: _Half, counts: Ints, alpha: float) -> _Attacker | None:

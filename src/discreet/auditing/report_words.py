@@ -231,6 +231,7 @@ def _over_time(audit: Audit) -> tuple[str, str]:
 # --- Definitions -----------------------------------------------------------------------------
 
 ATTACKERS = {
+    "halves": "chooses outputs on one half of the rows and averages the tables over the other",
     "knows-all": "knows the tables and the codes of the rows it learns from",
     "table": "counts every output",
     "telltale": "looks for the outputs that tell most",
