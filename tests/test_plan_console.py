@@ -8,8 +8,8 @@ import pytest
 from commands import run
 from helpers import make_mapping
 
+from discreet.auditing.needed import rounded
 from discreet.auditing.planning import Plan, rows_for
-from discreet.plan_console import rounded
 
 NOISY = [
     np.array([[0.7, 0.3], [0.5, 0.5], [0.3, 0.7]]),

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from discreet.auditing.certificates import percent
+from discreet.auditing.needed import rounded
 from discreet.auditing.planning import Plan, Planned, planned, sketch_tables
 from discreet.console import plain_print
 from discreet.errors import InputError
 from discreet.mapping import Mapping
 
 _TIMES = (2.0, 1.0, 0.5)  # limits in the table, in units of the one asked for
+IN_GROUPS = ", and rows of a group that have half of their variance in common"
 IMAGINED = "sensors that are independent of one another and codes that are equally frequent"
 
 
@@ -141,23 +143,18 @@ def describe(task: PlanTask, plan: Plan, found: list[Planned]) -> list[str]:
 def sentence(task: PlanTask, asked: Planned) -> str:
     """Return what the plan says of the limit that was asked for."""
     unit = f"groups of {task.group_size} rows" if task.group_size else "rows"
+    imagined = IMAGINED + (IN_GROUPS if task.group_size else "")
     leak = f"if {task.leak:g} leaks" if task.leak else "if nothing leaks"
     limit = f"that no attacker beats guessing by more than {100 * task.limit:.3g} points"
     if asked.count is None:
         return (
             f"No number of {unit} that an audit can use certifies {limit} {leak}; imagined are "
-            f"{IMAGINED}."
+            f"{imagined}."
         )
     return (
         f"About {rounded(asked.count)} {unit} certify {limit}, at confidence "
-        f"{percent(task.confidence)}, {leak}; imagined are {IMAGINED}."
+        f"{percent(task.confidence)}, {leak}; imagined are {imagined}."
     )
-
-
-def rounded(count: int) -> str:
-    """Write a count with two digits that mean something, rounded up."""
-    step = 10 ** max(0, len(str(count)) - 2)
-    return f"{-(-count // step) * step:,}"
 
 
 def as_dict(task: PlanTask, plan: Plan, found: list[Planned]) -> dict[str, Any]:
@@ -170,7 +167,7 @@ def as_dict(task: PlanTask, plan: Plan, found: list[Planned]) -> dict[str, Any]:
         "shares": list(plan.shares),
         "group_size": task.group_size or None,
         "outputs_listed": plan.listable,
-        "imagined": IMAGINED,
+        "imagined": IMAGINED + (IN_GROUPS if task.group_size else ""),
         "plans": [
             {"limit": each.limit, "count": each.count, "rarest": each.rarest} for each in found
         ],

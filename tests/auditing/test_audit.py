@@ -298,7 +298,7 @@ def test_held_out_rows_and_nothing_declared_make_a_plain_verdict(rng):
     options = AuditOptions(max_advantage=0.05)
     found = audit_subject(subject, options)
     assert found.conditions == () and found.verdict.startswith("WITHIN LIMITS: ")
-    assert any("was" in each and "(checked)" in each for each in found.assumptions)
+    assert any(each.endswith("(checked)") for each in found.assumptions)
     before = audit_subject(replace(subject, audited_before="audited before"), options)
     assert before.verdict.startswith("WITHIN LIMITS ON CONDITION")
     assert before.verdict.endswith("could not be checked: audited before.")

@@ -32,24 +32,30 @@ def uniform_rows(tables, n, rng, shares=EVEN, groups=None):
     return AuditRows(tuple(tables), codes, index, len(shares), groups)
 
 
+def smaller_spread(rows, k):
+    """What the rows show of both bounds on the variance, in units of eta^2/2."""
+    return min(pair_spread(rows, k), KernelRows.of(rows).variances[k] / (2 * rows.eta**2))
+
+
 # --- The parts, each against a slow twin -----------------------------------------------------
 
 
 def test_deviation_is_that_of_the_certificates(rng):
     rows = uniform_rows(sketch_tables(3, 2, 0.3), 600, rng, (0.7, 0.3))
-    spreads = np.array([pair_spread(rows, k) for k in range(2)])
+    spreads = np.array([smaller_spread(rows, k) for k in range(2)])
     counts = np.array(rows.counts, dtype=float)
     found = listed_deviation(rows.eta, spreads, counts, ALPHA)
-    assert found == pytest.approx(deviation(rows, ALPHA, np.ones(2)), rel=1e-12)
+    # A twentieth of the rows only chooses the law of the kernel, which a plan leaves aside.
+    assert found == pytest.approx(deviation(rows, ALPHA, np.ones(2)), rel=0.05)
 
 
 def test_groups_deviate_class_by_class_as_the_certificates_say(rng):
     rows = uniform_rows(sketch_tables(2, 2, 0.2), 400, rng, groups=np.arange(400) % 50)
     expected = sum(
-        listed_deviation(rows.eta, np.array([pair_spread(rows, k)]), np.array([50.0]), ALPHA / 2)
+        listed_deviation(rows.eta, np.array([smaller_spread(rows, k)]), np.array([50.0]), ALPHA / 2)
         for k in range(2)
     )
-    assert deviation(rows, ALPHA, np.ones(2)) == pytest.approx(expected, rel=1e-12)
+    assert deviation(rows, ALPHA, np.ones(2)) == pytest.approx(expected, rel=0.05)
 
 
 def test_foreseen_moments_and_spread_are_those_of_all_rows_of_codes(rng):
@@ -62,7 +68,8 @@ def test_foreseen_moments_and_spread_are_those_of_all_rows_of_codes(rng):
     halves = [0.5 * np.abs(t[:, None] - t[None]).sum(axis=2) for t in tables]
     pairs = [(1 - (1 - halves[0][a, c]) * (1 - halves[1][b, d])) ** 2
              for a, b in every for c, d in every]  # fmt: skip
-    assert plan._pair_spread == pytest.approx(np.mean(pairs) / plan.eta**2)
+    by_kernel = plan._kernel[2] / (2 * plan.eta**2)
+    assert plan._spread == pytest.approx(min(np.mean(pairs) / plan.eta**2, by_kernel))
 
 
 def test_means_of_folded_and_of_largest_normals_are_those_of_draws(rng):
@@ -123,9 +130,6 @@ def test_plans_grow_with_what_is_asked():
     assert base < rows_for(Plan(sketch_tables(8, 2, 0.1), EVEN, ALPHA), LIMIT)
     groups = rows_for(Plan(tables, EVEN, ALPHA, group_size=20), LIMIT)
     assert groups < base < 20 * groups
-    noisy = sketch_tables(4, 2, 0.35)
-    sharper = Plan(noisy, EVEN, ALPHA, kernel_variances=True)
-    assert rows_for(sharper, LIMIT) < rows_for(Plan(noisy, EVEN, ALPHA), LIMIT)
 
 
 def test_a_leak_above_the_limit_needs_no_rows_that_there_are():

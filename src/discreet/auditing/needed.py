@@ -58,10 +58,10 @@ def _sentence(rows: AuditRows, count: int | None, what: str) -> str:
             f"More {unit}s are not expected to certify {what}: as far as these tell, more leaks "
             "or their number is out of reach."
         )
-    return f"About {_rounded(max(count, 1)):,} more {unit}s like these would certify {what}."
+    return f"About {rounded(max(count, 1))} more {unit}s like these would certify {what}."
 
 
-def _rounded(count: int) -> int:
-    """Keep two digits: it is an estimate."""
+def rounded(count: int) -> str:
+    """Write a count with two digits that mean something, rounded up: it is an estimate."""
     step = int(10 ** max(0, len(str(count)) - 2))
-    return -(-count // step) * step
+    return f"{-(-count // step) * step:,}"

@@ -47,7 +47,7 @@ from discreet.auditing.outputs_given import (
     count_outputs,
     dobrushin,
 )
-from discreet.auditing.spread import VARIANCE_SHARE, deviation
+from discreet.auditing.spread import VARIANCE_SHARE, deviation, stray
 from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -80,8 +80,6 @@ class Plan:
         The true advantage of the best attacker.
     group_size : int, default=0
         Rows of a group, if groups are the observations.
-    kernel_variances : bool, default=False
-        Whether listed outputs stray by ``set_variance`` too.
     """
 
     tables: tuple[Floats, ...]
@@ -89,7 +87,6 @@ class Plan:
     alpha: float
     leak: float = 0.0
     group_size: int = 0
-    kernel_variances: bool = False
 
     def __post_init__(self) -> None:
         if len(self.shares) < 2 or min(self.shares) <= 0 or abs(sum(self.shares) - 1) > 1e-9:
@@ -135,8 +132,8 @@ class Plan:
         return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
     @cached_property
-    def _pair_spread(self) -> float:
-        """The mean of tau^2/eta^2 over two rows, as ``spread.pair_spread`` measures it."""
+    def _spread(self) -> float:
+        """Twice the largest variance of a set of outputs over eta^2, as ``spread`` measures it."""
         once = twice = 1.0
         for table in self.tables:
             alike = 1.0 - 0.5 * np.abs(table[:, None] - table[None]).sum(axis=2)
@@ -144,8 +141,7 @@ class Plan:
         if not self.eta:
             return 0.0
         by_pairs = (1.0 - 2.0 * once + twice) / self.eta**2
-        by_kernel = self._kernel[2] / (2.0 * self.eta**2) if self.kernel_variances else 1.0
-        return min(1.0, by_pairs, by_kernel)
+        return min(1.0, by_pairs, self._kernel[2] / (2.0 * self.eta**2))
 
     def _listed(self, counts: Floats) -> float:
         rarest = np.argsort(counts)[:2]
@@ -170,7 +166,7 @@ class Plan:
         return float(np.hypot(m * self.leak, noise))
 
     def _strayed(self, counts: Floats, classes: NDArray[np.int64]) -> float:
-        spreads, counts = self._pair_spread * self._thinned[classes], counts[classes]
+        spreads, counts = self._spread * self._thinned[classes], counts[classes]
         if not self.group_size:
             return listed_deviation(self.eta, spreads, counts, self.alpha)
         share = self.alpha / len(classes)
@@ -291,16 +287,11 @@ def expected_largest(m: int) -> float:
 def listed_deviation(eta: float, spreads: Floats, counts: Floats, alpha: float) -> float:
     """Return what ``spread.deviation`` says for classes with so many observations.
 
-    ``spreads`` are the means of tau^2/eta^2 over pairs of observations; all factors are one.
+    ``spreads`` are twice the variances over eta^2, as observations show them; all factors are one.
     """
-    share = VARIANCE_SHARE
-    exponent = float(np.log(1.0 / ((1.0 - share) * alpha)))
-    hoeffding = eta * float(np.sqrt(0.5 * exponent * np.sum(1.0 / counts)))
-    level = np.log(len(counts) / (share * alpha)) / np.maximum(counts // 2, 1)
+    level = np.log(2 * len(counts) / (VARIANCE_SHARE * alpha)) / np.maximum(counts // 2, 1)
     variances = np.minimum(0.25, 0.5 * kl_upper(np.minimum(spreads, 1.0), level)) * eta**2
-    spread = 2.0 * exponent * float(np.sum(variances / counts))
-    step = eta / float(counts.min()) * exponent / 3.0
-    return min(hoeffding, step + float(np.sqrt(step**2 + spread)))
+    return stray(eta, variances, counts, np.ones(len(counts)), alpha)
 
 
 # --- After an audit --------------------------------------------------------------------------

@@ -77,13 +77,16 @@ def class_deviation(rows: AuditRows, k: int, alpha: float) -> float:
 
 
 def _joint_deviation(rows: AuditRows, alpha: float, factors: Floats, used: Ints) -> float:
-    """Take the smaller of Hoeffding's and Bernstein's bounds; variances cost a twentieth."""
-    eta = rows.eta
-    exponent = float(np.log(1.0 / ((1 - VARIANCE_SHARE) * alpha)))
-    counts = np.array(rows.observations, dtype=np.float64)[used]
-    hoeffding = eta * float(np.sqrt(0.5 * exponent * np.sum(factors**2 / counts)))
     share = VARIANCE_SHARE * alpha / len(used)
     variances = np.array([variance_bound(rows, int(g), share) for g in used])
+    counts = np.array(rows.observations, dtype=np.float64)[used]
+    return stray(rows.eta, variances, counts, factors, alpha)
+
+
+def stray(eta: float, variances: Floats, counts: Floats, factors: Floats, alpha: float) -> float:
+    """Return the smaller of Hoeffding's and Bernstein's bounds; variances have had their share."""
+    exponent = float(np.log(1.0 / ((1 - VARIANCE_SHARE) * alpha)))
+    hoeffding = eta * float(np.sqrt(0.5 * exponent * np.sum(factors**2 / counts)))
     spread = 2.0 * exponent * float(np.sum(factors**2 * variances / counts))
     step = eta * float(np.max(factors / counts)) * exponent / 3.0
     return min(hoeffding, step + float(np.sqrt(step**2 + spread)))
