@@ -221,7 +221,7 @@ def _measure(study: Study, spec: Spec, mapper: PrivacyMapper, alpha: float, seed
             codes[rows], public_part, tuple(parts), None if groups is None else groups[rows]
         )
 
-    trial = Trial(mapping, side(study.train), side(study.held_out), alpha, seed)
+    trial = Trial(mapping, side(study.train), side(study.held_out), alpha, seed, study.dependence)
     error, exact = public_error(trial)
     bounds = upper_bounds(trial)
     found, fact = leak(trial)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
 import discreet
+from discreet.dependence import check_dependence
 from discreet.design.inputs import (
     array_names,
     check_choice,
@@ -140,6 +141,12 @@ class Study:
     held_out: Ints
     source: Source
 
+    @property
+    def dependence(self) -> str:
+        """What the order of the rows says against their independence, or nothing."""
+        found = self.source.dependence
+        return found.words if found is not None and found.found else ""
+
 
 def study_table(task: Task, prepared: Prepared) -> Study:
     """Return the rows of a table that ``learning.prepare`` has checked and split."""
@@ -188,6 +195,9 @@ def study_arrays(
     train, held_out = split_rows(labels, split, [name, *facts])
     _check_sides(len(train), len(held_out))
     digest = table_digest(pd.concat([readings, labels], axis=1))
+    order = check_dependence(
+        readings, [labels[fact] for fact in facts], public=labels[name], groups=numbers
+    )
     return Study(
         readings,
         labels[name],
@@ -195,7 +205,7 @@ def study_arrays(
         None if group is None else labels[group],
         train,
         held_out,
-        Source(digest=digest, rows=n_rows, split=split),
+        Source(digest=digest, rows=n_rows, split=split, dependence=order),
     )
 
 
