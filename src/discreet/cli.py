@@ -263,7 +263,7 @@ def learn(
 
     A time series, no day of which is both learned from and held out:
 
-        discreet learn t.csv --public use --private who --group date:day --out m.json
+        discreet learn t.csv --public use --private me --group date:day --out m
 
     Three symbols for the sensor in the hall, two for the others:
 
