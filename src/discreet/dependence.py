@@ -47,7 +47,8 @@ MIN_GROUPS = 10
 """Fewest groups whose order is looked at."""
 MOST_ROWS = 20_000
 """Most rows whose order is looked at; of a longer table, stretches of it."""
-_MOST_CELLS = 2_000_000  # rows times features
+_FEWER_ROWS, _SHUFFLED_CELLS = 2_500, 400_000  # of a wide table; rows times features
+_MOST_CELLS = 2_000_000  # rows times columns that are read once
 _MOST_COMPARED = 100_000  # rows that are searched for copies
 _STRETCHES = 12  # divisible by 2, 3, 4 and 6, so that a table appended to itself is found
 _SHUFFLES = 199  # an alarm beats all of them: at most one in 200 by chance
@@ -279,7 +280,7 @@ def _to_compare(
 
 
 def _affordable(readings: pd.DataFrame) -> int:
-    return min(MOST_ROWS, _MOST_CELLS // (2 * max(1, readings.shape[1])))
+    return min(MOST_ROWS, max(_FEWER_ROWS, _SHUFFLED_CELLS // (2 * max(1, readings.shape[1]))))
 
 
 def _stretches(n_rows: int, most: int) -> Ints:
