@@ -292,6 +292,68 @@ def test_noise_is_never_called_useful():
             assert not mapper.useful_
 
 
+def census_like(n=600, seed=0):
+    """A public fact that 24 % of the rows have and three sensors say a little about."""
+    rng = np.random.default_rng(seed)
+    rich = rng.random(n) < 0.24
+    X = pd.DataFrame({c: rng.binomial(3, 0.3 + 0.17 * rich) for c in "abc"})
+    public = pd.Series(np.where(rich, ">50K", "<=50K"), name="income")
+    return X, public, pd.Series(rng.integers(2, size=n), name="sex")
+
+
+def shares_decided(fitted, X):
+    decided = fitted.mapping_.fuse(fitted.mapping_.transform(X, np.random.default_rng(0)))
+    return float(np.mean(decided == ">50K"))
+
+
+def test_where_a_class_is_rare_the_most_probable_one_answers_nothing_and_is_not_called_useful():
+    X, y, g = census_like()
+    noisy = {"ldp_epsilon": 0.6, "random_state": 0}  # so that no output makes riches likelier
+    with pytest.warns(UninformativeMappingWarning, match="names '<=50K' whatever the symbols are"):
+        likely = NPOMapper(decide="likely", **noisy).fit(X, y, private=g)
+    assert not likely.useful_ and shares_decided(likely, X) == 0.0
+    assert likely.expected_.public_error == pytest.approx(likely.expected_.guessing_error)
+    balanced = NPOMapper(**noisy).fit(X, y, private=g)
+    assert balanced.useful_ and 0.2 < shares_decided(balanced, X) < 0.8
+    expected = balanced.expected_
+    assert expected.balanced_low > 0.5 == expected.guessing_balanced_accuracy
+    assert expected.public_error > expected.guessing_error == pytest.approx(0.24, abs=0.04)
+    assert expected.raw_balanced_accuracy > expected.balanced_accuracy
+    with pytest.warns(UninformativeMappingWarning):  # so dear to miss that it is named too often
+        dear = NPOMapper(decide={">50K": 4}, **noisy).fit(X, y, private=g)
+    assert dear.mapping_.fusion.decide.weights == (1.0, 4.0)
+    assert shares_decided(dear, X) > shares_decided(balanced, X)
+    # The rule is all that differs, and it survives the file.
+    for other in (likely, dear):
+        assert other.mapping_.sensors == balanced.mapping_.sensors
+        again = Mapping.loads(other.mapping_.dumps())
+        Z = balanced.mapping_.transform(X, np.random.default_rng(1))
+        np.testing.assert_array_equal(again.decide(Z), other.mapping_.decide(Z))
+
+
+def test_three_unequal_classes_are_all_decided():
+    rng = np.random.default_rng(0)
+    h = rng.choice(3, p=[0.75, 0.15, 0.1], size=900)
+    X = pd.DataFrame(
+        {c: np.where(rng.random(900) < 0.3, h, rng.integers(3, size=900)) for c in "ab"}
+    )
+    g = rng.integers(2, size=900)
+    fitted = NDDMapper(n_symbols=3, random_state=0, n_restarts=1).fit(X, h, private=g)
+    assert fitted.useful_ and min(fitted.expected_.decided) > 0.05
+    assert fitted.expected_.guessing_balanced_accuracy == pytest.approx(1 / 3)
+    likely = NDDMapper(n_symbols=3, random_state=0, n_restarts=1, decide="likely")
+    likely.fit(X, h, private=g)
+    assert likely.expected_.balanced_accuracy < fitted.expected_.balanced_accuracy
+    assert likely.expected_.public_error < fitted.expected_.public_error
+
+
+@pytest.mark.parametrize("decide", ["fair", {"poor": 2}, {">50K": 0}])
+def test_a_rule_that_there_is_not_is_refused_before_the_work(decide):
+    X, y, g = census_like(40)
+    with pytest.raises(InputError, match="decide"):
+        NPOMapper(decide=decide).fit(X, y, private=g)
+
+
 def test_every_fit_tells_what_to_expect_on_new_rows():
     X, y, g = home(600)
     fitted = NPOMapper(random_state=0).fit(X, y, private=g)

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from discreet import Mapping, ModelMapper
-from discreet.errors import InputError, UninformativeMappingWarning
+from discreet.errors import InputError, UninformativeMappingWarning, UnmetRequestWarning
 from discreet.paper.synthetic import draw_table, exact_figures, tables_by_reading
 
 
@@ -18,6 +18,8 @@ def test_it_comes_close_to_the_optimum_and_delivers_what_was_asked():
         X, h, g = draw_table(1000, 0.2, seed)
         fitted = ModelMapper(max_advantage=0.06, n_restarts=2, random_state=seed)
         found.append(figures_of(fitted.fit(X, h, private=g), 0.2))
+        expected = fitted.expected_
+        assert expected.met and expected.advantage + expected.advantage_error <= 0.06
     assert np.mean([each.risk for each in found]) > 0.44 - 0.015
     assert np.mean([each.public_error for each in found]) < 0.056 + 0.02
 
@@ -49,9 +51,12 @@ def test_epsilon_and_ldp_are_kept_by_the_integers_that_ship():
     fitted = ModelMapper(ldp_epsilon=1.0, n_restarts=1, random_state=0).fit(X, h, private=g)
     assert fitted.structural_epsilon_ <= 4 * 1.0
     fitted = ModelMapper(epsilon=1.0, n_restarts=1, n_folds=2, random_state=0)
-    fitted.fit(X, h, private=g)
+    with pytest.warns(UnmetRequestWarning, match="at most epsilon 1 was asked for"):
+        fitted.fit(X, h, private=g)
     assert figures_of(fitted, 0.2).epsilon < 1.0 + 0.3
-    assert fitted.expected_.met
+    # A hundred rows in a fold cannot show what is rare: the epsilon that they show is larger.
+    assert fitted.expected_.met is False and not fitted.expected_.silent
+    assert fitted.expected_.epsilon + fitted.expected_.epsilon_error > 1.0
 
 
 def test_several_private_facts_and_three_classes(rng):
