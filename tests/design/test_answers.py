@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from discreet.design import answers as module
 from discreet.design.answers import (
     Answers,
     answer_drawn,
@@ -82,6 +83,12 @@ def test_useful_takes_an_interval_above_guessing_and_decisions_that_differ():
     assert not is_useful(0.9, (0.0, 1.0))
     assert not answers([0] * 50 + [1] * 50, [1] * 50 + [0] * 50).useful()
     assert answers([0] * 50 + [1] * 50, [1] * 50 + [0.3] * 50).useful()
+
+
+def test_a_class_without_rows_counts_as_answered_wrong():
+    found = Answers(np.array([0, 0, 1]), np.ones(3), np.array([0.5, 0.5, 0.0]))
+    assert found.balanced_accuracy == pytest.approx(2 / 3)
+    assert np.isfinite(found.interval()).all()
 
 
 def test_parts_join_to_the_answers_about_all_rows(rng):
@@ -168,6 +175,16 @@ def test_raw_codes_show_what_there_is_to_know(rng):
     assert found.error == pytest.approx(0.05, abs=0.03)
     shuffled = Sample(codes, (2, 2, 2), Labels("h", rng.permutation(h), 2), ())
     assert not answer_from_codes(shuffled, folds, Aim(), 0).useful()
+
+
+def test_of_many_rows_some_are_taken_and_every_class_stays(rng, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_ROWS", 500)
+    public = Labels("h", (np.arange(40_000) < 3).astype(np.int64), 2)
+    index = np.arange(0, 40_000, 2)
+    found = module._some(index, public, rng)
+    assert 500 <= len(found) <= 600 and set(found) <= set(index)
+    assert (public.index[found] == 1).sum() == 2
+    np.testing.assert_array_equal(module._some(index[:500], public, rng), index[:500])
 
 
 def test_raw_codes_are_decided_by_the_same_aim(rng):

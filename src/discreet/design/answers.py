@@ -27,7 +27,8 @@ Ints = NDArray[np.int64]
 # Symbols drawn per row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 100_000
 _ROWS_AT_ONCE = 20_000
-_RAW_ROWS = 20_000  # most that the classifier on codes learns from, and is tried on
+_MOST_ROWS = 20_000  # that scores, and the classifier on codes, are learned from here
+_LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
 
 
@@ -72,7 +73,7 @@ class Answers:
         are no certainty.
         """
         accuracy = self._by_class()
-        share = 1.0 / (len(accuracy) * np.bincount(self.truth, minlength=len(accuracy)))
+        share = 1.0 / (len(accuracy) * self._counts())
         parts = share[self.truth] * (self.right - accuracy[self.truth])
         sums = parts if groups is None else np.bincount(groups, parts)
         added = (share * self._largest(groups)) ** 2 * (accuracy**2 + (1.0 - accuracy) ** 2)
@@ -93,9 +94,13 @@ class Answers:
         return is_useful(self.interval(groups)[0], self.shares)
 
     def _by_class(self) -> Floats:
-        counts = np.bincount(self.truth, minlength=len(self.shares))
+        counts = self._counts()
         found: Floats = np.bincount(self.truth, self.right, minlength=len(counts)) / counts
         return found
+
+    def _counts(self) -> Ints:
+        """Return the rows of each class; one for a class without any, which counts as wrong."""
+        return np.maximum(np.bincount(self.truth, minlength=len(self.shares)), 1)
 
 
 def is_constant(shares: Sequence[float] | Floats) -> bool:
@@ -134,9 +139,13 @@ def answer_held_out(
     rng: np.random.Generator,
 ) -> Answers:
     """Answer rows left out by the fusion rule, which is learned from those known if not given."""
+    reg = settings.reg
+    if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
+        some = known.take(_some(np.arange(len(known.codes)), known.public, rng))
+        reg, known = reg * len(known.codes) / len(some.codes), some
     rows = known.rows()
     if fusion is None:
-        fusion = learn_fusion(tables, rows, known.public, settings.kernel, settings.reg, rng)
+        fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
     fusion = add_decision(fusion, tables, rows, known.public, settings.aim, rng)
     if settings.lists_outputs:
         return _answer_listed(fusion, tables, unseen.codes, unseen.public)
@@ -177,18 +186,21 @@ def answer_drawn(
 def answer_from_codes(sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int) -> Answers:
     """Answer each fold by boosted trees that learned from the codes of the other rows."""
     rng = np.random.default_rng(seed)
-    return join(
-        [
-            _answer_codes(sample.take(_some(rest, rng)), sample.take(_some(held, rng)), aim)
-            for rest, held in folds
-        ]
-    )
+    parts = []
+    for rest, held in folds:
+        known = sample.take(_some(rest, sample.public, rng))
+        unseen = sample.take(_some(held, sample.public, rng))
+        parts.append(_answer_codes(known, unseen, aim))
+    return join(parts)
 
 
-def _some(index: Ints, rng: np.random.Generator) -> Ints:
-    if len(index) <= _RAW_ROWS:
+def _some(index: Ints, public: Labels, rng: np.random.Generator) -> Ints:
+    """Return at most so many of the rows at random, and some of every class."""
+    if len(index) <= _MOST_ROWS:
         return index
-    return rng.choice(index, _RAW_ROWS, replace=False)
+    order = rng.permutation(index)
+    rare = [order[public.index[order] == k][:_LEAST_OF_CLASS] for k in range(public.n_classes)]
+    return np.unique(np.concatenate([order[:_MOST_ROWS], *rare]))
 
 
 def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:

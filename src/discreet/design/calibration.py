@@ -101,8 +101,7 @@ class Expected:
         Whether what was asked for is kept with one standard error to spare. None if there
         was no wish to search for.
     silent : bool
-        Whether nothing may be said: the mapping is constant since every level surely leaks
-        more than was asked for.
+        Whether the mapping is constant, since no level was found that keeps what was asked.
     """
 
     advantage: float
