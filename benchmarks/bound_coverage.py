@@ -123,7 +123,8 @@ def beside_plainer(worlds, trials=30):
 def medians(name, trials):
     """The median of every bound in one world of independent rows."""
     world = next(world for world in row_worlds() if world.name == name)
-    return {which: each.median for which, each in try_world(world, trials).items()}
+    found = try_world(world, trials)
+    return {which: found[which].median for which in world.law.truths if which in found}
 
 
 def beside(checkout, worlds, trials):
