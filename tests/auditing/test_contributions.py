@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from discreet.auditing.contributions import contributions, separate_contributions, telling_pair
+from discreet.auditing.contributions import (
+    contributions,
+    outputs_of,
+    separate_contributions,
+    telling_pair,
+)
 from discreet.exact import advantage
 from discreet.outputs import output_probabilities
 
@@ -45,10 +50,23 @@ def test_the_telling_pair_of_an_exclusive_or():
     codes = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)])
     index = codes[:, 0] ^ codes[:, 2]
     tables = [np.array([[0.9, 0.1], [0.1, 0.9]])] * 3
-    found = telling_pair(given_class(tables, codes, index, 2), (2, 2, 2), "abc")
-    assert found[:2] == ("a", "c")
+    found = telling_pair(tables, codes, index, 2)
+    assert found[:2] == (0, 2)
     assert found[2] == pytest.approx(0.32)  # both bits right or both wrong: 0.82 of the time
 
 
 def test_one_sensor_has_no_pair():
-    assert telling_pair(np.array([[0.4, 0.6], [0.6, 0.4]]), (2,), "a") is None
+    codes = np.array([[0], [1], [1]])
+    assert telling_pair([np.eye(2)], codes, np.array([0, 1, 1]), 2) is None
+
+
+@pytest.mark.parametrize("sensors", [(0,), (2,), (0, 2), (2, 1), (0, 1, 2)])
+def test_sensors_by_themselves_send_what_the_others_are_summed_out_of(sensors, rng):
+    codes, index, tables = world(rng)
+    expected = given_class([tables[t] for t in sensors], codes[:, list(sensors)], index)
+    np.testing.assert_allclose(outputs_of(sensors, tables, codes, index, 3), expected, rtol=1e-12)
+
+
+def test_a_class_without_rows_sends_nothing(rng):
+    codes, index, tables = world(rng, classes=2)
+    assert (outputs_of((0, 1), tables, codes, index, 3)[2] == 0).all()

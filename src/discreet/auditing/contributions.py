@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,31 +60,41 @@ def separate_contributions(
 
     What is lost without a sensor takes the joint distribution; here it is not known.
     """
-    found = []
-    for t, name in enumerate(names):
-        sent = tables[t][codes[:, t]]
-        alone = np.stack([sent[index == k].mean(axis=0) for k in range(n_classes)])
-        found.append(Contribution(name, advantage(alone), None))
-    return found
+    given = [outputs_of((t,), tables, codes, index, n_classes) for t in range(len(names))]
+    return [Contribution(n, advantage(each), None) for n, each in zip(names, given, strict=True)]
+
+
+def outputs_of(
+    sensors: Sequence[int], tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
+) -> Floats:
+    """Return p^(z|class) of a few sensors by themselves, from counts of their codes."""
+    sizes = [len(tables[t]) for t in sensors]
+    label = index
+    for t, size in zip(sensors, sizes, strict=True):
+        label = label * size + codes[:, t]
+    counts = np.bincount(label, minlength=n_classes * prod(sizes)).reshape(n_classes, *sizes)
+    held = np.bincount(index, minlength=n_classes).reshape(-1, *[1] * len(sizes))
+    given: Floats = counts / np.maximum(held, 1)
+    for t in sensors:  # the first axis of codes becomes the last one of symbols
+        given = np.tensordot(given, tables[t], axes=(1, 0))
+    return given.reshape(n_classes, -1)
 
 
 def telling_pair(
-    given: Floats, sizes: Sequence[int], names: Sequence[str]
-) -> tuple[str, str, float] | None:
+    tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
+) -> tuple[int, int, float] | None:
     """Return the two sensors that tell most beyond what each tells alone, if any do.
 
     The gain is the pair's advantage less the larger of the two: large for a secret that
     shows only in the combination.
     """
-    cube = given.reshape(len(given), *sizes)
-    axes = tuple(range(1, cube.ndim))
     alone = [
-        advantage(cube.sum(axis=tuple(a for a in axes if a != t + 1))) for t in range(len(names))
+        advantage(outputs_of((t,), tables, codes, index, n_classes)) for t in range(len(tables))
     ]
-    best: tuple[str, str, float] | None = None
-    for t, u in combinations(range(len(names)), 2):
-        kept = cube.sum(axis=tuple(a for a in axes if a not in (t + 1, u + 1)))
-        gain = advantage(kept.reshape(len(given), -1)) - max(alone[t], alone[u])
+    best: tuple[int, int, float] | None = None
+    for t, u in combinations(range(len(tables)), 2):
+        together = advantage(outputs_of((t, u), tables, codes, index, n_classes))
+        gain = together - max(alone[t], alone[u])
         if best is None or gain > best[2]:
-            best = names[t], names[u], gain
+            best = t, u, gain
     return best

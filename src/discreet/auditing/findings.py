@@ -6,7 +6,6 @@ sentence. Nothing here is needed for a bound, and an empty list promises nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.auditing.certificates import percent
-from discreet.auditing.contributions import telling_pair
+from discreet.auditing.contributions import outputs_of, telling_pair
 from discreet.auditing.outputs_given import AuditRows
 from discreet.auditing.spread import mean_lower, mean_upper
 from discreet.auditing.subjects import Labelled, Subject
@@ -53,14 +52,16 @@ def find_leaks(
 
 def _joint_leak(subject: Subject, rows: AuditRows) -> list[str]:
     """Name two sensors; chosen on half of the rows and confirmed by the other half."""
-    names, sizes = subject.mapping.names, subject.mapping.n_symbols
+    names = subject.mapping.names
     first, second = rows.split(0.5, 0)
-    pair = telling_pair(first.average, sizes, names)
+    pair = telling_pair(first.tables, first.codes, first.index, first.n_classes)
     if pair is None or pair[2] < _TELLING_GAIN:
         return []
-    t, u = names.index(pair[0]), names.index(pair[1])
-    together = _among(second.average, sizes, (t, u))
-    alone = [_among(second.average, sizes, (each,)) for each in (t, u)]
+    t, u, _ = pair
+    together, *alone = (
+        advantage(outputs_of(each, second.tables, second.codes, second.index, second.n_classes))
+        for each in ((t, u), (t,), (u,))
+    )
     if together - max(alone) < _TELLING_GAIN:
         return []
     return [
@@ -68,13 +69,6 @@ def _joint_leak(subject: Subject, rows: AuditRows) -> list[str]:
         f"the advantage of the pair is {together:.3f}, by themselves {alone[0]:.3f} and "
         f"{alone[1]:.3f}"
     ]
-
-
-def _among(given: Floats, sizes: Sequence[int], sensors: tuple[int, ...]) -> float:
-    """Return the advantage of some sensors alone."""
-    cube = given.reshape(len(given), *sizes)
-    others = tuple(a for a in range(1, cube.ndim) if a - 1 not in sensors)
-    return advantage(cube.sum(axis=others).reshape(len(given), -1))
 
 
 def _telling_symbols(

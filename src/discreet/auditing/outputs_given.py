@@ -12,13 +12,14 @@ Outputs are numbered with the first sensor slowest, as in ``discreet.outputs``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from discreet.errors import InputError
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
-_BLOCK_NUMBERS = 2**20  # entries of the thin matrices made at once, which bounds memory
+_BLOCK_NUMBERS = 2**21  # entries of the thin matrices made at once, which bounds memory
 _GROUP_NUMBERS = 2**27  # rows times outputs for which the mean of every group is worth its time
 
 
@@ -352,65 +353,89 @@ def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> F
     outputs each, and for every class one matrix product runs over blocks of rows, those
     with the same left half taken together.
     """
+    halves = _Halves(tables)
     distinct, inverse = _distinct_rows(codes, [len(table) for table in tables])
-    cut = _balanced_cut([table.shape[1] for table in tables])
-    left, right = tables[:cut], tables[cut:]
-    shape = (count_outputs(left), count_outputs(right))
-    block = max(1, _BLOCK_NUMBERS // sum(shape))
-    sums = np.zeros((len(weights), *shape))
-    # Blocks are small and a second thread costs more than it brings; so does asking for one
-    # thread where there is next to nothing to do.
-    large = len(distinct) * sum(shape) > _BLOCK_NUMBERS
-    with threadpool_limits(1) if large else nullcontext():
+    sums = np.zeros((len(weights), *halves.shape))
+    with _one_thread_if(len(distinct) * sum(halves.shape) > _BLOCK_NUMBERS):
         for own, total in zip(weights, sums, strict=True):
             merged = np.bincount(inverse, own, minlength=len(distinct))
             used = np.flatnonzero(merged)
-            for start in range(0, len(used), block):
-                rows = used[start : start + block]
-                codes_left, codes_right = distinct[rows, :cut], distinct[rows, cut:]
-                second = _row_products(right, codes_right) * merged[rows]
-                # Distinct rows are in order, and those that share the left half are added up
-                # before the matrix product, where all the work is.
-                begins = np.flatnonzero(_changes(codes_left))
-                second = np.add.reduceat(second, begins, axis=1)
-                total += _row_products(left, codes_left[begins]) @ second.T
+            for rows in halves.blocks(used):
+                left, begins = halves.left(distinct[rows])
+                places = np.arange(len(rows)), np.append(begins, len(rows))
+                added = csr_array((merged[rows], *places), shape=(len(begins), len(rows)))
+                total += left.T @ (added @ halves.right(distinct[rows]))
     return sums.reshape(len(weights), -1)
 
 
 def set_probabilities(tables: Sequence[Floats], codes: Ints, inside: NDArray[np.bool_]) -> Floats:
     """Return Q(A|x_i) of every row for one set A of outputs, ``inside`` by output.
 
-    The sum over A is a product of the indicator of A with one half of the sensors, and with
+    The sum over A is a product of one half of the sensors with the indicator of A, and with
     the other half row by row.
     """
+    halves = _Halves(tables)
     distinct, inverse = _distinct_rows(codes, [len(table) for table in tables])
-    cut = _balanced_cut([table.shape[1] for table in tables])
-    left, right = tables[:cut], tables[cut:]
-    indicator = inside.reshape(count_outputs(left), count_outputs(right)).astype(np.float64)
-    block = max(1, _BLOCK_NUMBERS // sum(indicator.shape))
+    indicator = inside.reshape(halves.shape).astype(np.float64)
     found = np.empty(len(distinct))
-    for start in range(0, len(distinct), block):
-        rows = distinct[start : start + block]
-        sums = indicator.T @ _row_products(left, rows[:, :cut])
-        sums *= _row_products(right, rows[:, cut:])
-        found[start : start + block] = sums.sum(axis=0)
+    with _one_thread_if(len(distinct) * sum(halves.shape) > _BLOCK_NUMBERS):
+        for rows in halves.blocks(np.arange(len(distinct))):
+            left, begins = halves.left(distinct[rows])
+            sums = np.repeat(left @ indicator, np.diff(begins, append=len(rows)), axis=0)
+            found[rows] = np.einsum("ij,ij->i", sums, halves.right(distinct[rows]))
     return found[inverse]
 
 
-def _changes(rows: Ints) -> NDArray[np.bool_]:
-    """Return whether a row differs from the one before; the first one does."""
-    changes = np.ones(len(rows), dtype=bool)
-    changes[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return changes
+class _Halves:
+    """The sensors in two halves, whose products over rows are thin matrices."""
+
+    def __init__(self, tables: Sequence[Floats]) -> None:
+        self.cut = _balanced_cut([table.shape[1] for table in tables])
+        self.tables = tables[: self.cut], tables[self.cut :]
+        self.shape = count_outputs(self.tables[0]), count_outputs(self.tables[1])
+
+    def blocks(self, rows: Ints) -> Iterator[Ints]:
+        """Cut rows into blocks whose thin matrices fit the memory meant for them."""
+        block = max(1, _BLOCK_NUMBERS // sum(self.shape))
+        for start in range(0, len(rows), block):
+            yield rows[start : start + block]
+
+    def left(self, ordered: Ints) -> tuple[Floats, Ints]:
+        """Return products of the left halves that differ, and where each of them begins.
+
+        Distinct rows are in order, so that equal left halves stand together: the matrix
+        product, where all the work is, runs over few of them.
+        """
+        codes = ordered[:, : self.cut]
+        changes = np.ones(len(codes), dtype=bool)
+        changes[1:] = (codes[1:] != codes[:-1]).any(axis=1)
+        begins = np.flatnonzero(changes)
+        return _row_products(self.tables[0], codes[begins]), begins
+
+    def right(self, rows: Ints) -> Floats:
+        """Return products of the right halves."""
+        return _row_products(self.tables[1], rows[:, self.cut :])
+
+
+def _one_thread_if(large: bool) -> AbstractContextManager[object]:
+    """Blocks are small and a second thread costs more than it brings.
+
+    So does asking for one thread where there is next to nothing to do.
+    """
+    return threadpool_limits(1) if large else nullcontext()
 
 
 def _row_products(tables: Sequence[Floats], codes: Ints) -> Floats:
-    """Return the products of the rows' table entries, outputs by rows."""
-    products = np.ones((1, len(codes)))
-    for t, table in enumerate(tables):
-        factor = table.T.take(codes[:, t], axis=1)
-        products = (products[:, None, :] * factor).reshape(-1, len(codes))
-    return products
+    """Return the products of the rows' table entries, rows by outputs.
+
+    By halves of halves: all but the last multiplication are of next to nothing.
+    """
+    if len(tables) < 2:
+        return tables[0].take(codes[:, 0], axis=0) if len(tables) else np.ones((len(codes), 1))
+    half = len(tables) // 2
+    first = _row_products(tables[:half], codes[:, :half])
+    second = _row_products(tables[half:], codes[:, half:])
+    return (first[:, :, None] * second[:, None, :]).reshape(len(codes), -1)
 
 
 def _balanced_cut(symbols: Sequence[int]) -> int:

@@ -95,4 +95,5 @@ def _largest_ratio(outputs: Ints, n_outputs: int, index: Ints, n_classes: int) -
     independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
     # A class never seen with an output has log-ratio minus infinity; the paper leaves it out.
     seen = joint > 0
-    return float(np.max(np.abs(np.log(joint[seen] / independent[seen]))))
+    ratios = joint[seen] / independent[seen]
+    return float(max(np.log(ratios.max()), -np.log(ratios.min())))

@@ -277,7 +277,8 @@ class _Term:
         floor = self.centre[which] - high * inverse
         upper = self.centre[which] - point * inverse
         allowed = floor > -1.0
-        floor, upper = np.where(allowed, floor, 0.0), np.where(allowed, upper, 0.0)
+        if not allowed.all():
+            floor, upper = np.where(allowed, floor, 0.0), np.where(allowed, upper, 0.0)
         wealth = (1.0 - mass) * np.log1p(floor) + mass * np.log1p(upper)
         slope = (1.0 - mass) * high / (1.0 + floor) + mass * point / (1.0 + upper)
         value = np.where(allowed, self.start[which] + self.size * wealth, -np.inf)
