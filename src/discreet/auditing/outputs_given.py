@@ -287,8 +287,8 @@ class AuditRows:
         for first, last in _blocks(starts, ends, block):
             rows = own[starts[first] : ends[last - 1]]
             products = _row_products(self.tables, self.codes[rows])
-            sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=1)
-            yield (sums / (ends - starts)[first:last]).T
+            sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=0)
+            yield sums / (ends - starts)[first:last, None]
 
     def _group_squares(self) -> Floats:
         """Return the mean over groups of the square of their mean, by class and output."""
