@@ -6,6 +6,7 @@ from helpers import refused
 from worlds import NOISY, colours, frame, mapping_of, silent
 
 from discreet import NPOMapper
+from discreet.auditing.audit import audit_subject
 from discreet.auditing.subjects import (
     MIN_CLASS_ROWS,
     read_labels,
@@ -96,6 +97,26 @@ def test_groups_that_are_missing_are_not_taken_for_independence(tmp_path):
     assert subject_from_table(result.mapping, other, assume_independent=True).groups is None
 
 
+def test_groups_whose_rows_were_learned_from_are_named(tmp_path):
+    result, table = learned(tmp_path)  # split row by row, so that every day is on both sides
+    subject = subject_from_table(result.mapping, table, group="day")
+    assert "rows of the same day were learned from" in subject.learned_groups
+    assert "split one by one: learn again with --group day" in subject.learned_groups
+    found = audit_subject(subject)
+    assert "were learned from" in found.private[0].certificate("advantage").value.reason
+    assert not subject_from_table(result.mapping, table).learned_groups
+    other = rooms(120, seed=9)
+    assert not subject_from_table(result.mapping, other, group="day").learned_groups
+
+
+def test_finer_groups_within_those_of_the_split_were_not_learned_from(tmp_path):
+    home = rooms(200).assign(half=np.arange(200) // 5)
+    result, table = learned(tmp_path, home.assign(day=np.arange(200) // 10), group="day")
+    assert not subject_from_table(result.mapping, table).learned_groups
+    assert not subject_from_table(result.mapping, table, group="half").learned_groups
+    assert subject_from_table(result.mapping, table, group="half").unit == "half"
+
+
 @pytest.mark.parametrize("group", ["rows:10", "date:day"])
 def test_groups_of_rows_and_times_are_found_again(tmp_path, group):
     times = pd.date_range("2015-02-04", periods=200, freq="3h").astype(str)
@@ -110,6 +131,7 @@ def test_groups_of_rows_and_times_are_found_again(tmp_path, group):
     assert len(held) == subject.n_rows
     assert len(set(zip(held, subject.groups, strict=True))) == len(set(held)) > 1
     assert subject.dependence.unit == "groups"
+    assert subject.unit == ("block" if group.startswith("rows") else "day")
     assert subject.dependence.rows == len(set(texts))
 
 
