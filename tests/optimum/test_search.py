@@ -6,7 +6,7 @@ from helpers import refused
 from optimum.cases import correlated, four_sensors, random_problem, with_classes
 from scipy.optimize import minimize
 
-from discreet.exact import advantage, bayes_error, information_epsilon, pair_risk
+from discreet.exact import advantage, balanced_accuracy, bayes_error, information_epsilon, pair_risk
 from discreet.optimum.distribution import Distribution
 from discreet.optimum.search import find_optimum
 from discreet.paper.synthetic import exact_figures
@@ -166,6 +166,23 @@ def test_wishes_hold_as_recomputed(wishes, classes, symbols):
             assert np.all(table.max(axis=0) <= np.exp(limit) * table.min(axis=0) * (1 + 1e-9))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_classes_count_by_what_a_right_answer_is_worth(seed):
+    """Worth one over its frequency, what is lost is one less the balanced accuracy."""
+    distribution = four_sensors([0.55, 0.3, 0.1, 0.05]) if seed == 0 else random_problem(seed, 3)
+    shares = distribution.shares(distribution.public)
+    given = distribution.given_rows(distribution.public)
+    plain = find_optimum(distribution, risk=0.45, rng=0, n_restarts=8, bound=False)
+    weighed = find_optimum(distribution, risk=0.45, worth=3 / shares, rng=0, n_restarts=8)
+    accuracy = balanced_accuracy(given @ distribution.joint_outputs(weighed.tables))
+    assert weighed.public_error == pytest.approx(1 - accuracy, abs=1e-9)
+    assert weighed.risk >= 0.45 - 1e-9 and weighed.bound is None
+    other = balanced_accuracy(given @ distribution.joint_outputs(plain.tables))
+    assert accuracy >= other - 1e-6
+    same = find_optimum(distribution, risk=0.45, worth=[2, 2], rng=0, n_restarts=8, bound=False)
+    assert same.public_error == plain.public_error
+
+
 def test_several_private_facts_are_all_kept():
     rng = np.random.default_rng(0)
     public, first, second = np.indices((2, 2, 3)).reshape(3, -1)
@@ -265,6 +282,8 @@ def test_a_report_may_stop_the_search():
 
 
 def test_impossible_asks_are_refused():
+    refused("worth must be above 0 for each of 2", find_optimum, correlated(0.2), worth=[1, 2, 3])
+    refused("worth must be above 0 for each of 2", find_optimum, correlated(0.2), worth=[1, 0])
     distribution = random_problem(0)
     refused("between 0 and 0.5", find_optimum, distribution, risk=0.51)
     refused("epsilon must be 0 or more", find_optimum, distribution, epsilon=-0.1)

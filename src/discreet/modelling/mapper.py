@@ -43,6 +43,7 @@ _NOT_WORTH = 0.01
 class ModelMapper(PrivacyMapper):
     """Minimise the public error under an estimated distribution.
 
+    Or what else ``decide`` asks for: by default the error averaged over the public classes.
     Sensors are taken to be independent given the public and private classes, with statistics
     smoothed along ordered alphabets, shared between sensors with the same alphabet and shrunk
     towards the marginal, each as far as the likelihood of rows left out asks for. Where the
@@ -77,7 +78,7 @@ class ModelMapper(PrivacyMapper):
     optimum_ : Optimum or None
         What the linear programs found for it; None if nothing may be said.
     mapping_, classes_, useful_, structural_epsilon_, expected_, privacy_ratio_
-        As in ``NPOMapper``. ``public_risk_`` is the public error under the model,
+        As in ``NPOMapper``. ``public_risk_`` is what is minimised, under the model,
         ``private_risk_`` its R and ``threshold_`` the least R asked for.
 
     Examples
@@ -211,10 +212,12 @@ def _optimise(
         return report is not None and report(Progress("design", done / n_starts, error))
 
     distribution = model.distribution
-    wishes: dict[str, float | None] = {
+    wishes: dict[str, Any] = {
         "risk": None if target.ratio is None else 0.5 * target.ratio,
         "epsilon": target.epsilon if settings.lists_outputs else None,
         "ldp_epsilon": _least_noise(settings, target),
+        # What the decisions are good for is what the tables are to be good for.
+        "worth": settings.aim.deciding(distribution.shares(distribution.public)).weights,
     }
     best = find_optimum(
         distribution,

@@ -136,10 +136,13 @@ class Distribution:
         present = np.unique(fact[self.weights.sum(axis=0) > 0])
         return np.asarray(fact == present[:, None], dtype=np.float64)
 
+    def shares(self, fact: Ints) -> Floats:
+        """Return the probability of each class of a fact, empty classes left out."""
+        return np.asarray(self.class_rows(fact) @ self.weights.sum(axis=0))
+
     def given_rows(self, fact: Ints) -> Floats:
         """Return rows that turn p(cell, z) into p(z|class), one for each class that occurs."""
-        rows = self.class_rows(fact)
-        return np.asarray(rows / (rows @ self.weights.sum(axis=0))[:, None])
+        return np.asarray(self.class_rows(fact) / self.shares(fact)[:, None])
 
     def joint_outputs(self, tables: Sequence[Floats]) -> Floats:
         """Return p(cell, z) for every output z, the first sensor slowest."""

@@ -35,17 +35,23 @@ _RARE, _TINY = 1e-3, 1e-12  # how far rows of rare outputs are scaled up
 
 @dataclass(frozen=True)
 class Problem:
-    """What to design: symbols per sensor, ceilings, and log-ratios allowed within a table."""
+    """What to design: symbols per sensor, ceilings, and log-ratios allowed within a table.
+
+    ``worth`` is what a right answer is worth in each public class, 1 on average; nothing if all
+    are worth the same.
+    """
 
     distribution: Distribution
     n_symbols: tuple[int, ...]
     ceilings: tuple[Ceiling, ...]
     ldp_epsilon: tuple[float, ...]
+    worth: tuple[float, ...] = ()
 
     @cached_property
     def public_rows(self) -> Floats:
-        """Rows that turn p(cell, z) into p(public class, z)."""
-        return self.distribution.class_rows(self.distribution.public)
+        """Rows that turn p(cell, z) into p(public class, z), times what the class is worth."""
+        rows = self.distribution.class_rows(self.distribution.public)
+        return np.asarray(np.array(self.worth)[:, None] * rows) if self.worth else rows
 
     @cached_property
     def n_lead(self) -> int:
@@ -69,6 +75,7 @@ class Problem:
             tuple(self.n_symbols[t] for t in sensors),
             self.ceilings,
             tuple(self.ldp_epsilon[t] for t in sensors),
+            self.worth,
         )
 
 

@@ -75,6 +75,7 @@ def find_optimum(
     max_advantage: float | None = None,
     epsilon: float | None = None,
     ldp_epsilon: float | Sequence[float] | None = None,
+    worth: Sequence[float] | None = None,
     n_restarts: int = 24,
     starts: Sequence[Tables] = (),
     bound: bool = True,
@@ -96,12 +97,16 @@ def find_optimum(
         Largest |log p(g|z)/p(g)|.
     ldp_epsilon : float or sequence of float, optional
         Largest log Q(z|x)/Q(z|x') within a sensor's table.
+    worth : sequence of float, optional
+        What a right answer is worth in each public class, up to a factor; by default the same in
+        all. ``public_error`` is then the share of the worth that is lost: with one over the
+        frequency of the class, one less the balanced accuracy.
     n_restarts : int, default=24
         Starts, those in ``starts`` included.
     starts : sequence of tables, optional
         Where to start first.
     bound : bool, default=True
-        Whether to compute the lower bound.
+        Whether to compute the lower bound, which there is where ``worth`` is not given.
     rng : Generator or int, optional
     report : callable, optional
         Told (starts done, least error) after each start; stops the search by returning True.
@@ -111,7 +116,7 @@ def find_optimum(
     Optimum
     """
     wishes = Wishes(risk, max_advantage, epsilon)
-    problem = _pose(distribution, n_symbols, wishes, ldp_epsilon)
+    problem = _pose(distribution, n_symbols, wishes, ldp_epsilon, worth)
     if n_restarts < 1:
         raise InputError(f"n_restarts must be 1 or more, got {n_restarts}.")
     for tables in starts:
@@ -119,6 +124,7 @@ def find_optimum(
     search = _Search(problem, wishes, np.random.default_rng(rng))
     search.run(starts, n_restarts, report)
     total = float(sum(problem.ldp_epsilon))
+    bound = bound and not problem.worth
     least = lower_bound(distribution, problem.ceilings, total) if bound else None
     return search.result(least)
 
@@ -131,6 +137,7 @@ def find_blind(
     max_advantage: float | None = None,
     epsilon: float | None = None,
     ldp_epsilon: float | Sequence[float] | None = None,
+    worth: Sequence[float] | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> list[Optimum]:
     """Find tables of sensors that each look at the private facts little or hardly at all.
@@ -140,7 +147,7 @@ def find_blind(
     what is returned keeps the wishes and begins with those who look least.
     """
     wishes = Wishes(risk, max_advantage, epsilon)
-    problem = _pose(distribution, n_symbols, wishes, ldp_epsilon)
+    problem = _pose(distribution, n_symbols, wishes, ldp_epsilon, worth)
     found = []
     for turn in range(len(WAYS)):
         search = _Search(problem, wishes, np.random.default_rng(rng))
@@ -232,6 +239,7 @@ def _pose(
     n_symbols: int | Sequence[int],
     wishes: Wishes,
     ldp_epsilon: float | Sequence[float] | None,
+    worth: Sequence[float] | None,
 ) -> Problem:
     n_sensors = len(distribution.sizes)
     every = [n_symbols] * n_sensors if np.ndim(n_symbols) == 0 else n_symbols
@@ -247,7 +255,20 @@ def _pose(
             f"{MAX_OUTPUTS}: use fewer sensors or symbols."
         )
     local = ldp_tuple(ldp_epsilon, n_sensors)
-    return Problem(distribution, symbols, ceilings_from(wishes, distribution), local)
+    ceilings = ceilings_from(wishes, distribution)
+    return Problem(distribution, symbols, ceilings, local, _normalised(worth, distribution))
+
+
+def _normalised(worth: Sequence[float] | None, distribution: Distribution) -> tuple[float, ...]:
+    """Return the worths with a mean of 1 over the public classes; nothing if they are equal."""
+    if worth is None or np.ptp(worth) == 0.0:
+        return ()
+    shares = distribution.shares(distribution.public)
+    if len(worth) != len(shares) or min(worth) <= 0:
+        raise InputError(
+            f"worth must be above 0 for each of {len(shares)} public classes, got {worth}."
+        )
+    return tuple((np.array(worth) / float(shares @ np.array(worth))).tolist())
 
 
 def _check_start(problem: Problem, tables: Tables) -> None:
