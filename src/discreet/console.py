@@ -299,7 +299,10 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
             f"floor {mapper.threshold_:.4f}"
         )
     if not mapper.useful_:
-        lines.append(f"useless: it answers {mapper.mapping_.public.name!r} no better than guessing")
+        public = mapper.mapping_.public.name
+        lines.append(
+            f"useless: it answers {public!r} no better than guessing, as far as the rows show"
+        )
     bound = mapper.structural_epsilon_
     lines.append(
         f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"

@@ -233,6 +233,6 @@ def test_rows_that_cannot_be_halved_leave_the_expectation_open():
 
 def test_a_budget_too_small_to_say_anything_is_told():
     X, h, g = home()
-    with pytest.warns(UninformativeMappingWarning, match="next to nothing"):
+    with pytest.warns(UninformativeMappingWarning, match="no better than guessing"):
         mapper = RandomizedResponseMapper(ldp_epsilon=1e-3, random_state=0).fit(X, h, private=g)
     assert not mapper.useful_

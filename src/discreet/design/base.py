@@ -420,15 +420,16 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             interval = expected.balanced_low, expected.balanced_high
         why = ""
         if expected is not None and expected.silent:
-            why = "No level of strictness kept what was asked on held-out rows, so that the "
-            why += "symbols are pure noise. "
+            why = "Not met: no level of strictness kept what was asked on held-out rows, so that "
+            why += "the symbols are pure noise. "
         elif taught.constant:
             always = fact.classes[int(np.argmax(taught.shares))]
             why = f"The fusion rule names {always!r} whatever the symbols are. "
         warnings.warn(
-            f"{why}{where}, the mapping answers {fact.name!r} no better than guessing: its "
-            f"balanced accuracy is {accuracy:.3f} ({interval[0]:.3f} to {interval[1]:.3f} at 95 %),"
-            f" that of guessing {1.0 / len(fact.classes):.3f}. {self._advice}",
+            f"{why}{where}, as far as they show, the mapping answers {fact.name!r} no better than "
+            f"guessing: its balanced accuracy is {accuracy:.3f} ({interval[0]:.3f} to "
+            f"{interval[1]:.3f} at 95 %), that of guessing {1.0 / len(fact.classes):.3f}. "
+            f"{self._advice}",
             UninformativeMappingWarning,
             stacklevel=6,
         )
