@@ -37,6 +37,7 @@ _PAIR_CELLS = 1_000  # one-hot columns spent on pairs of sensors
 _TREES = 30
 _TREE_COLUMNS = 12  # looked at for a split of a tree in the forest: enough to meet a joint leak
 _KERNEL_NUMBERS = 2**21  # of a support vector machine, worked out at once
+_NARROW = 128  # one-hot columns up to which a plain matrix product beats a sparse one
 _MAX_CATEGORIES = 255  # the most that scikit-learn's boosting takes as categories
 
 
@@ -144,7 +145,7 @@ def _split_hot(values: Ints, sizes: Sequence[int]) -> NDArray[np.float32]:
     columns = [
         values[:, t] == symbol for t, size in enumerate(sizes) for symbol in range(size == 2, size)
     ]
-    return np.stack(columns, axis=1).astype(np.float32)
+    return np.stack(columns).astype(np.float32).T  # trees read column by column
 
 
 def fit_forest(lesson: Lesson) -> Floats:
@@ -219,10 +220,12 @@ def _alike(rows: Ints, others: Ints, sizes: Sequence[int]) -> Floats:
     sensors, width = len(sizes), sum(sizes)
     # One over width times variance; a share of sensors/width of the one-hot numbers are ones.
     gamma = width / (sensors * (width - sensors)) if width > sensors else 1.0
-    small = np.min_scalar_type(max(sizes))
-    equal = np.zeros((len(rows), len(others)), np.min_scalar_type(sensors))
-    for own, other in zip(rows.T.astype(small), others.T.astype(small), strict=True):
-        equal += own[:, None] == other
+    if width <= _NARROW:
+        # Small whole numbers are exact in single precision.
+        hot, other = (_dense(each, sizes).astype(np.float32) for each in (rows, others))
+        equal = (hot @ other.T).astype(np.intp)
+    else:
+        equal = (one_hot(rows, sizes) @ _dense(others, sizes).T).astype(np.intp)
     values: Floats = np.exp(-2.0 * gamma * (sensors - np.arange(sensors + 1)))
     return values[equal]
 

@@ -19,6 +19,7 @@ from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
 from discreet.auditing.attack_lessons import by_fold
@@ -164,7 +165,10 @@ def attack(
         rng=rng,
     )
     results = []
-    with threadpool_limits(limits=1):  # sums in another order would be other numbers
+    # Sums in another order would be other numbers, so one thread. What is attacked was checked
+    # when the problem was posed; scikit-learn need not do it again for every tree.
+    unchecked = config_context(assume_finite=True, skip_parameter_validation=True)
+    with threadpool_limits(limits=1), unchecked:
         for done, name in enumerate(names):
             if report is not None:
                 report(name, done, len(names))
