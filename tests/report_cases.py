@@ -28,15 +28,16 @@ CATEGORIES = ("<b>open</b>", "שלום", "😀", "x" * 300, "a\u202eb\x00c", "$\
 PEOPLE = ("<i>ann</i>", '"bob"', "שרה 😀")
 
 
-def mapping(names, encoders, tables, public, private):
+def mapping(names, encoders, tables, public, private, weights=None):
     rng = np.random.default_rng(0)
+    drawn = [rng.normal(size=table.shape[1]).tolist() for table in tables]
     return Mapping.create(
         names=names,
         encoders=encoders,
         tables=tables,
         public=public,
         private=private,
-        fusion=AdditiveFusion(weights=[rng.normal(size=t.shape[1]).tolist() for t in tables]),
+        fusion=AdditiveFusion(weights=drawn if weights is None else weights),
         design=Design(
             method="<npo>",
             parameters={"<p>": "<script>", "loss": "logistic", "threshold": 0.69},
@@ -58,6 +59,7 @@ def private(n=1200):
         [table] * 4,
         Fact(name="h", classes=[0, 1]),
         [Fact(name="g", classes=[0, 1])],
+        weights=[[1.0, -1.0]] * 4,  # symbol 0 is sent for the upper codes, which speak for 1
     )
     X, y, g = draw_table(n, 0.0, 1)
     subject = replace(subject_from_arrays(found, X, y, g), held_out=True)
