@@ -33,6 +33,18 @@ def state(audit=None, canary=None, expires=TODAY + 100 * DAY, mapping=MAPPING.id
     [
         (None, None, ("warn", "No certificate")),
         (summary(), TODAY + 100 * DAY, ("good", "Certified")),
+        (
+            summary().model_copy(update={"conditions": ("rows are independent (declared)",)}),
+            TODAY + 100 * DAY,
+            ("warn", "Certified on condition"),
+        ),
+        (
+            summary().model_copy(
+                update={"public": summary().public.model_copy(update={"useful": False})}
+            ),
+            TODAY + 100 * DAY,
+            ("warn", "Certified, but not useful"),
+        ),
         (summary(), TODAY + 14 * DAY, ("warn", "Certificate runs out soon")),
         (summary(), TODAY, ("warn", "Certificate runs out soon")),
         (summary(), TODAY - DAY, ("bad", "Certificate expired")),

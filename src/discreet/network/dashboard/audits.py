@@ -89,6 +89,7 @@ class PublicFact(BaseModel):
     error: Share
     error_low: Share
     error_high: Share
+    useful: bool = True
 
 
 class _Limit(BaseModel):
@@ -112,6 +113,7 @@ class AuditSummary(BaseModel):
     public: PublicFact
     private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
     limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
+    conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
 
 
 def load_audit(path: Path) -> AuditSummary | None:

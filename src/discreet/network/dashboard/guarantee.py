@@ -97,6 +97,12 @@ def _certificate(
     if any(fact.bound is None for fact in audit.private):
         words = "For at least one private fact the rows certify no bound on what an attacker gains."
         return Finding(WARN, "Not everything is certified", words)
+    if not audit.public.useful:
+        words = "The limits hold, but the answers are not shown to be better than guessing."
+        return Finding(WARN, "Certified, but not useful", words)
+    if audit.conditions:
+        words = f"It rests on what was declared or could not be checked: {audit.conditions[0]}."
+        return Finding(WARN, "Certified on condition", words)
     if expires is None:
         words = (
             "It has no end. The world changes: give the site a date with `expires` in site.json."
