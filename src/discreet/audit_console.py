@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 
 from discreet.auditing.attackers import AttackResult, BestAttack, Interval
 from discreet.auditing.audit import AuditOptions, Report, audit_subject
-from discreet.auditing.audit_log import AuditEntry, note_audit, say_before
+from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
 from discreet.auditing.certificates import Certificate, percent
 from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
 from discreet.auditing.subjects import Subject, subject_from_table
@@ -78,17 +78,14 @@ def audit_files(task: AuditTask) -> Audit:
                 check_out(task.html, kept, "--html")
     mapping = Mapping.load(task.mapping)
     subject = _subject(task, mapping)
-    source, entry = mapping.design.source, None
+    source = mapping.design.source
     if subject.held_out and source is not None:
         entry = AuditEntry.of(mapping, source, task.options.seed)
-        subject = replace(subject, audited_before=say_before(entry))
+        before = say_before(entry)
+        noted = note_audit(entry)
+        subject = replace(subject, audited_before=before or ("" if noted else NOT_NOTED))
     with _progress(task.quiet) as report:
         found = audit_subject(subject, task.options, report=report)
-    if entry is not None and not note_audit(entry):
-        Console(stderr=True).print(
-            "note: this audit could not be noted, so that a later one with the same rows will not "
-            "know of it. Set DISCREET_STATE to a folder that can be written."
-        )
     if task.html is not None:
         _write_report(task, found, subject)
     return found

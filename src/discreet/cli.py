@@ -169,7 +169,7 @@ def in_option_terms(message: str) -> str:
     """
     names = "|".join(OPTION_NAMES)
     return re.sub(
-        rf"(?<!['\"\w])({names})(?!['\"\w])", lambda found: OPTION_NAMES[found[1]], message
+        rf"(?<!['\"\w-])({names})(?!['\"\w])", lambda found: OPTION_NAMES[found[1]], message
     )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-MOST_TIMES = 12
+MOST_TIMES = 256
 """Rows that occur more often than this are not looked at."""
 
 

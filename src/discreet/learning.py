@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from discreet.batches import find_files, read_tables
 from discreet.cluster.fit import check_mapper, place_on
-from discreet.dependence import Dependence, check_dependence
+from discreet.dependence import Dependence
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact
 from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
@@ -32,7 +32,7 @@ from discreet.mapping import Mapping
 from discreet.mapping_parts import Source
 from discreet.modelling.mapper import ModelMapper
 from discreet.peers.randomized_response import RandomizedResponseMapper
-from discreet.proposals import propose_group
+from discreet.proposals import check_both_orders, propose_group
 from discreet.readings import (
     check_column,
     check_labels,
@@ -178,8 +178,7 @@ def prepare(task: Task) -> Prepared:
 
 def check_order(table: pd.DataFrame, sensors: Sequence[str], task: Task) -> Dependence:
     """Return whether rows that are taken to be independent look like it."""
-    facts = [table[name] for name in task.private]
-    return check_dependence(table[list(sensors)], facts, public=table[task.public])
+    return check_both_orders(table, sensors, task.public, task.private)
 
 
 def describe_order(

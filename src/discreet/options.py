@@ -42,6 +42,8 @@ OPTION_NAMES = {
     "n_bins": "--bins",
     "random_state": "--seed",
     "decide": "--decide",
+    "beyond_answer": "--beyond-answer",
+    "assume_independent": "--assume-independent",
 }
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.dependence import MIN_GROUPS, Dependence, check_dependence, correlation_length
+from discreet.dependence import (
+    MIN_GROUPS,
+    Dependence,
+    check_dependence,
+    correlation_length,
+    worse_of,
+)
 from discreet.errors import InputError
 from discreet.grouping import group_values
-from discreet.values import Column, is_numeric
+from discreet.values import Column, is_numeric, written_column
+
+Ints = NDArray[np.int64]
 
 _PREVIEW = 50  # rows that tell a column without times from one with them
 _SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
@@ -51,7 +59,7 @@ def propose_group(
 
 
 def _order_of(
-    groups: NDArray[np.str_],
+    groups: NDArray[np.str_] | None,
     table: pd.DataFrame,
     sensors: Sequence[str],
     public: str,
@@ -59,6 +67,31 @@ def _order_of(
 ) -> Dependence:
     facts = [table[name] for name in private]
     return check_dependence(table[list(sensors)], facts, public=table[public], groups=groups)
+
+
+def time_order(table: pd.DataFrame, used: Collection[str]) -> Ints | None:
+    """Return the rows in the order of a column of times that is not used, if that is another one.
+
+    A series that was shuffled is still a series.
+    """
+    for name in map(str, table.columns):
+        if name in used or is_numeric(table[name]) or not _has_times(table[name]):
+            continue
+        order = np.argsort(np.array(written_column(table[name]), dtype=str), kind="stable")
+        if np.any(np.diff(order) < 0):
+            return order.astype(np.int64)
+    return None
+
+
+def check_both_orders(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> Dependence:
+    """Look at the rows as they come and, if a column tells the time, in the order of that."""
+    found = _order_of(None, table, sensors, public, private)
+    order = None if found.found else time_order(table, {*sensors, public, *private})
+    if order is None:
+        return found
+    return worse_of(found, _order_of(None, table.iloc[order], sensors, public, private))
 
 
 def _has_times(column: Column) -> bool:

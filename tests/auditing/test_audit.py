@@ -388,8 +388,9 @@ def test_progress_is_told(rng):
         ({"epsilon": -1}, "epsilon must be a finite number above 0, got -1"),
         ({"confidence": 1.0}, "confidence must be at least 0.5 and below 1, got 1.0"),
         ({"releases": 0}, "releases must be at least 1, got 0"),
-        ({"cap": 3}, "needs groups to count the rows of, got 3"),
-        ({"beyond_answer": True}, "give max_advantage too"),
+        ({"cap": 3}, "cap=3 counts the rows of groups, and there are none"),
+        ({"cap": 0}, "cap must be at least 1, got 0"),
+        ({"beyond_answer": True}, "max_advantage is missing"),
         ({"prior": [0.5, 0.6]}, "prior must hold 2 positive numbers that sum to 1"),
     ],
 )

@@ -86,6 +86,14 @@ Report = Callable[[str, float], None]
 ATTACKED_ROWS = 10_000
 """Most rows that attackers learn and are tested on; the certificates use all rows."""
 _COMPARED_ROWS = 8_000  # what readings tell is for comparison: slow attackers learn from fewer
+_GROUP_THEM = (
+    "Learn and audit with --group, which names the rows that belong together, or declare "
+    "--assume-independent if they are independent all the same."
+)
+_ONLY_STRUCTURE = (
+    "Over several reports only the structural bound adds up: ask for fewer of them, learn with "
+    "--ldp-epsilon, or declare --independent-releases if that is true."
+)
 _DRAWS = 20
 _LISTED_AT_ONCE = 2**16
 _MANY_ROWS = 2_000  # beyond, attackers learn enough from fewer and larger folds
@@ -227,7 +235,7 @@ def audit_subject(
     limits = tuple(_with_needed(subject, check, private, options, alpha) for check in limits)
     conditions = find_conditions(subject, options.releases, options.independent_releases,
                                  prior_given=options.prior is not None)  # fmt: skip
-    drawn = None if subject.groups is None else _audit_rows(subject, subject.public, options).drawn
+    drawn = _audit_rows(subject, subject.public, options).drawn
     return Audit(
         mapping_id=subject.mapping.id,
         method=subject.mapping.design.method,
@@ -242,7 +250,7 @@ def audit_subject(
         public=public,
         private=private,
         limits=limits,
-        unit=None if subject.groups is None else subject.unit,
+        unit="row" if subject.groups is None else subject.unit,
         conditions=conditions,
         remarks=_remarks(subject),
         verdict=give_verdict(limits, private, public, options.confidence, conditions, drawn),
@@ -259,8 +267,12 @@ def _with_needed(
     alpha: float,
 ) -> LimitCheck:
     """Say how many more rows a limit on one report needs, if it is not shown."""
-    if check.state != "not shown" or options.releases > 1 or withheld(subject):
+    if check.state != "not shown":
         return check
+    if withheld(subject):
+        return replace(check, needed="" if subject.learned_groups else _GROUP_THEM)
+    if options.releases > 1:
+        return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
     labelled = next(each for each in subject.private if each.name == check.fact)
     rows = _audit_rows(subject, labelled, options)
     if check.name == BEYOND:
@@ -291,7 +303,7 @@ def _check_options(subject: Subject, options: AuditOptions) -> None:
     if advantage is not None and not 0.0 < advantage < 1.0:
         raise InputError(f"max_advantage must be strictly between 0 and 1, got {advantage!r}.")
     if options.beyond_answer and advantage is None:
-        raise InputError("beyond_answer says what max_advantage limits: give max_advantage too.")
+        raise InputError("max_advantage is missing, which is what beyond_answer is about: give it.")
     if epsilon is not None and not 0.0 < epsilon < np.inf:
         raise InputError(f"epsilon must be a finite number above 0, got {epsilon!r}.")
     if not 0.5 <= options.confidence < 1.0:
@@ -300,9 +312,12 @@ def _check_options(subject: Subject, options: AuditOptions) -> None:
         )
     if options.releases < 1:
         raise InputError(f"releases must be at least 1, got {options.releases!r}.")
-    if options.cap is not None and (options.cap < 1 or subject.groups is None):
+    if options.cap is not None and options.cap < 1:
+        raise InputError(f"cap must be at least 1, got {options.cap!r}.")
+    if options.cap is not None and subject.groups is None:
         raise InputError(
-            f"cap must be at least 1 and needs groups to count the rows of, got {options.cap!r}."
+            f"cap={options.cap} counts the rows of groups, and there are none. Name the groups, on "
+            "the command line by --group."
         )
     if options.prior is not None:
         _check_prior(subject, options.prior)

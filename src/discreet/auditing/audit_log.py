@@ -66,6 +66,9 @@ def say_before(entry: AuditEntry) -> str:
     return ""
 
 
+NOT_NOTED = "whether the same held-out rows have been audited before could not be checked"
+
+
 def note_audit(entry: AuditEntry) -> bool:
     """Add an audit to the log, and return whether that was possible."""
     path = log_file()

@@ -108,13 +108,14 @@ def row_assumptions(rows: AuditRows) -> tuple[str, ...]:
 
 def share_assumption(rows: AuditRows, prior: Floats | None) -> str:
     """Return where the frequencies of the private classes come from."""
-    return SHARES.format(drawn=rows.drawn) if prior is None else PRIOR_GIVEN
+    return SHARES.format(drawn=rows.drawn_first) if prior is None else PRIOR_GIVEN
 
 
-def opening(rows: AuditRows, alpha: float) -> str:
+def opening(rows: AuditRows, alpha: float, *, any_class: bool = False) -> str:
     """Begin a sentence about a bound: its confidence and, with groups, what is drawn."""
     sure = f"At confidence {percent(1 - alpha)}"
-    return f"{sure}, for {rows.drawn}," if rows.groups is not None else sure
+    drawn = rows.drawn_first if any_class else rows.drawn
+    return f"{sure}, for {drawn}," if rows.groups is not None else sure
 
 
 def check_alpha(alpha: float) -> None:
@@ -289,7 +290,7 @@ def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None)
         1.0,
         rows,
         alpha,
-        f"{opening(rows, alpha)} no attacker names the private class correctly more "
+        f"{opening(rows, alpha, any_class=True)} no attacker names the private class correctly more "
         f"often than {100 * value:.2f} times in 100",
         (share_assumption(rows, prior),),
     )

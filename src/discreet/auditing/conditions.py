@@ -117,8 +117,10 @@ def _with_basis(subject: Subject, assumption: str) -> str:
         return f"{assumption} ({'checked' if subject.held_out else 'declared'})"
     if assumption in (SAME_WORLD, GROUPS_APART.format(unit=subject.unit)):
         return f"{assumption} ({_order_basis(subject)})"
-    if assumption == PRIOR_GIVEN or assumption.startswith(_SHARES):
+    if assumption == PRIOR_GIVEN:
         return f"{assumption} (declared)"
+    if assumption.startswith(_SHARES):
+        return f"{assumption} (for accuracy and information epsilon; cannot be checked)"
     return assumption
 
 
@@ -128,4 +130,4 @@ def _order_basis(subject: Subject) -> str:
         return "declared"
     if found is None or not found.checked:
         return f"declared: {'their order was not' if found is None else 'too few to be'} checked"
-    return f"declared; {found.words}"
+    return f"checked as far as order tells: {found.words}"

@@ -58,7 +58,8 @@ def _sentence(rows: AuditRows, count: int | None, what: str) -> str:
             f"More {unit}s are not expected to certify {what}: as far as these tell, more leaks "
             "or their number is out of reach."
         )
-    return f"About {rounded(max(count, 1))} more {unit}s like these would certify {what}."
+    more = "One more" if count <= 1 else f"About {rounded(count)} more"
+    return f"{more} {unit}{'' if count <= 1 else 's'} like these would certify {what}."
 
 
 def rounded(count: int) -> str:

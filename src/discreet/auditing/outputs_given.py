@@ -213,10 +213,19 @@ class AuditRows:
         if self.groups is None:
             return "a row drawn at random"
         if self.cap is None:
-            return f"a {self.unit} drawn at random"
+            return (
+                f"a {self.unit} drawn at random among those with the class, then one of its rows of "
+                "that class"
+            )
         return (
             f"a row drawn at random, a {self.unit} counting with at most {self.cap} rows of a class"
         )
+
+    @property
+    def drawn_first(self) -> str:
+        """What is drawn where the class is not given."""
+        grouped = self.groups is not None and self.cap is None
+        return f"a {self.unit} drawn at random, then any of its rows" if grouped else self.drawn
 
     @property
     def counted(self) -> str:

@@ -119,17 +119,19 @@ class PointwiseAudit:
             return [replace(whole, name=name) for name in names]
         share = (1 - _MASS_SHARE) * each / (self.rows.n_classes - 1)
         bounds = bound_ratios(self.pilot, self.main, share)
-        order = np.argsort(-_information_cells(bounds.expected, box), kind="stable")
+        # Outputs are ordered and proposed by the pilot alone.
+        foreseen_prior = box if self.rows.groups is None else (self.pilot.shares,) * 2
+        order = np.argsort(-_information_cells(bounds.expected, foreseen_prior), kind="stable")
         cells = _information_cells(bounds.logs, box)
         foreseen, proven = self._masses(order, _MASS_SHARE * each)
-        found, least = [], np.inf if whole.bound is None else whole.bound
+        found, least = [], np.inf if whole.bound is None else whole.bound / _ROUND_UP
         for name, delta in zip(names, deltas, strict=True):
             aside = int(np.searchsorted(foreseen, _AIM * delta, "right"))
             kept = order[aside if aside and proven[aside - 1] <= delta else 0 :]
             own = self._certificate(
                 name, alpha, cells[kept], least, kept, information=True, delta=delta
             )
-            least = min(least, np.inf if own.bound is None else own.bound)
+            least = min(least, np.inf if own.bound is None else own.bound / _ROUND_UP)
             found.append(own)
         return found
 
@@ -149,12 +151,14 @@ class PointwiseAudit:
     def _masses(self, order: Ints, alpha: float) -> tuple[Floats, Floats]:
         """Bound the mass of the first 1, 2, ... outputs: as the pilot foresees it, and proven."""
         share = alpha / self.rows.n_classes
+        # How many rows of a class there are is given; how many groups have it is random.
+        known = self.main if self.rows.groups is None else self.pilot
         foreseen, proven = (
             np.stack([
-                mean_upper(self.main, k, np.minimum(np.cumsum(given[order]), 1.0), share)
+                mean_upper(sizes, k, np.minimum(np.cumsum(given[order]), 1.0), share)
                 for k, given in enumerate(part.average)
             ]).max(axis=0)
-            for part in (self.pilot, self.main)
+            for part, sizes in ((self.pilot, known), (self.main, self.main))
         )  # fmt: skip
         return np.maximum.accumulate(foreseen), np.maximum.accumulate(proven)
 

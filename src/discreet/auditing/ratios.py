@@ -125,10 +125,13 @@ def _bound_capped(pilot: AuditRows, main: AuditRows, alpha: float) -> RatioBound
     """Divide upper bounds by lower ones, for rows of groups with a cap."""
     assert main.cap is not None
     low, high = smallest_and_largest(main.tables)
-    stray = [capped_deviation(held, main.cap, alpha / 2) for held in main.held]
-    reach = np.array(stray)[:, None] * (high - low)
-    logs, expected = (_log_ratios(part.average, reach, low, high) for part in (main, pilot))
-    return RatioBounds(logs, expected)
+    cap, width = main.cap, np.where(high > low, high - low, 0.0)
+    found = []
+    for part in (main, pilot):  # the pilot alone foresees, with what it has itself
+        stray = [capped_deviation(held, cap, alpha / 2) for held in part.held]
+        reach = np.where(width > 0, np.minimum(stray, 1.0)[:, None] * width, 0.0)
+        found.append(_log_ratios(part.average, reach, low, high))
+    return RatioBounds(*found)
 
 
 def _log_ratios(given: Floats, reach: Floats, low: Floats, high: Floats) -> Floats:

@@ -205,11 +205,13 @@ def limits(audit: Audit) -> list[tuple[str, str]]:
 
 
 def _draws(audit: Audit) -> list[tuple[str, str]]:
-    if audit.unit is None:
+    if audit.unit == "row":
         return []
     return [(
         f"A mean over {audit.unit}s.",
-        f"Bounds speak of a {audit.unit} drawn at random, and every {audit.unit} weighs the same. "
+        f"Bounds speak of a {audit.unit} drawn at random among those with a class, and every "
+        f"{audit.unit} weighs the same. How often a {audit.unit} has which class is not counted in "
+        "them, but in how often an attacker is right. "
         f"One {audit.unit} may give away more than the mean: see the share of {audit.unit}s that "
         "may go beyond the limit.",
     )]  # fmt: skip

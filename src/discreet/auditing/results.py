@@ -185,8 +185,8 @@ class Audit:
         Of every kind of certificate, over all private facts together, and of all limits.
     structural : Structural
         The bound that needs no rows, C1.
-    unit : str or None
-        What a group of rows is called; None if rows were taken as independent.
+    unit : str
+        What is independent: "row", or what a group of rows is called.
     conditions : tuple of str
         What the verdict rests on that was declared or could not be checked.
     remarks : tuple of str
@@ -208,7 +208,7 @@ class Audit:
     public: PublicAudit
     private: tuple[FactAudit, ...]
     limits: tuple[LimitCheck, ...]
-    unit: str | None
+    unit: str
     conditions: tuple[str, ...]
     remarks: tuple[str, ...]
     verdict: str

@@ -22,6 +22,7 @@ from discreet.errors import InputError
 from discreet.grouping import as_noun, can_group, group_columns, group_noun, group_values
 from discreet.mapping import Mapping
 from discreet.mapping_parts import Fact, Source
+from discreet.proposals import check_both_orders
 from discreet.readings import check_column
 from discreet.splitting import (
     RowSplit,
@@ -234,12 +235,15 @@ def _dependence(
     held_out: bool,
 ) -> Dependence | None:
     """Return the worse of what the table shows and of what was seen when it was learned from."""
-    here = check_dependence(
-        _readings(mapping, table),
-        [table[labels[fact.name]] for fact in mapping.private],
-        public=table[labels[mapping.public.name]],
-        groups=groups,
-    )
+    facts = [labels[fact.name] for fact in mapping.private]
+    public = labels[mapping.public.name]
+    if groups is None:
+        here = check_both_orders(table, mapping.names, public, facts)
+    else:
+        columns = [table[name] for name in facts]
+        here = check_dependence(
+            _readings(mapping, table), columns, public=table[public], groups=groups
+        )
     source = mapping.design.source
     learned = source.dependence if held_out and groups is None and source is not None else None
     return here if learned is None else worse_of(here, learned)

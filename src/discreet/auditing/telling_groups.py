@@ -4,7 +4,8 @@ A mean over homes can hide the one home that tells all. So every group with rows
 classes is judged by itself: half the largest total variation between the mean outputs of two
 of its classes. Groups are independent draws, so whether a group goes beyond the limit is a
 coin with one unknown chance, and Clopper and Pearson bound it. Nothing is assumed about what
-happens inside a group. Few rows of a class differ by chance alone, so the share errs upwards.
+happens inside a group, so nothing is said of what its other rows would tell: a group is judged by
+those that were recorded, and few of them may show more or less than many would.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def count_telling_groups(rows: AuditRows, level: float, alpha: float) -> Telling
     words = (
         f"Of {len(judged)} {rows.unit}s with rows of several classes, {beyond} tell them apart by "
         f"more than {100 * level:.2f} percentage points in their own rows. At confidence "
-        f"{percent(1 - alpha)}, at most {100 * upper:.1f} % of such {rows.unit}s do. Few rows "
-        "differ by chance, so this share errs upwards."
+        f"{percent(1 - alpha)}, at most {100 * upper:.1f} % of such {rows.unit}s, recorded "
+        "likewise, do."
     )
     return TellingGroups(level, len(judged), beyond, upper, 1 - alpha, words)
 

@@ -19,7 +19,7 @@ def give_verdict(
     public: PublicAudit,
     confidence: float,
     conditions: Sequence[str] = (),
-    drawn: str | None = None,
+    drawn: str = "a row drawn at random",
 ) -> str:
     """Return the verdict in one line.
 
@@ -27,10 +27,10 @@ def give_verdict(
     ----------
     conditions : sequence of str
         What was declared or could not be checked.
-    drawn : str, optional
-        What the bounds speak of, if not of a row drawn at random.
+    drawn : str
+        What the bounds speak of.
     """
-    sure = f"at {percent(confidence)} confidence" + (f", for {drawn}" if drawn else "")
+    sure = f"at {percent(confidence)} confidence, for {drawn}"
     use = ("AND USEFUL" if public.useful else "BUT NOT USEFUL") + f": {say_use(public)}"
     failed = [check for check in limits if not check.met]
     broken = next((check for check in failed if check.state == "broken"), None)
