@@ -290,8 +290,8 @@ def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None)
         1.0,
         rows,
         alpha,
-        f"{opening(rows, alpha, any_class=True)} no attacker names the private class correctly more "
-        f"often than {100 * value:.2f} times in 100",
+        f"{opening(rows, alpha, any_class=True)} no attacker names the private class correctly "
+        f"more often than {100 * value:.2f} times in 100",
         (share_assumption(rows, prior),),
     )
 

@@ -214,8 +214,8 @@ class AuditRows:
             return "a row drawn at random"
         if self.cap is None:
             return (
-                f"a {self.unit} drawn at random among those with the class, then one of its rows of "
-                "that class"
+                f"a {self.unit} drawn at random among those with the class, then one of its rows "
+                "of that class"
             )
         return (
             f"a row drawn at random, a {self.unit} counting with at most {self.cap} rows of a class"
