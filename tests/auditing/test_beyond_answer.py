@@ -38,7 +38,7 @@ def test_an_answer_that_gives_all_away_leaves_nothing_beyond(rng):
     rows = AuditRows((NOISY,), h[:, None], g, 2)
     found = certify_beyond_answer(rows, labelled(h), "who", 0.05)
     assert max(found.estimates) < 1e-12
-    assert found.total.bound < 0.01 < 0.4 <= found.answer.bound
+    assert found.total.bound < 0.03 < 0.4 <= found.answer.bound  # 176 rows in the rarer cell
     assert found.answer_estimate == pytest.approx(0.4, abs=0.02)
 
 

@@ -129,7 +129,7 @@ def test_too_many_outputs_leave_the_tables(certify, rng):
     found = certify(rows, 0.05)
     eta = dobrushin(rows.tables)
     if certify is certify_total_variation:
-        assert found.bound == pytest.approx(min(eta, np.tanh(21 * np.log(55 / 45) / 2)))
+        assert found.bound <= min(eta, np.tanh(21 * np.log(55 / 45) / 2)) * (1 + 1e-9)
     assert found.bound < 1
     silent = (np.full((2, 2), 0.5),) * 21
     assert certify_advantage(replace(rows, tables=silent), 0.05).bound == 0

@@ -55,7 +55,7 @@ def test_epsilon_asks_for_the_rows_that_its_bound_is_short_of(bound, rng):
     rows = coins(200, rng)
     value = NotCertifiable("rare") if bound is None else bound
     found = Certificate("information epsilon", value, 0.95, (), (), "")
-    assert say_needed_for_epsilon(rows, found, 0.4).startswith("About ")
+    assert say_needed_for_epsilon(rows, found, 0.4).startswith(("About ", "One more row "))
     leaking = coins(200, rng, (0.1, 0.9))
     assert "not expected" in say_needed_for_epsilon(leaking, found, 0.4)
 
