@@ -10,7 +10,7 @@ from discreet.optimum.search import _pose, find_blind
 
 
 def posed(distribution, **wishes):
-    return _pose(distribution, 2, Wishes(**wishes), None)
+    return _pose(distribution, 2, Wishes(**wishes), None, None)
 
 
 def test_at_correlation_0_it_is_the_known_solution():
