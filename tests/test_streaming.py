@@ -359,7 +359,9 @@ def test_a_file_size_limit_is_one_message_and_leaves_nothing(tmp_path):
 def test_an_interrupt_leaves_nothing(tmp_path, moment):
     write(tmp_path, house())
     script = (
-        "import time, discreet.streaming as s\n"
+        # In a background job of a shell SIGINT is ignored, and children inherit that.
+        "import signal, time, discreet.streaming as s\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def endless(*args): print('there', flush=True); time.sleep(600)\n"
         f"s.{moment} = endless\n"
         "from discreet.cli import main\nmain()"
