@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, and only once: the files in .venv/ready/ say what is
 # installed, and a newer pyproject.toml outdates them. Choose the Python with `make test PYTHON=...`,
-# and hand options to pytest, the demo or `discreet bench` with ARGS, as in `make test ARGS="-k losses"`.
+# and hand options to pytest, the demo, the experiments or the benchmarks with ARGS, as in
+# `make test ARGS="-k losses"`.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,20 +15,26 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench faults load format clean FORCE
+.PHONY: help demo quick test check architecture reproduce bench faults load format clean FORCE
 
 help:
-	@echo "make demo    see it work on made-up data"
-	@echo "make test    run the tests"
-	@echo "make check   formatting, lint, types, imports and tests, as CI does"
-	@echo "make bench   run the benchmarks"
-	@echo "make faults  what the network does when things go wrong, and what intruders get"
-	@echo "make load    how much the network takes, and for how long"
-	@echo "make format  format the sources and mend what ruff can"
-	@echo "make clean   remove .venv, caches and build products"
+	@echo "make demo       see it work on made-up data"
+	@echo "make quick      run the quick tests: an answer within a minute"
+	@echo "make test       run all tests"
+	@echo "make check      formatting, lint, types, imports and tests, as CI does"
+	@echo "make reproduce  rerun the paper's experiments, such as ARGS=--all"
+	@echo "make bench      run the benchmarks"
+	@echo "make faults     what the network does when things go wrong, and what intruders get"
+	@echo "make load       how much the network takes, and for how long"
+	@echo "make format     format the sources and fix what ruff can"
+	@echo "make clean      remove .venv, caches and build products"
 
 demo: $(READY)/run
 	@$(BIN)/discreet demo $(ARGS)
+
+quick: $(READY)/test
+	@echo "==> quick tests"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
 
 test: $(READY)/test
 	@echo "==> tests"
@@ -44,19 +51,25 @@ check: $(READY)/dev
 	@$(BIN)/lint-imports --no-logo
 	@$(MAKE) --no-print-directory test
 
+architecture: $(READY)/test
+	@$(BIN)/python -m research.architecture
+
+reproduce: $(READY)/test
+	@$(BIN)/python -m research.reproduce $(ARGS)
+
 bench: $(READY)/bench
 	@mkdir -p build
-	@$(BIN)/discreet bench --out build/bench.json --plot build/bench.svg $(ARGS)
-	@for script in $(filter-out benchmarks/large_tables.py,$(wildcard benchmarks/*.py)); do \
-	  echo "==> $$script"; $(BIN)/python "$$script" || exit 1; \
+	@$(BIN)/python -m research.bench --out build/bench.json --plot build/bench.svg $(ARGS)
+	@for script in $(notdir $(basename $(wildcard research/benchmarks/*.py))); do \
+	  echo "==> $$script"; $(BIN)/python -m "research.benchmarks.$$script" || exit 1; \
 	done
 
 faults: SCRIPTS := faults intruder eavesdropper
 load: SCRIPTS := throughput overload soak
 faults load: $(READY)/test
 	@missed=; for script in $(SCRIPTS); do \
-	  echo "==> benchmarks/network/$$script.py"; \
-	  $(BIN)/python "benchmarks/network/$$script.py" || missed="$$missed $$script"; \
+	  echo "==> $$script"; \
+	  $(BIN)/python -m "research.benchmarks.network.$$script" || missed="$$missed $$script"; \
 	done; [ -z "$$missed" ] || { echo "missed:$$missed"; exit 1; }
 
 format: $(READY)/dev
@@ -108,7 +121,7 @@ $(READY)/python:
 	fi; exit 1
 
 # An environment does not survive its folder being moved or copied, its Python being removed, or
-# another PYTHON being asked for: then it is made anew.
+# another PYTHON being asked for: then it is recreated.
 ifneq ($(shell [ -x $(BIN)/python ] && grep -qxF "$(CURDIR)" $(READY)/python 2>/dev/null && \
   { [ -z "$(PYTHON)" ] || grep -qxF "$(PYTHON)" $(READY)/python; } && echo fits),fits)
 $(READY)/python: FORCE

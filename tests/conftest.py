@@ -1,5 +1,7 @@
 """What every test shares: one random generator and one way to search for counterexamples."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +15,11 @@ settings.register_profile(
     "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
 )
 settings.load_profile("fixed")
+
+
+# A background job of a shell ignores SIGINT, and the commands that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

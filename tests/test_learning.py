@@ -4,16 +4,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import FACTS, rooms, run_apart
-from helpers import refused
+from support.commands import FACTS, rooms, run_apart
+from support.helpers import refused
 
 from discreet import Mapping
+from discreet.data.digest import table_digest
+from discreet.data.split import split_rows
+from discreet.data.tables import read_table
 from discreet.learning import ByColumn, Task, learn, make_split, prepare
-from discreet.readings import read_table
-from discreet.splitting import split_rows, table_digest
 
-DATA = Path(os.environ.get("DISCREET_DATA") or Path(__file__).parents[2] / "shared" / "data")
-OCCUPANCY = DATA / "occupancy_detection.csv.gz"
+pytestmark = pytest.mark.slow
+
+OCCUPANCY = Path(os.environ.get("DISCREET_DATA", ""), "occupancy_detection.csv.gz")
 
 
 def task(folder, home=None, **changes):
@@ -34,7 +36,7 @@ def task(folder, home=None, **changes):
 @pytest.mark.parametrize("group", [None, "day"])
 def test_the_held_out_rows_can_be_found_again_from_the_file(tmp_path, group):
     wanted = task(tmp_path, split=make_split(0.4, 7, group), exclude=["day"] * (group is None))
-    learned = learn(wanted, prepare(wanted))
+    learned = learn(prepare(wanted))
     learned.mapping.save(tmp_path / "home.json")
     design = Mapping.load(tmp_path / "home.json").design
     table = read_table(tmp_path / "home.csv")
@@ -51,18 +53,18 @@ def test_no_held_out_row_has_a_say_in_the_mapping(tmp_path):
     home = rooms().astype({"hall": float})
     first = task(tmp_path, home)
     prepared = prepare(first)
-    before = learn(first, prepared).mapping
+    before = learn(prepared).mapping
     home.loc[prepared.audit, "hall"] = 99.0
     home.loc[prepared.audit, "door"] = 1 - home.loc[prepared.audit, "door"]
     second = task(tmp_path, home)
-    after = learn(second, prepare(second)).mapping
+    after = learn(prepare(second)).mapping
     assert before.sensors == after.sensors and before.fusion == after.fusion
     assert before.design.source != after.design.source
 
 
 def test_facts_and_sensors_keep_their_names(tmp_path):
     wanted = task(tmp_path)
-    mapping = learn(wanted, prepare(wanted)).mapping
+    mapping = learn(prepare(wanted)).mapping
     assert mapping.names == ["hall", "door"]
     assert mapping.public.name == "fall"
     assert mapping.public.classes == (False, True)
@@ -127,7 +129,7 @@ def test_the_same_command_gives_the_same_mapping_on_one_thread_and_on_two(tmp_pa
 # --- Real readings -------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not OCCUPANCY.exists(), reason=f"no {OCCUPANCY}; set DISCREET_DATA")
+@pytest.mark.skipif(not OCCUPANCY.exists(), reason=f"no {OCCUPANCY.name}; set DISCREET_DATA")
 def test_a_real_office_is_still_known_to_be_occupied(tmp_path):
     office = pd.read_csv(OCCUPANCY, parse_dates=["date"])
     office["weekend"] = office["date"].dt.day_of_week >= 5
@@ -141,7 +143,7 @@ def test_a_real_office_is_still_known_to_be_occupied(tmp_path):
         split=make_split(0.3, 0, "day"),
         options={"random_state": 0, "privacy_ratio": 0.98, "n_bins": 5, "n_restarts": 4},
     )
-    learned = learn(wanted, prepare(wanted))
+    learned = learn(prepare(wanted))
     assert learned.mapper.useful_
     held_out = learned.held_out
     assert not set(held_out["day"]) & set(learned.training["day"])

@@ -23,7 +23,7 @@ def test_importing_does_not_load_the_numerical_libraries(statement):
 
 def test_loading_a_mapping_does_not_load_scikit_learn():
     loaded = run_python(
-        "import discreet.mapping, sys, json; print(json.dumps(sorted(sys.modules)))"
+        "import discreet.mapping.mapping, sys, json; print(json.dumps(sorted(sys.modules)))"
     )
     assert not {"sklearn", "scipy"} & {name.split(".")[0] for name in loaded}
 

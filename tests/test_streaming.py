@@ -9,22 +9,34 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from commands import clean_environment, run, run_apart
-from helpers import refused
+from support.commands import clean_environment, run, run_apart
+from support.helpers import refused
 
-from discreet import Mapping, NPOMapper, batches, streaming
-from discreet.audit_console import AuditTask, audit_files
-from discreet.auditing.subjects import subject_from_table
-from discreet.batches import read_tables
+from discreet import Mapping, NPOMapper, learning
+from discreet.auditing.data import audit_data_from_table
+from discreet.auditing.options import AuditOptions
+from discreet.cli.audit import AuditTask, audit_files
+from discreet.data import tables
+from discreet.data.groups import group_values
+from discreet.data.tables import open_stream, read_tables
 from discreet.design.packed_file import PackedFile
-from discreet.grouping import group_values
-from discreet.learning import ByColumn, Task, learn, make_split, prepare
-from discreet.streaming import held_out_rows, is_streamed, learn_streamed, pack_tables, scan
+from discreet.learning import (
+    ByColumn,
+    Task,
+    learn,
+    make_split,
+    open_table,
+    pack_tables,
+    prepare,
+)
 
 OPTIONS = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0, "n_restarts": 1}
 FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel", "count")
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.DiscreetWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::discreet.errors.DiscreetWarning"),
+]
 
 
 def house(n=6000, seed=0):
@@ -53,8 +65,16 @@ def task(paths, **changes):
     return Task(paths[0], "fall", ["who"], **settings)
 
 
+def scan(wanted):
+    return prepare(wanted, open_stream(wanted.files()))
+
+
 def stream(wanted, folder):
-    return learn_streamed(scan(wanted), folder)
+    return learn(scan(wanted), work_dir=folder).mapper
+
+
+def is_streamed(wanted, memory):
+    return open_table(wanted, memory).read == "stream"
 
 
 # --- The same result ---------------------------------------------------------------------------
@@ -64,7 +84,7 @@ def test_streamed_rows_teach_what_rows_in_memory_teach(tmp_path):
     table = house(24_000)
     paths = write(tmp_path, table)
     split = make_split(0.0, 0, None)  # the two ways hold out different rows, so none
-    here = learn(task(paths, split=split), prepare(task(paths, split=split))).mapper
+    here = learn(prepare(task(paths, split=split))).mapper
     there = stream(task(paths, split=split), tmp_path)
     one, two = here.mapping_, there.mapping_
     assert [s.encoder for s in one.sensors] == [s.encoder for s in two.sensors]
@@ -77,7 +97,7 @@ def test_streamed_rows_teach_what_rows_in_memory_teach(tmp_path):
 def test_the_same_files_give_the_same_mapping_in_any_batches(tmp_path, monkeypatch):
     paths = write(tmp_path, house())
     first = stream(task(paths), tmp_path).mapping_
-    monkeypatch.setattr(batches, "BATCH_ROWS", 777)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 777)
     assert stream(task(paths), tmp_path).mapping_.id == first.id
 
 
@@ -97,7 +117,7 @@ def test_a_packed_file_can_be_kept_and_learned_from_again(tmp_path):
     pack_tables(task(paths), out)
     with PackedFile.open(out) as file:
         assert file.header.names == ["hall", "door", "attic", "bath"]
-        assert file.header.rows + scan(task(paths)).held_out == 6000
+        assert file.header.rows + scan(task(paths)).held_out.sum() == 6000
     again = NPOMapper(**OPTIONS).fit_packed(out).mapping_
     assert again.id == stream(task(paths), tmp_path).mapping_.id
 
@@ -117,14 +137,14 @@ def test_choices_by_column_hold(tmp_path):
 
 def test_what_fits_is_learned_in_memory(tmp_path):
     paths = write(tmp_path, house(600))
-    needed = 600 * 7 * batches.CELL_BYTES
+    needed = 600 * 7 * tables.CELL_BYTES
     assert not is_streamed(task(paths), None)
     assert not is_streamed(task(paths), needed)
     assert is_streamed(task(paths), needed - 1)
 
 
 def test_what_cannot_be_streamed_is_refused_only_if_memory_was_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "DEFAULT_MEMORY", 1000)
+    monkeypatch.setattr(learning, "DEFAULT_MEMORY", 1000)
     paths = write(tmp_path, house(600))
     assert is_streamed(task(paths), None)
     for method, options in (("model", {}), ("npo", {"kernel": "inverse-multiquadric"})):
@@ -148,14 +168,15 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     exclude = [] if group else ["day"]
     wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
     scanned = scan(wanted)
-    mapping = learn_streamed(scanned, tmp_path).mapping_
-    mapping.save(tmp_path / "m.json")
+    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
     assert Mapping.load(tmp_path / "m.json").design.source.read == "stream"
-    found = audit_files(AuditTask(tmp_path / "m.json", paths[1], further=[paths[0], paths[2]]))
-    assert f"the {scanned.held_out} of 6000 rows that were held out" in found.rows_from
+    found = audit_files(
+        AuditTask(tmp_path / "m.json", [paths[1], paths[0], paths[2]], AuditOptions())
+    )
+    assert f"the {scanned.held_out.sum()} of 6000 rows that were held out" in found.rows_from
     # The same rows in one file, or as text, are the same table.
     table.to_csv(tmp_path / "t.csv", index=False)
-    again = audit_files(AuditTask(tmp_path / "m.json", tmp_path / "t.csv"))
+    again = audit_files(AuditTask(tmp_path / "m.json", [tmp_path / "t.csv"], AuditOptions()))
     assert again.rows_from == found.rows_from
     rng = np.random.default_rng(3)
     if group is None:
@@ -168,30 +189,28 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     training.to_parquet(tmp_path / "training.parquet")
     refused(
         "these are the .* rows that mapping", audit_files,
-        AuditTask(tmp_path / "m.json", tmp_path / "training.parquet"),
+        AuditTask(tmp_path / "m.json", [tmp_path / "training.parquet"], AuditOptions()),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("group", ["rows:100", "date:day"])
 def test_a_streamed_table_is_grouped_as_one_in_memory(tmp_path, monkeypatch, group):
-    monkeypatch.setattr(batches, "BATCH_ROWS", 777)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 777)
     table = house().assign(date=pd.date_range("2015-02-04", periods=6000, freq="13min"))
     paths = write(tmp_path, table)
     exclude = ["day", "date"] if group.startswith("rows") else ["day"]
     wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
     scanned = scan(wanted)
-    learn_streamed(scanned, tmp_path).mapping_.save(tmp_path / "m.json")
+    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
     mapping, whole = Mapping.load(tmp_path / "m.json"), read_tables(paths)
-    subject = subject_from_table(mapping, whole)
-    part = held_out_rows(scanned.stream, mapping.design.source, mapping.names,
-                         {"fall": "fall", "who": "who"})  # fmt: skip
-    again = subject_from_table(mapping, part, of_rows=6000)
-    pd.testing.assert_frame_equal(subject.readings, again.readings)
-    np.testing.assert_array_equal(subject.groups, again.groups)
+    data = audit_data_from_table(mapping, whole)
+    again = audit_data_from_table(mapping, scanned.table)
+    pd.testing.assert_frame_equal(data.readings, again.readings)
+    np.testing.assert_array_equal(data.groups, again.groups)
+    assert data.dependence == again.dependence and data.origin == again.origin
     texts = group_values(whole, group)
-    held = np.isin(texts, texts[part.index])
-    np.testing.assert_array_equal(np.flatnonzero(held), part.index)  # whole groups
-    assert scanned.held_out == len(part) and f"grouped by {group!r}" in again.origin
+    assert not set(texts[scanned.held_out]) & set(texts[~scanned.held_out])  # whole groups
+    assert scanned.held_out.sum() == again.n_rows and f"grouped by {group!r}" in again.origin
 
 
 def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
@@ -200,20 +219,30 @@ def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
     paths = write(tmp_path, table)
     scanned = scan(task(paths))
     assert "resemble each other" in scanned.warning and "--group" in scanned.warning
-    learn_streamed(scanned, tmp_path).mapping_.save(tmp_path / "m.json")
+    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
     mapping = Mapping.load(tmp_path / "m.json")
-    part = held_out_rows(scanned.stream, mapping.design.source, mapping.names,
-                         {"fall": "fall", "who": "who"})  # fmt: skip
-    shuffled = part.sample(frac=1, random_state=0)  # no neighbours are left to show it
-    found = subject_from_table(mapping, shuffled, of_rows=6000).dependence
+    found = audit_data_from_table(mapping, scanned.table).dependence
     assert found.found and found == mapping.design.source.dependence
+
+
+def test_streamed_rows_that_may_belong_together_are_hinted_at(tmp_path, rng):
+    home = rng.permutation(np.repeat(np.arange(60), 100))
+    table = house().drop(columns=["bath", "day"])
+    table = table.assign(who=np.where(home % 2, "ann", "bob"), home=home)
+    scanned = scan(task(write(tmp_path, table), exclude=["home"]))
+    assert "column 'home' has 60 values in 6000 rows, and 'who' is the same" in scanned.warning
+    by_home = {"exclude": [], "split": make_split(0.3, 0, "home")}
+    assert scan(task(write(tmp_path, table), **by_home)).warning is None
+    few = table.assign(home=np.arange(6000) % 3)
+    scanned = scan(task(write(tmp_path, few), **by_home))
+    assert "group 'home' has 3 groups, 1 of which is held out" in scanned.warning
 
 
 def test_a_table_learned_from_whole_cannot_audit(tmp_path):
     paths = write(tmp_path, house())
     stream(task(paths, split=make_split(0.0, 0, None)), tmp_path).mapping_.save(tmp_path / "m.json")
     refused("learned from all 6000 rows", audit_files,
-            AuditTask(tmp_path / "m.json", paths[0], further=paths[1:]))  # fmt: skip
+            AuditTask(tmp_path / "m.json", paths, AuditOptions()))  # fmt: skip
 
 
 # --- Bad input ------------------------------------------------------------------------------------
@@ -226,9 +255,9 @@ def test_a_table_learned_from_whole_cannot_audit(tmp_path):
         ({"who": "ann"}, "'who' has one class only"),
         ({"who": np.arange(6000)}, "'who' has .* classes"),
         ({"who": np.linspace(0, 1, 6000)}, "'who' .*(continuous|classes)"),
-        ({"hall": 1.0}, "sensor 'hall' reads the same"),
+        ({"hall": 1.0}, "sensor 'hall' reads 1 in all"),
         ({"hall": pd.Timestamp("2020-01-01")}, "sensor 'hall' holds dates"),
-        ({"hall": [f"id-{k}" for k in range(6000)]}, "'hall' has more than 1000 different values"),
+        ({"hall": [f"id-{k}" for k in range(6000)]}, "'hall' has .* different values, like"),
         ({"fall": np.arange(6000) == 5}, "'fall' has one row only of class"),
     ],
 )
@@ -240,7 +269,7 @@ def test_a_class_on_one_side_only_is_told(tmp_path):
     table = house()
     table["who"] = np.where(np.arange(6000) < 2, "cid", table["who"])
     wanted = task(write(tmp_path, table), split=make_split(0.001, 0, None))
-    refused("would have no rows on the audit side", scan, wanted)
+    refused("none would be on the audit side", scan, wanted)
 
 
 def test_groups_are_checked(tmp_path):
@@ -253,21 +282,20 @@ def test_groups_are_checked(tmp_path):
 
 
 CHANGES = {
-    "a new category": (lambda t: t.assign(door="ajar"), "'ajar', a category that was not there"),
-    "another reading": (lambda t: t.assign(hall=t["hall"] + 0.1), "changed while they were read"),
-    "another class": (lambda t: t.assign(who="cid"), "class that was not there before"),
-    "fewer rows": (lambda t: t[:-1000], "changed while"),
-    "more rows": (lambda t: pd.concat([t, t]), "changed while"),
+    "a new category": lambda t: t.assign(door="ajar"),
+    "another reading": lambda t: t.assign(hall=t["hall"] + 0.1),
+    "another class": lambda t: t.assign(who="cid"),
+    "fewer rows": lambda t: t[:-1000],
+    "more rows": lambda t: pd.concat([t, t]),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_files_that_change_between_the_passes_are_noticed(tmp_path, name):
-    change, words = CHANGES[name]
     table = house()
     scanned = scan(task(write(tmp_path, table)))
-    change(table[4000:]).to_parquet(tmp_path / "day-2.parquet")
-    refused(words, learn_streamed, scanned, tmp_path)
+    CHANGES[name](table[4000:]).to_parquet(tmp_path / "day-2.parquet")
+    refused("day-2.parquet: changed while it was read", learn, scanned, work_dir=tmp_path)
     assert sorted(os.listdir(tmp_path)) == [f"day-{k}.parquet" for k in range(3)]
 
 
@@ -355,13 +383,11 @@ def test_a_file_size_limit_is_one_message_and_leaves_nothing(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [f"day-{k}.parquet" for k in range(3)]
 
 
-@pytest.mark.parametrize("moment", ["_scan_readings", "_fill"])
+@pytest.mark.parametrize("moment", ["_scan", "_pack"])
 def test_an_interrupt_leaves_nothing(tmp_path, moment):
     write(tmp_path, house())
     script = (
-        # In a background job of a shell SIGINT is ignored, and children inherit that.
-        "import signal, time, discreet.streaming as s\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import time, discreet.learning as s\n"
         "def endless(*args): print('there', flush=True); time.sleep(600)\n"
         f"s.{moment} = endless\n"
         "from discreet.cli import main\nmain()"

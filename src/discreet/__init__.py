@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.auditing.audit import audit
-    from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper
-    from discreet.mapping import Mapping
-    from discreet.modelling.mapper import ModelMapper
-    from discreet.peers.randomized_response import RandomizedResponseMapper
-    from discreet.tradeoff.frontier import frontier
+    from discreet.auditing.mapping_diff import compare_mappings
+    from discreet.frontiers.frontier import frontier
+    from discreet.mappers.model_mapper import ModelMapper
+    from discreet.mappers.randomized_response import RandomizedResponseMapper
+    from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper
+    from discreet.mapping.mapping import Mapping
 
 __version__ = "0.1.0"
 
@@ -27,18 +28,20 @@ __all__ = [
     "RandomizedResponseMapper",
     "__version__",
     "audit",
+    "compare_mappings",
     "frontier",
 ]
 
 _HOMES = {
-    "BayesErrorMapper": "discreet.design.mappers",
-    "Mapping": "discreet.mapping",
-    "ModelMapper": "discreet.modelling.mapper",
-    "NDDMapper": "discreet.design.mappers",
-    "NPOMapper": "discreet.design.mappers",
-    "RandomizedResponseMapper": "discreet.peers.randomized_response",
+    "BayesErrorMapper": "discreet.mappers.risk_mappers",
+    "Mapping": "discreet.mapping.mapping",
+    "ModelMapper": "discreet.mappers.model_mapper",
+    "NDDMapper": "discreet.mappers.risk_mappers",
+    "NPOMapper": "discreet.mappers.risk_mappers",
+    "RandomizedResponseMapper": "discreet.mappers.randomized_response",
     "audit": "discreet.auditing.audit",
-    "frontier": "discreet.tradeoff.frontier",
+    "compare_mappings": "discreet.auditing.mapping_diff",
+    "frontier": "discreet.frontiers.frontier",
 }
 
 

@@ -6,8 +6,20 @@ The kinds also derive from the built-in error a caller would expect, so that
 """
 
 
+class Parameter(str):
+    """The name of a parameter in a message, for whom it has another: the command line."""
+
+    __slots__ = ()
+
+
 class DiscreetError(Exception):
-    """Base of every error that a user of discreet can cause or mend."""
+    """Base of every error that a user of discreet can cause or fix.
+
+    A message may be given in parts, so that a ``Parameter`` in it is told from other text.
+    """
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
 
 
 class InputError(DiscreetError, ValueError):

@@ -1,15 +1,24 @@
-"""The job behind ``discreet learn``: a table on disk to a mapping, with rows set aside.
+"""The job behind ``discreet learn``: tables on disk to a mapping, with rows set aside.
 
 Rows that taught the mapping cannot vouch for it. So a part of the table is held out
 before anything is learned, and the mapping records how: one digest of the whole table
 and the seed of the split, from which an audit finds the same rows again.
+
+A table is gone over in batches, of which a table in memory is a single one: over the facts and
+groups, for the classes and the split; over each column, for its encoder, from the rows to learn
+from, and for the digest; then over the rows to learn from, which become codes. The codes of a
+table in memory stay there. Others are packed into a file, half a byte for a code of sixteen, and
+everything further reads that file.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +27,51 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from discreet.batches import find_files, read_tables
+from discreet.choices import ByColumn
 from discreet.cluster.fit import check_mapper, place_on
-from discreet.dependence import Dependence
+from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
+from discreet.data.dependence import MOST_ROWS, Dependence
+from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
+from discreet.data.encoders import Encoder, encode_table
+from discreet.data.fit_encoders import ColumnScan, begin_scans, by_column
+from discreet.data.groups import GroupTally, group_columns
+from discreet.data.labels import Labels, LabelTally
+from discreet.data.proposals import check_both_orders, propose_group, say_shared
+from discreet.data.split import Split, held_out_groups, hold_out
+from discreet.data.tables import (
+    BATCH_ROWS,
+    Frame,
+    Stream,
+    Table,
+    can_stream,
+    find_files,
+    first_rows,
+    memory_needed,
+    open_stream,
+    read_tables,
+    take,
+)
+from discreet.data.unique_rows import Distinct, distinct_rows
+from discreet.data.values import explain
+from discreet.design.coded import Coded, coded_file, coded_rows, sampled
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact
-from discreet.design.mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
-from discreet.design.results import Report
-from discreet.errors import InputError
-from discreet.fit_codes import DEFAULT_STRATEGY, by_column, choose_strategies
-from discreet.grouping import group_columns, group_values
-from discreet.mapping import Mapping
-from discreet.mapping_parts import Source
-from discreet.modelling.mapper import ModelMapper
-from discreet.peers.randomized_response import RandomizedResponseMapper
-from discreet.proposals import check_both_orders, propose_group
-from discreet.readings import (
-    check_column,
-    check_labels,
-    check_sensors,
-    choose_sensors,
+from discreet.design.packed_file import (
+    MAX_KINDS,
+    Header,
+    PackedSensor,
+    PackedWriter,
+    packing_to,
 )
-from discreet.splitting import Split, split_rows, table_digest, unordered_digest
-from discreet.values import explain, is_missing, is_numeric, shown
+from discreet.design.results import Progress, Report
+from discreet.errors import InputError, StoppedError
+from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.randomized_response import RandomizedResponseMapper
+from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import Source
+
+Ints = NDArray[np.int64]
 
 METHODS: dict[str, type[PrivacyMapper]] = {
     "npo": NPOMapper,
@@ -51,14 +82,8 @@ METHODS: dict[str, type[PrivacyMapper]] = {
 }
 MIN_TRAINING_ROWS = 10
 """Fewest rows that may be left after the holdout."""
-
-
-@dataclass(frozen=True)
-class ByColumn:
-    """One choice for all the sensors, but for those that have their own."""
-
-    common: Any
-    own: dict[str, Any]
+DEFAULT_MEMORY = 4 << 30
+"""Tables that would take more bytes than this to learn from are streamed."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +123,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A fitted mapper, and which rows it was and was not shown."""
-
-    mapper: PrivacyMapper
-    sensors: list[str]
-    training: pd.DataFrame
-    held_out: pd.DataFrame
-
-    @property
-    def mapping(self) -> Mapping:
-        return self.mapper.mapping_
-
-
-@dataclass(frozen=True)
 class Prepared:
     """A table that has passed every check, split and ready to learn from.
 
@@ -119,19 +130,66 @@ class Prepared:
     ----------
     options : dict
         Parameters of the mapper.
-    groups : array of str, optional
-        The group of every row of the table, if rows stay together by group.
-    dependence : Dependence, optional
-        What the order of the rows tells, if they do not stay together by group.
+    facts : list of Labels
+        The public fact, then the private ones, of every row.
+    groups : Labels or None
+        The group of every row, if rows stay together by group.
+    held_out : ndarray of bool
+        Which rows are kept for the audit.
+    encoders : list of Encoder
+        One for each sensor, from the rows to learn from.
+    source : Source
+        What the mapping records of the table: digests and the split, never rows.
+    warning : str or None
+        What to know of the rows or groups before they are learned from.
     """
 
-    table: pd.DataFrame
+    task: Task
+    table: Table
     sensors: list[str]
-    train: NDArray[np.int64]
-    audit: NDArray[np.int64]
     options: dict[str, Any]
-    groups: NDArray[np.str_] | None = None
-    dependence: Dependence | None = None
+    facts: list[Labels]
+    groups: Labels | None
+    held_out: NDArray[np.bool_]
+    encoders: list[Encoder]
+    source: Source
+    warning: str | None
+
+    @property
+    def train(self) -> Ints:
+        """The positions of the rows to learn from."""
+        return np.flatnonzero(~self.held_out)
+
+    @property
+    def audit(self) -> Ints:
+        """The positions of the rows kept for the audit."""
+        return np.flatnonzero(self.held_out)
+
+    def rows(self, chosen: NDArray[np.bool_] | slice) -> pd.DataFrame:
+        """Return the chosen rows, in memory, with all columns."""
+        flags = np.zeros(self.table.rows, dtype=bool)
+        flags[chosen] = True
+        return take(self.table, flags, self.table.columns).reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fitted mapper, and which rows it was and was not shown."""
+
+    mapper: PrivacyMapper
+    prepared: Prepared
+
+    @property
+    def mapping(self) -> Mapping:
+        return self.mapper.mapping_
+
+    @property
+    def training(self) -> pd.DataFrame:
+        return self.prepared.rows(~self.prepared.held_out)
+
+    @property
+    def held_out(self) -> pd.DataFrame:
+        return self.prepared.rows(self.prepared.held_out)
 
 
 def make_split(holdout: float, seed: int, group: str | None) -> Split:
@@ -147,8 +205,69 @@ def make_split(holdout: float, seed: int, group: str | None) -> Split:
         raise InputError(f"the split cannot be used: {explain(error)}.") from None
 
 
-def prepare(task: Task) -> Prepared:
-    """Read the table, check everything that can be checked, and split its rows.
+# --- What to read ----------------------------------------------------------------------------
+
+
+def open_table(task: Task, memory: int | None) -> Table:
+    """Return the task's table: in memory, or one to be streamed if it is too large for that.
+
+    Parameters
+    ----------
+    memory : int or None
+        Bytes that learning may take. None stands for 4 GiB, and for what the streamed way
+        does not know it stands for as much as it takes.
+
+    Raises
+    ------
+    InputError
+        If the table takes more than it may and cannot be streamed.
+    """
+    files = task.files()
+    needed = memory_needed(files) if all(file.is_file() for file in files) else 0
+    if needed <= (DEFAULT_MEMORY if memory is None else memory):
+        return Frame(read_tables(files))
+    if can_stream(files):
+        stream = open_stream(files)
+        if memory is not None or _goes_beyond_memory(task, stream):
+            return stream
+    elif memory is not None:
+        raise InputError(
+            f"{files[0]}: learning from it takes about {needed >> 20} MiB and only Parquet can be "
+            "streamed. Convert it to Parquet, or allow more with --memory."
+        )
+    return Frame(read_tables(files))
+
+
+def _goes_beyond_memory(task: Task, stream: Stream) -> bool:
+    try:
+        _make_options(task, stream, check_roles(stream.columns, task))
+    except InputError:
+        return False
+    return True
+
+
+def _make_options(task: Task, table: Table, sensors: list[str]) -> dict[str, Any]:
+    """Return the mapper's parameters; refuse what needs all rows in memory before any is read."""
+    check_method(task.method)
+    options = fill_in(task.options, {name: table.holds_numbers(name) for name in sensors})
+    if table.read == "stream":
+        METHODS[task.method](**options).check_beyond_memory(sensors)
+    return options
+
+
+# --- What it holds -----------------------------------------------------------------------------
+
+
+def prepare(task: Task, table: Table | None = None, *, report: Report | None = None) -> Prepared:
+    """Check everything that can be checked, split the rows, and fit the encoders.
+
+    Parameters
+    ----------
+    task : Task
+    table : Table, optional
+        What ``open_table`` returned; in memory by default.
+    report : Report, optional
+        Told how far it is; may ask to stop.
 
     Raises
     ------
@@ -156,49 +275,152 @@ def prepare(task: Task) -> Prepared:
         Naming the column, what was found in it and what to do.
     """
     check_method(task.method)
-    table = read_tables(task.files())
-    facts = task.facts
-    sensors = check_roles(table, task)
-    check_sensors(table, sensors)
-    _check_no_identifiers(table, sensors)
-    for name in facts:
-        check_labels(table[name], role_of(task, name), name)
-    _check_recordable(table, sensors, facts)
-    group = task.split.group
-    groups = None if group is None else group_values(table, group)
-    public = describe_fact(task.public, pd.unique(table[task.public]))
-    aim_for(task.options.get("decide", "balanced"), public)  # refuses classes that there are not
-    train, audit = split_rows(table, task.split, facts)
-    training = table.iloc[train]
-    _check_training(training, sensors, task.split)
-    options = fill_in(task.options, training[sensors])
-    dependence = check_order(table, sensors, task) if group is None else None
-    return Prepared(table, sensors, train, audit, options, groups, dependence)
+    table = Frame(read_tables(task.files())) if table is None else table
+    sensors = check_roles(table.columns, task)
+    for name in sensors:
+        check_name("sensor", name)
+    if table.rows < MIN_ROWS:
+        raise InputError(
+            f"the table has {table.rows} rows; at least {MIN_ROWS} are needed. Gather more."
+        )
+    options = _make_options(task, table, sensors)
+    facts, groups = _read_facts(task, table, report)
+    described = [describe_fact(fact.name, fact.classes) for fact in facts]
+    aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
+    held_out = hold_out(task.split, facts, groups, read=table.read)
+    _check_training(int((~held_out).sum()), task.split)
+    scans = begin_scans(sensors, options.get("binning", "quantile"), options.get("n_bins", 10))
+    digest = _scan(task, table, scans, facts[0], held_out, report)
+    if groups is None:
+        dependence, warning = _check_order(task, table, sensors)
+    else:
+        dependence, warning = None, warn_of_groups(task.split, groups.n_classes)
+    used = [*sensors, *task.facts]
+    source = Source(
+        digest=digest,
+        rows=table.rows,
+        split=task.split,
+        unordered=(
+            unordered_digest(table.batches(used)) if table.rows <= MAX_UNORDERED_ROWS else None
+        ),
+        read=table.read,
+        dependence=dependence,
+    )
+    encoders = [scan.encoder() for scan in scans]
+    return Prepared(
+        task, table, sensors, options, facts, groups, held_out, encoders, source, warning
+    )
 
 
-def check_order(table: pd.DataFrame, sensors: Sequence[str], task: Task) -> Dependence:
-    """Return whether rows that are taken to be independent look like it."""
-    return check_both_orders(table, sensors, task.public, task.private)
+def _told(
+    batches: Iterator[pd.DataFrame], phase: str, begin: int, total: int, report: Report | None
+) -> Iterator[pd.DataFrame]:
+    """Pass batches on and tell how many of all rows they were; stop where that is wished."""
+    for batch in batches:
+        begin += len(batch)
+        done = min(begin / total, 1.0)
+        if report is not None and report(Progress(phase, done, float("nan"))):
+            raise StoppedError("stopped before there was a mapping to keep.")
+        yield batch
+
+
+def _read_facts(
+    task: Task, table: Table, report: Report | None
+) -> tuple[list[Labels], Labels | None]:
+    """Return the facts and the group of every row."""
+    tallies = [LabelTally(name, role_of(task, name)) for name in task.facts]
+    spec = task.split.group
+    groups = None if spec is None else GroupTally(spec, table.rows)
+    names = [*task.facts, *group_columns(spec, table.columns)]
+    for batch in _told(table.batches(names), "labels", 0, table.rows, report):
+        for tally in tallies:
+            tally.add(batch[tally.name])
+        if groups is not None:
+            groups.add(batch)
+    return [tally.finish() for tally in tallies], None if groups is None else groups.finish()
+
+
+def _scan(
+    task: Task,
+    table: Table,
+    scans: Sequence[ColumnScan],
+    public: Labels,
+    held_out: NDArray[np.bool_],
+    report: Report | None,
+) -> str:
+    """Look at the readings to learn from, and return the digest of all rows."""
+    names = [*(scan.sensor for scan in scans), *task.facts]
+    digest = TableDigest(table.rows, len(names))
+    for k, name in enumerate(names):
+        digest.begin(name)
+        span = k * table.rows, len(names) * table.rows
+        for batch in _told(table.batches([name]), "scan", *span, report):
+            digest.add(batch[name])
+            if k < len(scans):
+                kept = batch.index[~held_out[batch.index]]
+                scans[k].add(batch[name][kept], public.index[kept])
+        if k < len(scans):
+            scans[k].check_worth()
+    return digest.result()
+
+
+def _check_order(
+    task: Task, table: Table, sensors: list[str]
+) -> tuple[Dependence | None, str | None]:
+    """Return whether rows taken to be independent look like it and, if not, what to say."""
+    rows = first_rows(table, MOST_ROWS)
+    found = check_both_orders(rows, sensors, task.public, task.private)
+    return found, warn_of_rows(found, rows, sensors, task)
+
+
+def warn_of_rows(
+    dependence: Dependence, table: pd.DataFrame, sensors: Sequence[str], task: Task
+) -> str | None:
+    """Return what to say about rows that depend on one another or may do so, if they do."""
+    if dependence.found:
+        return describe_order(dependence, table, sensors, task)
+    shared = say_shared(table, sensors, task.public, task.private)
+    return f"{shared}; split one by one, such rows make an audit too sure." if shared else None
+
+
+def warn_of_groups(split: Split, count: int) -> str | None:
+    """Return what to say about groups that leave too few of them to an audit, if they do."""
+    if split.group is None or split.holdout == 0 or held_out_groups(split, count) > 1:
+        return None
+    more = "" if count == 2 else "hold out more, "
+    return (
+        f"group {split.group!r} has {count} groups, 1 of which is held out: an audit needs at "
+        f"least 2, and many more to certify anything. Add groups, {more}or name finer ones."
+    )
 
 
 def describe_order(
-    dependence: Dependence, table: pd.DataFrame, sensors: Sequence[str], task: Task
+    dependence: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    task: Task,
+    *,
+    override: str = "audit with --assume-independent",
 ) -> str:
-    """Return what to say about rows that depend on one another: what was found, what to do."""
+    """Return what to say about rows that depend on one another: what was found, what to do.
+
+    ``override`` is what to do if they are independent all the same.
+    """
     if dependence.kind == "copies":
         advice = "Drop the copies, or name what they share with --group."
-    elif (
-        group := propose_group(dependence, table, sensors, task.public, task.private)
-    ) is not None:
-        advice = f"Learn again with --group {shlex.quote(group)}."
+    elif (group := propose_group(dependence, table, sensors, task.public, task.private)) not in (
+        None,
+        task.split.group,
+    ):
+        advice = f"Run again with --group {shlex.quote(group)}."
     else:
         advice = (
             "No stretches of rows, ten or more, are free of it: name what such rows share, as a "
             "home, with --group, or gather more rows."
         )
     return (
-        f"{dependence.words}. An audit will certify nothing from such rows. {advice} If they are "
-        "independent all the same, audit with --assume-independent."
+        f"{dependence.words}. Nothing is certified from such {dependence.unit}. {advice} If they "
+        f"are independent all the same, {override}."
     )
 
 
@@ -208,15 +430,22 @@ def check_method(method: str) -> None:
         raise InputError(f"--method must be one of {', '.join(METHODS)}, got {method!r}.")
 
 
-def check_roles(table: pd.DataFrame, task: Task) -> list[str]:
+def check_roles(columns: Sequence[str], task: Task) -> list[str]:
     """Return the sensors; refuse columns that are not there, or named in two roles.
 
-    Of the table only the columns' names are looked at. A column of times that rows are
-    grouped by is no sensor.
+    A column of times that rows are grouped by is no sensor.
     """
-    _check_roles(table, task)
-    group = group_columns(task.split.group, map(str, table.columns))
-    return choose_sensors(table, task.sensors, [*task.facts, *group, *task.exclude])
+    facts, groups = task.facts, group_columns(task.split.group, columns)
+    for name in facts:
+        check_column(columns, name, role_of(task, name))
+        if facts.count(name) > 1:
+            raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
+        if name in groups:
+            raise InputError(
+                f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "
+                "would put each of its classes on one side. Group by another column."
+            )
+    return choose_sensors(columns, task.sensors, [*facts, *groups, *task.exclude])
 
 
 def role_of(task: Task, name: str) -> str:
@@ -224,67 +453,42 @@ def role_of(task: Task, name: str) -> str:
     return "public fact" if name == task.public else "private fact"
 
 
-def _check_roles(table: pd.DataFrame, task: Task) -> None:
-    """Refuse facts and groups that are not in the table, or one column in two roles."""
-    facts = task.facts
-    for name in facts:
-        check_column(table, name, role_of(task, name))
-        if facts.count(name) > 1:
-            raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
-    for group in group_columns(task.split.group, map(str, table.columns)):
-        if group in facts:
-            raise InputError(
-                f"{group!r} is the {role_of(task, group)} and cannot be --group as well, which "
-                "would put each of its classes on one side. Group by another column."
-            )
-
-
-def _check_no_identifiers(table: pd.DataFrame, sensors: Sequence[str]) -> None:
-    """Refuse text that hardly repeats: it teaches nothing, and the file would list all of it."""
-    for name in sensors:
-        column = table[name]
-        present = column[~is_missing(column)]
-        if is_numeric(column) or present.nunique() <= max(10, len(present) / 2):
-            continue
-        raise InputError(
-            f"sensor {name!r} has {present.nunique()} different texts in {len(present)} rows, like "
-            f"{shown(present.iloc[0])}; it seems to be a time or an identifier. "
-            f"Leave it out with --exclude {name!r}, or group its values first."
-        )
-
-
-def _check_recordable(table: pd.DataFrame, sensors: Sequence[str], facts: Sequence[str]) -> None:
-    """Refuse now what the mapping file could not hold at the end."""
-    for name in sensors:
-        check_name("sensor", name)
-    for name in facts:
-        describe_fact(name, pd.unique(table[name]))
-
-
-def fill_in(options: dict[str, Any], readings: pd.DataFrame) -> dict[str, Any]:
+def fill_in(options: dict[str, Any], numbers: dict[str, bool]) -> dict[str, Any]:
     """Return the mapper's parameters, with choices by column in the form that it takes.
+
+    Parameters
+    ----------
+    options : dict
+    numbers : dict of str to bool
+        The sensors, and whether each holds numbers.
 
     Raises
     ------
     InputError
-        If a choice is for a column that is no sensor, or for one that it does not suit.
+        If a choice is for a column that is no sensor.
     """
-    filled = options | {
-        name: _choice_by_sensor(name, choice, readings)
+    return options | {
+        name: _choice_by_sensor(name, choice, numbers)
         for name, choice in options.items()
         if isinstance(choice, ByColumn)
     }
-    choose_strategies(readings, filled.get("binning", DEFAULT_STRATEGY))
-    return filled
 
 
-def _choice_by_sensor(option: str, choice: ByColumn, readings: pd.DataFrame) -> Any:
-    own = by_column(option, choice.own, list(readings.columns))
+def _choice_by_sensor(option: str, choice: ByColumn, numbers: dict[str, bool]) -> Any:
+    own = by_column(option, choice.own, list(numbers))
     if not own:
         return choice.common
     # Bins for all are bins for numbers; asked for by name they would be refused for text.
-    rest = [name for name in readings if option != "binning" or is_numeric(readings[name])]
+    rest = [name for name, is_number in numbers.items() if option != "binning" or is_number]
     return dict.fromkeys(rest, choice.common) | own
+
+
+def _check_training(rows: int, split: Split) -> None:
+    if rows < MIN_TRAINING_ROWS:
+        raise InputError(
+            f"--holdout {split.holdout:g} leaves {rows} rows to learn from; at least "
+            f"{MIN_TRAINING_ROWS} are needed. Hold out less, or add rows."
+        )
 
 
 def check_task(task: Task) -> None:
@@ -298,16 +502,25 @@ def check_task(task: Task) -> None:
     check_mapper(METHODS[task.method](kernel=task.options.get("kernel", "product")))
 
 
+# --- Codes, and the mapping --------------------------------------------------------------------
+
+
 def learn(
-    task: Task, prepared: Prepared, *, report: Report | None = None, client: Any = None
+    prepared: Prepared,
+    *,
+    work_dir: Path | None = None,
+    report: Report | None = None,
+    client: Any = None,
 ) -> Learned:
     """Learn the mapping from the training part.
 
     Parameters
     ----------
-    task : Task
     prepared : Prepared
         What ``prepare`` made of the task.
+    work_dir : Path, optional
+        Where a streamed table is packed, into a file without a name that is gone when the work
+        ends, however it ends. The current directory by default.
     report : Report, optional
         Told how the learning goes; may ask to stop.
     client : distributed.Client, optional
@@ -315,50 +528,112 @@ def learn(
 
     Raises
     ------
+    InputError
     StoppedError
         If it was stopped before there was a mapping to keep.
     """
-    training = prepared.table.iloc[prepared.train].reset_index(drop=True)
-    held_out = prepared.table.iloc[prepared.audit].reset_index(drop=True)
-    source = describe_source(task, prepared)
-    mapper = METHODS[task.method](**prepared.options)
-    mapper.fit_reporting(
-        training[prepared.sensors],
-        training[task.public],
-        training[list(task.private)],
-        groups=None if prepared.groups is None else prepared.groups[prepared.train],
-        source=source,
-        report=report,
-        place=None if client is None else place_on(client),
-    )
-    return Learned(mapper, prepared.sensors, training, held_out)
-
-
-def describe_source(task: Task, prepared: Prepared) -> Source:
-    """Return what the mapping records of its table: digests and the split, never rows."""
-    used = prepared.table[[*prepared.sensors, task.public, *task.private]]
-    return Source(
-        digest=table_digest(used),
-        rows=len(used),
-        split=task.split,
-        unordered=unordered_digest(used),
-        dependence=prepared.dependence,
-    )
-
-
-def _check_training(training: pd.DataFrame, sensors: Sequence[str], split: Split) -> None:
-    """Refuse too few rows to learn from, and sensors that say nothing in them."""
-    if len(training) < MIN_TRAINING_ROWS:
+    mapper = METHODS[prepared.task.method](**prepared.options)
+    place = None if client is None else place_on(client)
+    if prepared.table.read is None:
+        return Learned(mapper.fit_coded(_coded(prepared), report=report, place=place), prepared)
+    folder = work_dir or Path()
+    try:
+        stream = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed just below
+    except OSError as error:
         raise InputError(
-            f"--holdout {split.holdout:g} leaves {len(training)} rows to learn from; at least "
-            f"{MIN_TRAINING_ROWS} are needed. Hold out less, or add rows."
+            f"--work-dir {folder}: cannot be written ({error.strerror or error}). Name another."
+        ) from None
+    with stream:
+        writer = PackedWriter(stream, _header(prepared), str(folder))
+        _pack(prepared, writer, report)
+        coded = coded_file(writer.finish(), _sampled_groups(prepared))
+        return Learned(mapper.fit_coded(coded, report=report, place=place), prepared)
+
+
+def pack_tables(task: Task, path: str | PathLike[str], *, report: Report | None = None) -> None:
+    """Pack the rows of a task that are to be learned from into a file, for ``fit_packed``.
+
+    Parameters
+    ----------
+    task : Task
+        ``options`` tells how readings become codes: ``binning`` and ``n_bins``.
+    path : path-like
+        Written whole or not at all.
+
+    Raises
+    ------
+    InputError
+    """
+    prepared = prepare(task, open_stream(task.files()), report=report)
+    with packing_to(path, _header(prepared)) as writer:
+        _pack(prepared, writer, report)
+
+
+def _coded(prepared: Prepared) -> Coded:
+    """Return the codes of the rows to learn from, in memory."""
+    training = take(prepared.table, ~prepared.held_out, prepared.sensors)
+    sensors = list(zip(prepared.sensors, prepared.encoders, strict=True))
+    facts = [fact.take(~prepared.held_out) for fact in prepared.facts]
+    groups = prepared.groups
+    numbers = None if groups is None else _renumbered(groups.index[~prepared.held_out])
+    return coded_rows(
+        prepared.sensors,
+        prepared.encoders,
+        encode_table(training, sensors),
+        facts,
+        numbers,
+        prepared.source,
+    )
+
+
+def _renumbered(groups: NDArray[Any]) -> Ints:
+    """Return numbers without gaps, in the same order."""
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def _sampled_groups(prepared: Prepared) -> Ints | None:
+    """Return the groups of those packed rows that a fit will hold in memory."""
+    if prepared.groups is None:
+        return None
+    packed = prepared.groups.index[~prepared.held_out]
+    return _renumbered(packed[sampled(len(packed))])
+
+
+def _header(prepared: Prepared) -> Header:
+    """Return what the packed file tells of its rows."""
+    kinds: Counter[tuple[int, ...]] = Counter()
+    for begin in range(0, prepared.table.rows, BATCH_ROWS):
+        found = _kinds(prepared, begin, begin + BATCH_ROWS)
+        kinds.update(dict(zip(map(tuple, found.rows.tolist()), found.counts.tolist(), strict=True)))
+    if len(kinds) > MAX_KINDS:
+        raise InputError(
+            f"the facts have {len(kinds)} combinations of classes; a packed table tells "
+            f"{MAX_KINDS} apart. Name fewer private facts, or merge classes."
         )
-    for name in sensors:
-        column = training[name]
-        gone = is_missing(column)
-        # One value and gaps still say something by the gaps; either alone does not.
-        if gone.all() or (not gone.any() and column.nunique() < 2):
-            raise InputError(
-                f"sensor {name!r} changes in the table but not in the {len(training)} rows left "
-                f"to learn from. Leave it out with --exclude {name!r}, or hold out less."
-            )
+    pairs = zip(prepared.sensors, prepared.encoders, strict=True)
+    return Header(
+        sensors=tuple(PackedSensor(name=name, encoder=encoder) for name, encoder in pairs),
+        facts=tuple(describe_fact(fact.name, fact.classes) for fact in prepared.facts),
+        kinds=tuple(sorted(kinds)),
+        kind_rows=tuple(kinds[kind] for kind in sorted(kinds)),
+        source=prepared.source,
+    )
+
+
+def _kinds(prepared: Prepared, begin: int, end: int) -> Distinct:
+    """Return the combinations of classes in a stretch of rows, of those to learn from."""
+    kept = ~prepared.held_out[begin:end]
+    columns = [fact.index[begin:end][kept] for fact in prepared.facts]
+    return distinct_rows(np.column_stack(columns).astype(np.int64))
+
+
+def _pack(prepared: Prepared, writer: PackedWriter, report: Report | None) -> None:
+    """Encode and pack the rows to learn from."""
+    numbers = {kind: k for k, kind in enumerate(writer.header.kinds)}
+    sensors = list(zip(prepared.sensors, prepared.encoders, strict=True))
+    table = prepared.table
+    for batch in _told(table.batches(prepared.sensors), "pack", 0, table.rows, report):
+        found = _kinds(prepared, batch.index[0], batch.index[-1] + 1)
+        kinds = np.array([numbers[tuple(row)] for row in found.rows.tolist()], dtype=np.int64)
+        training = batch[~prepared.held_out[batch.index]]
+        writer.add(encode_table(training, sensors), kinds[found.inverse])

@@ -1,12 +1,14 @@
+import itertools
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-from bound_worlds.releases import Flips, HiddenBit
-from helpers import refused
-from worlds import (
+from support.bound_worlds.releases import Flips, HiddenBit
+from support.helpers import refused
+from support.worlds import (
     NOISY,
     colours,
     duplicated,
@@ -20,13 +22,28 @@ from worlds import (
 
 import discreet
 from discreet import audit
-from discreet.audit_console import describe
-from discreet.auditing.audit import AuditOptions, _audit_rows, _fusion_scores, audit_subject
-from discreet.auditing.certificates import NotCertifiable
-from discreet.auditing.subjects import subject_from_arrays
-from discreet.exact import advantage
-from discreet.mapping_parts import AdditiveFusion
-from discreet.outputs import output_probabilities
+from discreet.auditing.attackers import attack as attackers
+from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.bounds.certificates import NotCertifiable
+from discreet.auditing.bounds.estimates import score_answers
+from discreet.auditing.data import audit_data_from_arrays
+from discreet.auditing.facts import audit_rows
+from discreet.auditing.options import AuditOptions
+from discreet.cli.audit import describe
+from discreet.leakage.exact import advantage
+from discreet.leakage.joint_outputs import output_probabilities
+from discreet.mapping.parts import AdditiveFusion
+
+QUICK = ("knows-all", "table", "telltale", "naive-bayes")
+all_attackers = pytest.mark.all_attackers
+
+
+@pytest.fixture(autouse=True)
+def few_attackers(request, monkeypatch):
+    """Leave out the attackers that take long, except in tests of what all of them find."""
+    if not request.node.get_closest_marker("all_attackers"):
+        few = {name: attackers.ATTACKERS[name] for name in QUICK}
+        monkeypatch.setattr(attackers, "ATTACKERS", few)
 
 
 def run(world, n, rng, **options):
@@ -42,6 +59,7 @@ def bounds(found):
 # --- Leaks that must be found and named ----------------------------------------------------
 
 
+@all_attackers
 def test_an_exclusive_or_is_found_and_its_sensors_are_named(rng):
     found = run(exclusive_or, 4000, rng, max_advantage=0.1)
     low, high = bounds(found)
@@ -50,6 +68,8 @@ def test_an_exclusive_or_is_found_and_its_sensors_are_named(rng):
     assert any("'s1' and 's2' tell together" in each for each in found.private[0].findings)
 
 
+@all_attackers
+@pytest.mark.slow
 def test_a_duplicated_sensor_is_found_and_named(rng):
     found = run(duplicated, 4000, rng)
     true = advantage(_true_given(duplicated))
@@ -58,6 +78,7 @@ def test_a_duplicated_sensor_is_found_and_named(rng):
     assert any("'s1' and 's2' read nearly the same" in e for e in found.private[0].findings)
 
 
+@cache
 def _true_given(world):
     mapping, X, _, g = world(400_000, np.random.default_rng(9))
     codes, counts = np.unique(np.column_stack([mapping.encode(X), g]), axis=0, return_counts=True)
@@ -79,6 +100,8 @@ def test_a_leak_in_one_rare_symbol_is_found_and_named(rng):
     assert fact.certificate("pairwise epsilon").bound > np.log(0.045 / 0.001)
 
 
+@all_attackers
+@pytest.mark.slow
 def test_a_private_class_of_one_percent_is_found_and_named(rng):
     found = run(rare_class, 8000, rng)
     low, high = bounds(found)
@@ -86,6 +109,7 @@ def test_a_private_class_of_one_percent_is_found_and_named(rng):
     assert any("class 1 is rare: 80 of 8000 rows" in each for each in found.private[0].findings)
 
 
+@all_attackers
 def test_a_mapping_that_leaks_nothing_shows_no_more_than_chance(rng):
     found = run(silent, 4000, rng, max_advantage=0.05)
     low, high = bounds(found)
@@ -98,6 +122,8 @@ def test_a_mapping_that_leaks_nothing_shows_no_more_than_chance(rng):
 # --- What is promised ----------------------------------------------------------------------
 
 
+@all_attackers
+@pytest.mark.slow
 def test_bounds_lie_on_both_sides_of_the_truth(rng):
     """One draw of each world: the truth lies between the attackers and the certificates."""
     for world in (exclusive_or, duplicated, rare_symbol):
@@ -122,6 +148,16 @@ def test_a_limit_that_is_neither_certified_nor_broken_is_not_met(rng):
     assert not found.ok
     assert found.limits[0].state == "not shown"
     assert found.verdict.startswith("NOT SHOWN")
+
+
+def test_where_nothing_is_certified_no_confidence_is_stated(rng):
+    asked = {"groups": pd.Series(np.arange(40) % 4, name="home")}
+    stated = run(exclusive_or, 40, rng, max_advantage=0.1, **asked)
+    assert stated.limits[0].upper is None and "confidence" not in stated.verdict
+    open_end = run(exclusive_or, 40, rng, **asked)
+    assert "can be certified, no real attacker was shown to beat guessing; B" in open_end.verdict
+    assert "95 % confidence" in run(silent, 200, rng, max_advantage=0.01).verdict
+    assert "95 % confidence" in run(silent, 200, rng).verdict
 
 
 def test_the_fact_that_is_worst_speaks_for_a_limit(rng):
@@ -188,6 +224,7 @@ def test_few_rows_certify_nothing_and_the_audit_says_so(rng):
     assert "not certifiable" in "\n".join(describe(found))
 
 
+@pytest.mark.slow
 def test_groups_make_bounds_wider(rng):
     mapping, X, h, g = silent(2000, rng)
     alone = audit(mapping, X, h, private=g)
@@ -234,6 +271,7 @@ def telling_homes(rng, homes=100, rows=200):
     return mapping_of([NOISY, sharp]), X, h, g, home
 
 
+@pytest.mark.slow
 def test_a_row_at_random_is_not_certified_by_homes_that_happen_not_to_tell(rng):
     while True:  # a sample without a telling home, which a third of all audits see
         mapping, X, h, g, home = telling_homes(rng)
@@ -256,6 +294,31 @@ def test_a_cap_is_named_where_the_bound_is(rng):
     assert "at most 5 rows of a class" in found.verdict
 
 
+def test_a_bound_that_the_tables_alone_guarantee_says_so(rng):
+    mapping, X, h, g = silent(200, rng)
+    home = pd.Series(np.arange(200) % 12, name="home")
+    asked = {"private": g, "groups": home, "cap": 1}
+    found = audit(mapping, X, h, **asked, max_advantage=0.01)
+    certificate = found.private[0].certificate("advantage")
+    codes = itertools.product(*(range(len(table)) for table in mapping.tables))
+    sent = [output_probabilities(mapping.tables, np.array([code]))[0] for code in codes]
+    widest = max(0.5 * np.abs(a - b).sum() for a, b in itertools.combinations(sent, 2))
+    assert certificate.of_tables and certificate.bound == pytest.approx(0.5 * widest)
+    assert "The tables alone guarantee this; 12 homes (" in certificate.words
+    assert "which the tables alone guarantee: 12 homes (" in found.verdict
+    printed = "\n".join(describe(found))
+    assert f"{certificate.bound:.3f} (tables)" in printed
+    assert "(tables): the tables alone guarantee it, and the rows add nothing" in printed
+    met = audit(mapping, X, h, **asked, max_advantage=0.49)
+    assert "within the limit of 0.49, by the tables alone" in met.verdict
+
+
+def test_a_bound_from_rows_is_not_said_to_be_of_the_tables(rng):
+    found = run(silent, 2000, rng)
+    assert not any(each.of_tables for each in found.private[0].certificates[:2])
+    assert "(tables)" not in "\n".join(describe(found))
+
+
 # --- What the verdict rests on -------------------------------------------------------------
 
 
@@ -266,6 +329,7 @@ def series(n, rng):
     return mapping_of([NOISY, NOISY]), frame([slow, slow]), h, rng.integers(2, size=n)
 
 
+@pytest.mark.slow
 def test_rows_that_depend_on_one_another_certify_nothing(rng):
     mapping, X, h, g = series(3000, rng)
     found = audit(mapping, X, h, private=g, max_advantage=0.3)
@@ -294,12 +358,12 @@ def test_classes_in_runs_say_nothing_about_their_frequencies(rng):
 
 def test_held_out_rows_and_nothing_declared_make_a_plain_verdict(rng):
     mapping, X, h, g = silent(3000, rng)
-    subject = replace(subject_from_arrays(mapping, X, h, g), held_out=True)
+    data = replace(audit_data_from_arrays(mapping, X, h, g), held_out=True)
     options = AuditOptions(max_advantage=0.05)
-    found = audit_subject(subject, options)
+    found = audit_checked_data(data, options)
     assert found.conditions == () and found.verdict.startswith("WITHIN LIMITS: ")
     assert any(each.endswith("(checked)") for each in found.assumptions)
-    before = audit_subject(replace(subject, audited_before="audited before"), options)
+    before = audit_checked_data(replace(data, audited_before="audited before"), options)
     assert before.verdict.startswith("WITHIN LIMITS ON CONDITION")
     assert before.verdict.endswith("could not be checked: audited before.")
 
@@ -340,19 +404,21 @@ def test_a_limit_that_is_met_names_the_drift_it_survives(rng):
 
 def test_the_error_of_the_fusion_rule_is_exact(rng):
     mapping, X, h, g = exclusive_or(500, rng)
-    subject = subject_from_arrays(mapping, X, h, g)
-    rows = _audit_rows(subject, subject.public)
-    outputs = output_probabilities(mapping.tables, subject.codes)
+    data = audit_data_from_arrays(mapping, X, h, g)
+    rows = audit_rows(data, data.public)
+    outputs = output_probabilities(mapping.tables, data.codes)
     symbols = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)), axis=1)
     decided = mapping.decide(symbols)
     twin = np.mean([outputs[i, decided != h[i]].sum() for i in range(500)])
-    error, right, constant = _fusion_scores(subject, rows, 0)
+    error, right, constant = score_answers(mapping, rows, 0, True)
     assert error == pytest.approx(twin) and not constant
     by_class = [np.mean([outputs[i, decided == k].sum() for i in np.flatnonzero(h == k)])
                 for k in (0, 1)]  # fmt: skip
     assert right == pytest.approx(by_class)
 
 
+@all_attackers
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_audit(rng):
     mapping, X, h, g = duplicated(600, rng)
     first, second = (audit(mapping, X, h, private=g).to_dict() for _ in range(2))
@@ -363,6 +429,7 @@ def test_the_same_seed_gives_the_same_audit(rng):
     assert first == second
 
 
+@pytest.mark.slow
 def test_json_holds_no_infinity_and_no_nan(rng):
     for world in (silent, rare_symbol, colours):
         text = json.dumps(run(world, 300, rng).to_dict(), allow_nan=False)
@@ -402,3 +469,15 @@ def test_the_words_begin_with_the_verdict_and_end_with_the_assumptions(rng):
     lines = describe(run(duplicated, 400, rng))
     assert lines[0].startswith("NO LIMIT STATED: 'g': no attacker's advantage is above")
     assert "every bound assumes:" in lines
+
+
+def test_rows_that_depend_on_one_another_do_not_show_that_a_mapping_is_useful(rng):
+    mapping, X, _, g = series(3000, rng)
+    h = X.iloc[:, 0].to_numpy()
+    found = audit(mapping, X, h, private=g)
+    assert found.public.balanced.low > 0.5, "independent rows would show it"
+    assert not found.public.useful and "resemble each other" in found.public.doubt
+    assert "BUT NOT SHOWN TO BE USEFUL" in found.verdict and "without an interval" in found.verdict
+    assert "intervals hold for independent rows only" in "\n".join(describe(found))
+    declared = audit(mapping, X, h, private=g, assume_independent=True)
+    assert declared.public.useful and not declared.public.doubt

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.auditing.outputs_given import AuditRows
-from discreet.auditing.telling_groups import count_telling_groups, group_advantages
-from discreet.outputs import output_probabilities
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.findings import count_telling_groups, group_advantages
+from discreet.leakage.joint_outputs import output_probabilities
 
 NOISY = np.array([[0.9, 0.1], [0.1, 0.9]])
 

@@ -2,13 +2,15 @@ import logging
 import socket
 
 import pytest
-from clusters import started
 from distributed import LocalCluster
+from support.clusters import started
 
 import discreet
 from discreet.cluster import connect
 from discreet.cluster.connect import check_address, check_workers, connected, living_workers
 from discreet.errors import ClusterError, InputError
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 import numpy as np
 import pytest
-from clusters import home, kill, process_ids, started
+from support.clusters import home, kill, process_ids, started
 
 from discreet import ModelMapper, NPOMapper, RandomizedResponseMapper
-from discreet.cluster import box as module
-from discreet.cluster.box import ClusterBox
+from discreet.cluster import rows as module
 from discreet.cluster.fit import fit, fit_packed
+from discreet.cluster.rows import ClusterRows
 from discreet.errors import InputError, LostWorkerWarning
-from discreet.learning import Task, make_split
-from discreet.streaming import pack_tables
+from discreet.learning import Task, make_split, pack_tables
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning"),
+]
 
 
 def mapper(**more):
@@ -26,7 +28,7 @@ def alone():
 @pytest.fixture
 def passes(monkeypatch):
     """Count the passes on the cluster, and let one of them be disturbed."""
-    counted, sweep = {"done": 0, "disturb": {}}, ClusterBox.sweep
+    counted, sweep = {"done": 0, "disturb": {}}, ClusterRows.sweep
 
     def counting(box, *arguments):
         disturb = counted["disturb"].pop(counted["done"], None)
@@ -35,7 +37,7 @@ def passes(monkeypatch):
             disturb(box)
         return sweep(box, *arguments)
 
-    monkeypatch.setattr(ClusterBox, "sweep", counting)
+    monkeypatch.setattr(ClusterRows, "sweep", counting)
     return counted
 
 

@@ -1,17 +1,20 @@
 """A table larger than memory on a cluster: the workers get their rows from the packed file."""
 
 import pytest
-from clusters import home, kill, process_ids, started
 from sklearn.base import clone
+from support.clusters import home, kill, process_ids, started
 
 from discreet import NPOMapper
-from discreet.cluster.box import ClusterBox
 from discreet.cluster.fit import fit_packed
+from discreet.cluster.rows import ClusterRows
+from discreet.data.tables import open_stream
 from discreet.errors import LostWorkerWarning
-from discreet.learning import Task, make_split
-from discreet.streaming import learn_streamed, pack_tables, scan
+from discreet.learning import Task, learn, make_split, pack_tables, prepare
 
-pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning"),
+]
 
 
 def task_in(tmp_path):
@@ -23,12 +26,14 @@ def task_in(tmp_path):
 
 
 def streamed(tmp_path, client=None):
-    return learn_streamed(scan(task_in(tmp_path)), tmp_path, client=client)
+    task = task_in(tmp_path)
+    prepared = prepare(task, open_stream(task.files()))
+    return learn(prepared, work_dir=tmp_path, client=client).mapper
 
 
 def test_the_mapping_is_that_of_one_machine_though_a_worker_is_lost(tmp_path, monkeypatch):
     alone = streamed(tmp_path)
-    sweep, swept = ClusterBox.sweep, []
+    sweep, swept = ClusterRows.sweep, []
     with started() as client:
         pids = process_ids(client)
 
@@ -38,7 +43,7 @@ def test_the_mapping_is_that_of_one_machine_though_a_worker_is_lost(tmp_path, mo
                 kill(pids)
             return sweep(box, *arguments)
 
-        monkeypatch.setattr(ClusterBox, "sweep", disturbed)
+        monkeypatch.setattr(ClusterRows, "sweep", disturbed)
         with pytest.warns(LostWorkerWarning, match="changes nothing else"):
             together = streamed(tmp_path, client)
     assert len(swept) > 3

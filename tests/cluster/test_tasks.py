@@ -5,14 +5,16 @@ import threading
 from dataclasses import replace
 
 import pytest
-from clusters import kill, process_ids, product, started
-from commands import rooms
+from support.clusters import kill, process_ids, product, started
+from support.commands import rooms
 
 from discreet import frontier
-from discreet.cluster.tasks import run_tasks
+from discreet.cluster.connect import run_tasks
 from discreet.errors import ClusterError
-from discreet.paper.registry import EXPERIMENTS
-from discreet.paper.run import ask, run_experiment
+from research.paper.experiment import ask, run_experiment
+from research.reproduce import EXPERIMENTS
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +37,14 @@ def test_an_error_in_a_task_is_raised_here(lasting):
 
 
 def test_one_fit_at_a_time_in_each_process(lasting):
-    from discreet.cluster import tasks
+    from discreet.cluster import connect as tasks
 
     with tasks._ONE_AT_A_TIME:
         held = threading.Thread(target=tasks._run, args=(product, 1, 2))
         held.start()
         held.join(0.2)
         assert held.is_alive()
-    held.join(5)
+    held.join(60)
     assert not held.is_alive()
 
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from discreet.data.labels import Labels
 from discreet.design import answers as module
 from discreet.design.answers import (
     Answers,
@@ -16,11 +17,10 @@ from discreet.design.answers import (
 )
 from discreet.design.deciding import Aim
 from discreet.design.folds import Sample, split_folds
-from discreet.design.heads import Labels
 from discreet.design.kernels import ProductKernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
-from discreet.mapping_parts import TableFusion
+from discreet.mapping.parts import TableFusion
 
 
 def answers(truth, right, n_classes=2):
@@ -64,6 +64,7 @@ def test_a_handful_of_lucky_answers_is_not_taken_for_certainty(count):
     assert lucky <= 0.025 + (0.011 if 2 * count <= 10 else 0.015)
 
 
+@pytest.mark.slow
 def test_rows_of_a_group_count_together(rng):
     """Forty homes of fifty equal rows: an interval for rows would be seven times as narrow."""
     homes, inside, naive = np.repeat(np.arange(40), 50), 0, 0
@@ -105,8 +106,8 @@ def census_like(rng, n=2000, positives=0.24):
     """Two sensors that say a little about a public fact that a quarter of the rows have."""
     h = (rng.random(n) < positives).astype(np.int64)
     codes = np.stack([rng.binomial(3, 0.3 + 0.2 * h), rng.binomial(3, 0.35 + 0.15 * h)], axis=1)
-    g = Labels("g", rng.integers(2, size=n), 2)
-    return Sample(codes.astype(np.int64), (4, 4), Labels("h", h, 2), (g,))
+    g = Labels("g", rng.integers(2, size=n), range(2))
+    return Sample(codes.astype(np.int64), (4, 4), Labels("h", h, range(2)), (g,))
 
 
 def settings(aim):
@@ -146,11 +147,12 @@ def test_outputs_that_are_listed_are_averaged_as_a_loop_over_rows_would(rng):
 
 
 @pytest.mark.parametrize("n_symbols", [2, 3])
+@pytest.mark.slow
 def test_many_outputs_are_answered_by_the_rule_that_ships(n_symbols, rng):
     n, sensors = 1500, 12
     h = (rng.random(n) < 0.2).astype(np.int64)
     codes = (rng.random((n, sensors)) < 0.3 + 0.2 * h[:, None]).astype(np.int64)
-    sample = Sample(codes, (2,) * sensors, Labels("h", h, 2), ())
+    sample = Sample(codes, (2,) * sensors, Labels("h", h, range(2)), ())
     table = np.full((2, n_symbols), 0.1)
     table[:, :2] = [[0.8, 0.1], [0.1, 0.8]] if n_symbols == 3 else [[0.9, 0.1], [0.1, 0.9]]
     many = Settings(
@@ -164,22 +166,23 @@ def test_many_outputs_are_answered_by_the_rule_that_ships(n_symbols, rng):
     assert not answer_held_out(many, silent, None, known, unseen, rng).useful()
 
 
+@pytest.mark.slow
 def test_raw_codes_show_what_there_is_to_know(rng):
     """The public fact is the exclusive-or of two codes, which no single code tells."""
     codes = rng.integers(2, size=(600, 3))
     h = np.where(rng.random(600) < 0.9, codes[:, 0] ^ codes[:, 1], rng.integers(2, size=600))
-    sample = Sample(codes, (2, 2, 2), Labels("h", h, 2), ())
+    sample = Sample(codes, (2, 2, 2), Labels("h", h, range(2)), ())
     folds = split_folds(sample, 3, None, rng)
     found = answer_from_codes(sample, folds, Aim(), 0)
     assert len(found.truth) == 600
     assert found.error == pytest.approx(0.05, abs=0.03)
-    shuffled = Sample(codes, (2, 2, 2), Labels("h", rng.permutation(h), 2), ())
+    shuffled = Sample(codes, (2, 2, 2), Labels("h", rng.permutation(h), range(2)), ())
     assert not answer_from_codes(shuffled, folds, Aim(), 0).useful()
 
 
 def test_of_many_rows_some_are_taken_and_every_class_stays(rng, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ROWS", 500)
-    public = Labels("h", (np.arange(40_000) < 3).astype(np.int64), 2)
+    public = Labels("h", (np.arange(40_000) < 3).astype(np.int64), range(2))
     index = np.arange(0, 40_000, 2)
     found = module._some(index, public, rng)
     assert 500 <= len(found) <= 600 and set(found) <= set(index)
@@ -187,6 +190,7 @@ def test_of_many_rows_some_are_taken_and_every_class_stays(rng, monkeypatch):
     np.testing.assert_array_equal(module._some(index[:500], public, rng), index[:500])
 
 
+@pytest.mark.slow
 def test_raw_codes_are_decided_by_the_same_aim(rng):
     sample = census_like(rng)
     folds = split_folds(sample, 2, None, rng)

@@ -5,15 +5,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import refused
+from support.helpers import refused
 
 from discreet import ModelMapper, NPOMapper
-from discreet.codes import encode_table
+from discreet.data.encoders import encode_table
+from discreet.data.fit_encoders import fit_encoders
 from discreet.design import coded
 from discreet.design.packed_file import Header, PackedFile, PackedSensor, packing_to
 from discreet.errors import DiscreetWarning
-from discreet.fit_codes import fit_encoders
-from discreet.mapping_parts import Fact
+from discreet.mapping.parts import Fact
 
 
 def world(n=30_000, n_sensors=3, seed=0):
@@ -51,6 +51,7 @@ def quiet(call, *args, **kwargs):
 
 
 @pytest.mark.parametrize("kernel", ["count", "product"])
+@pytest.mark.slow
 def test_a_file_teaches_what_the_table_in_memory_teaches(tmp_path, kernel):
     table, h, g = world(n=21_000, n_sensors=5)  # nearly all rows differ, so none are counted
     mapper = NPOMapper(kernel=kernel, random_state=0)
@@ -67,6 +68,7 @@ def test_a_file_teaches_what_the_table_in_memory_teaches(tmp_path, kernel):
     assert mapper.predict(table[:50]).shape == (50,)
 
 
+@pytest.mark.slow
 def test_beyond_the_sample_the_design_still_sees_every_row(tmp_path, monkeypatch):
     table, h, g = world(n=40_000)
     mapper = NPOMapper(kernel="count", random_state=0)
@@ -81,6 +83,7 @@ def test_beyond_the_sample_the_design_still_sees_every_row(tmp_path, monkeypatch
     assert mapper.mapping_.design.parameters["sampled_rows"] == 5_000
 
 
+@pytest.mark.slow
 def test_a_wish_is_searched_for_on_the_sample(tmp_path, monkeypatch):
     table, h, g = world(n=40_000)
     path = pack_world(tmp_path / "t", table, h, g)
@@ -107,6 +110,7 @@ def test_what_needs_all_rows_in_memory_is_refused(tmp_path, mapper, words):
     refused(words, mapper.fit_packed, path)
 
 
+@pytest.mark.slow
 def test_an_open_file_may_be_given_and_stays_open(tmp_path):
     path = pack_world(tmp_path / "t", *world(n=3000))
     with PackedFile.open(path) as file:

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.helpers import refused
 
 from discreet.design.deciding import Aim, aim_for, check_decide
-from discreet.mapping_parts import Fact, TableFusion
+from discreet.mapping.parts import Fact, TableFusion
 
 FALL = Fact(name="state", classes=["fall", "walk", "lie: still"])
 
@@ -45,6 +45,7 @@ def cost(joint, rule, costs):
 
 
 @given(joints)
+@pytest.mark.slow
 def test_balanced_has_the_largest_balanced_accuracy_of_all_rules(joint):
     found = balanced_accuracy(joint, decided(joint, Aim()))
     best = max(balanced_accuracy(joint, rule) for rule in every_rule(joint))
@@ -53,6 +54,7 @@ def test_balanced_has_the_largest_balanced_accuracy_of_all_rules(joint):
 
 
 @given(joints)
+@pytest.mark.slow
 def test_likely_has_the_fewest_errors_of_all_rules(joint):
     ones = np.ones(len(joint))
     found = cost(joint, decided(joint, Aim("likely")), ones)
@@ -60,6 +62,7 @@ def test_likely_has_the_fewest_errors_of_all_rules(joint):
 
 
 @given(joints, st.tuples(*[st.sampled_from([0.5, 1.0, 10.0])] * 3))
+@pytest.mark.slow
 def test_cost_has_the_least_cost_of_all_rules(joint, costs):
     costs = costs[: len(joint)]
     found = cost(joint, decided(joint, Aim("cost", costs)), costs)

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import paper_rows, random_problem
+from support.problems import paper_rows, random_problem
 
+from discreet.data.labels import Labels
 from discreet.design.fast import (
     BARRIER_STEPS,
     SOFTNESS,
@@ -14,12 +15,12 @@ from discreet.design.fast import (
     design_fast,
 )
 from discreet.design.feasible import structural_epsilon, uniform_tables
-from discreet.design.heads import Labels, collapse, private_heads, public_heads
+from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import ProductKernel
 from discreet.design.losses import LOSSES
 from discreet.design.risks import make_risks
-from discreet.exact import information_epsilon
-from discreet.outputs import output_probabilities
+from discreet.leakage.exact import information_epsilon
+from discreet.leakage.joint_outputs import output_probabilities
 
 
 def prepared(rng, ratio=0.95, classes=2, epsilon=None, ldp_epsilon=None, relaxed=False):
@@ -36,7 +37,7 @@ def prepared(rng, ratio=0.95, classes=2, epsilon=None, ldp_epsilon=None, relaxed
     )
     reachable = risks.evaluate(uniform_tables(rows.sizes, n_symbols)).values[1:]
     index = (rows.codes[rows.inverse][:, 1] + np.arange(rows.n_rows)) % 2
-    fact = PrivateClasses(rows.class_weights(Labels("g", index, 2)), np.bincount(index) / 40)
+    fact = PrivateClasses(rows.class_weights(Labels("g", index, range(2))), np.bincount(index) / 40)
     limits = Limits(ratio * reachable, reachable, epsilon, [fact] if epsilon else [], ldp_epsilon)
     return risks, limits, n_symbols
 
@@ -68,6 +69,7 @@ def test_gradient_of_the_barrier_objective_is_its_numerical_slope(extra, relaxed
     classes=st.sampled_from([2, 3]),
     relaxed=st.booleans(),
 )
+@pytest.mark.slow
 def test_every_result_keeps_every_floor(seed, ratio, classes, relaxed):
     rng = np.random.default_rng(seed)
     risks, limits, n_symbols = prepared(rng, ratio=ratio, classes=classes, relaxed=relaxed)
@@ -81,6 +83,7 @@ def test_every_result_keeps_every_floor(seed, ratio, classes, relaxed):
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1), epsilon=st.sampled_from([0.05, 0.3, 1.0]))
+@pytest.mark.slow
 def test_epsilon_limits_every_log_ratio_on_the_training_rows(seed, epsilon):
     rng = np.random.default_rng(seed)
     risks, limits, n_symbols = prepared(rng, ratio=0.5, epsilon=epsilon)
@@ -92,6 +95,7 @@ def test_epsilon_limits_every_log_ratio_on_the_training_rows(seed, epsilon):
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1), epsilon=st.sampled_from([0.1, 0.5, 2.0]))
+@pytest.mark.slow
 def test_ldp_epsilon_limits_every_sensors_structural_epsilon(seed, epsilon):
     rng = np.random.default_rng(seed)
     risks, limits, n_symbols = prepared(rng, ratio=0.5, ldp_epsilon=epsilon)
@@ -100,11 +104,12 @@ def test_ldp_epsilon_limits_every_sensors_structural_epsilon(seed, epsilon):
         assert structural_epsilon(table[seen]) <= epsilon + 1e-9
 
 
+@pytest.mark.slow
 def test_a_looser_floor_never_costs_public_risk(rng):
     codes, h, g = paper_rows(200, 0.5, rng)
     rows = collapse(codes, (9,) * 4)
-    public = public_heads(rows, Labels("h", h, 2))
-    private = private_heads(rows, Labels("g", g, 2))
+    public = public_heads(rows, Labels("h", h, range(2)))
+    private = private_heads(rows, Labels("g", g, range(2)))
     risks = make_risks(
         rows,
         public + private,
@@ -142,6 +147,7 @@ def test_a_stop_keeps_the_best_mapping_so_far(rng):
     assert all(0 <= progress.done <= 1 for progress in seen)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_mapping(rng):
     risks, limits, n_symbols = prepared(rng)
     first, second = (

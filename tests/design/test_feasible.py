@@ -15,7 +15,7 @@ from discreet.design.feasible import (
     structural_epsilon,
 )
 from discreet.errors import InputError
-from discreet.mapping import round_rows
+from discreet.mapping.mapping import round_rows
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -29,6 +29,7 @@ def test_a_sided_start_meets_both_of_algorithm_1s_conditions(seed, codes, symbol
 
 
 @given(seed=seeds)
+@pytest.mark.slow
 def test_projection_is_the_nearest_table_of_the_set(seed):
     rng = np.random.default_rng(seed)
     allowed = SidedSet.around(sided_start(3, 3, rng))

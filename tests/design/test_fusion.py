@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from discreet.data.labels import Labels
 from discreet.design.fusion import draw_symbols, learn_fusion
-from discreet.design.heads import Labels, collapse
+from discreet.design.heads import collapse
 from discreet.design.kernels import ProductKernel
 
 
@@ -11,7 +12,7 @@ def sample(rng, classes, n_sensors, n=400):
     codes = np.where(
         rng.random((n, n_sensors)) < 0.8, h[:, None], rng.integers(classes, size=(n, 1))
     )
-    return collapse(codes, (classes,) * n_sensors), Labels("h", h, classes)
+    return collapse(codes, (classes,) * n_sensors), Labels("h", h, range(classes))
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -30,6 +31,7 @@ def test_the_table_rule_is_close_to_the_posterior_of_the_rows(classes, rng):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.slow
 def test_many_outputs_get_an_additive_rule_with_silent_sensors_at_zero(classes, rng):
     rows, public = sample(rng, classes, 11)
     tables = [0.8 * np.eye(classes) + 0.2 / classes for _ in range(11)]
@@ -53,6 +55,7 @@ def test_drawn_symbols_have_the_tables_frequencies(rng):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.slow
 def test_many_drawn_rows_are_swept_over_to_the_same_rule(classes, rng, monkeypatch):
     rows, public = sample(rng, classes, 11)
     tables = [0.8 * np.eye(classes) + 0.2 / classes for _ in range(11)]

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
 
-from discreet.design.heads import Labels, collapse, private_heads, public_heads
+from discreet.data.labels import Labels
+from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.errors import InputError
 
 
 def rows_and_labels(rng, classes):
     codes = rng.integers(3, size=(60, 2))
-    return collapse(codes, (3, 3)), Labels("g", np.arange(60) % classes, classes), codes
+    return collapse(codes, (3, 3)), Labels("g", np.arange(60) % classes, range(classes)), codes
 
 
 def test_collapsed_weights_are_those_of_the_rows(rng):
@@ -21,7 +22,7 @@ def test_collapsed_weights_are_those_of_the_rows(rng):
 
 def test_normalised_weights_give_each_class_of_a_pair_one_half(rng):
     codes = rng.integers(3, size=(50, 2))
-    labels = Labels("g", (np.arange(50) < 5).astype(np.int64), 2)  # one class in ten
+    labels = Labels("g", (np.arange(50) < 5).astype(np.int64), range(2))  # one class in ten
     rows = collapse(codes, (3, 3))
     normalised = private_heads(rows, labels)[0]
     plain = private_heads(rows, labels, normalised=False)[0]

@@ -3,16 +3,16 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from discreet.data.labels import Labels
 from discreet.design import held_out
 from discreet.design.folds import Sample
 from discreet.design.fusion import draw_symbols
-from discreet.design.heads import Labels
 from discreet.design.held_out import rule_advantage, score_held_out
 from discreet.design.kernels import CountKernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
-from discreet.exact import advantage
-from discreet.outputs import output_probabilities
+from discreet.leakage.exact import advantage
+from discreet.leakage.joint_outputs import output_probabilities
 
 
 def random_rows(rng, n=40, sizes=(3, 4, 2), n_symbols=(2, 3, 2), classes=3):
@@ -20,7 +20,7 @@ def random_rows(rng, n=40, sizes=(3, 4, 2), n_symbols=(2, 3, 2), classes=3):
     tables = [rng.dirichlet(np.ones(z), size=x) for x, z in zip(sizes, n_symbols, strict=True)]
     index = rng.integers(classes, size=n)
     index[:classes] = np.arange(classes)
-    return codes, tables, Labels("g", index, classes)
+    return codes, tables, Labels("g", index, range(classes))
 
 
 def test_the_rule_in_hindsight_has_the_exact_advantage(rng):
@@ -81,7 +81,7 @@ def test_a_leak_in_two_sensors_of_twelve_is_seen_where_outputs_cannot_be_listed(
     n = 1000
     codes = rng.integers(2, size=(n, 12))
     secret = codes[:, 2] ^ codes[:, 9]
-    private, public = Labels("g", secret, 2), Labels("h", codes[:, 0], 2)
+    private, public = Labels("g", secret, range(2)), Labels("h", codes[:, 0], range(2))
     sample = Sample(codes, (2,) * 12, public, (private,))
     settings = Settings((2,) * 12, CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
     assert not settings.lists_outputs

@@ -3,20 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import refused
+from support.helpers import refused
 
 from discreet import NDDMapper, NPOMapper
+from discreet.data.checks import MAX_CLASSES
+from discreet.data.labels import label_column
 from discreet.design.inputs import (
     check_kernel,
     check_name,
     describe_fact,
     group_index,
-    label_column,
     private_facts,
     symbol_counts,
 )
 from discreet.design.kernels import KERNELS, AnovaKernel, ProductKernel
-from discreet.readings import MAX_CLASSES
 
 N = 40
 READINGS = pd.DataFrame({"hall": np.arange(N) % 4, "door": np.arange(N) // 4 % 2})
@@ -36,7 +36,7 @@ def no_design(monkeypatch):
     def work(*_args, **_kwargs):
         raise AssertionError("the design was begun")
 
-    monkeypatch.setattr("discreet.design.base.design_sample", work)
+    monkeypatch.setattr("discreet.mappers.base.design_sample", work)
 
 
 # --- The public fact -----------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_a_private_fact_that_cannot_be_used_is_refused_in_one_line(private, matc
 
 def test_private_facts_keep_the_names_and_kinds_of_their_columns():
     frame = pd.DataFrame({"who": PRIVATE == 1, 7: PRIVATE.astype(object)})
-    facts = [fact.describe() for fact in private_facts(frame, N)]
+    facts = [describe_fact(fact.name, fact.classes) for fact in private_facts(frame, N)]
     assert [(fact.name, fact.classes) for fact in facts] == [("who", (False, True)), ("7", (0, 1))]
     both = private_facts(frame.to_numpy(), N)
     assert [fact.name for fact in both] == ["private0", "private1"]

@@ -41,6 +41,7 @@ def value_on_symbols(kernel, z, other, sizes):
 
 
 @pytest.mark.parametrize("kernel", [k() for k in KERNELS.values()] + EXTRA, ids=repr)
+@pytest.mark.slow
 def test_kappa_of_a_mapping_is_the_double_sum_over_outputs(kernel, rng):
     sizes, n_symbols = (3, 4, 2), (2, 3, 2)
     tables = [rng.dirichlet(np.ones(z), size=x) for x, z in zip(sizes, n_symbols, strict=True)]
@@ -59,6 +60,7 @@ def test_kappa_of_a_mapping_is_the_double_sum_over_outputs(kernel, rng):
 
 @pytest.mark.parametrize("kernel", [k() for k in KERNELS.values()] + EXTRA, ids=repr)
 @given(sizes=st.lists(st.integers(2, 3), min_size=1, max_size=5))
+@pytest.mark.slow
 def test_a_strictly_positive_kernel_has_a_positive_definite_gram_over_all_outputs(kernel, sizes):
     smallest = np.linalg.eigvalsh(output_gram(kernel, sizes))[0]
     if kernel.reach(len(sizes)) == len(sizes):

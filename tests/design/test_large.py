@@ -7,17 +7,20 @@ import pandas as pd
 import pytest
 
 from discreet import NPOMapper
-from discreet.design.ballots import label_rows
+from discreet.data.labels import Labels
 from discreet.design.code_risks import ModelledRisks, PackedRows, SweptRisks
 from discreet.design.code_solver import CodeSolver
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
-from discreet.design.heads import Labels, collapse, private_heads, public_heads
+from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings, Target, design_sample, silent_risks
 from discreet.design.risks import CountRisks, OutputRisks
+from discreet.design.weighted_rows import label_rows
 from discreet.errors import BlindKernelWarning
+
+pytestmark = pytest.mark.slow
 
 COUNT = CountKernel()
 
@@ -28,7 +31,12 @@ def random_sample(rng, n=600, n_sensors=5, size=6, private_classes=2):
     causes = np.column_stack([h - 0.5, g - 0.5, rng.normal(size=n)])
     readings = causes @ shares + rng.normal(size=(n, n_sensors))
     codes = np.clip(np.floor(size / 2 + readings * size / 6), 0, size - 1).astype(np.int64)
-    return Sample(codes, (size,) * n_sensors, Labels("h", h, 2), (Labels("g", g, private_classes),))
+    return Sample(
+        codes,
+        (size,) * n_sensors,
+        Labels("h", h, range(2)),
+        (Labels("g", g, range(private_classes)),),
+    )
 
 
 def settings_for(sample, loss="logistic", n_symbols=2, kernel=COUNT, **more):
@@ -45,9 +53,11 @@ def risks_of_both_kinds(sample, settings):
     labelled = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
     packed = public_heads(labelled.by_kind, sample.public)
     packed += private_heads(labelled.by_kind, sample.private[0])
-    ballots = labelled.ballots(packed)
-    solver = CodeSolver(ballots, settings.loss, regs, tolerance=1e-13)
-    return CountRisks(rows, heads, settings.loss, regs), SweptRisks(solver, PackedRows(ballots))
+    weighted_rows = labelled.weighted_rows(packed)
+    solver = CodeSolver(weighted_rows, settings.loss, regs, tolerance=1e-13)
+    return CountRisks(rows, heads, settings.loss, regs), SweptRisks(
+        solver, PackedRows(weighted_rows)
+    )
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "square"])
@@ -94,8 +104,7 @@ def test_the_silent_risk_is_that_of_uniform_tables(rng):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("ratio", [0.998, 0.9, None])
-@pytest.mark.parametrize("n_symbols", [2, 3])
+@pytest.mark.parametrize(("ratio", "n_symbols"), [(0.998, 2), (0.9, 3), (None, 2)])
 def test_the_large_design_keeps_the_floors_and_is_not_worse(ratio, n_symbols, rng):
     sample = random_sample(rng, private_classes=3 if n_symbols == 3 else 2)
     settings = settings_for(sample, n_symbols=n_symbols)
@@ -149,8 +158,7 @@ def test_many_codes_are_designed_without_models(rng, monkeypatch):
     assert np.all(found.private_risks > found.floors)
 
 
-@pytest.mark.parametrize("kernel", [ProductKernel(), AnovaKernel(2)])
-@pytest.mark.parametrize("ratio", [0.998, 0.9])
+@pytest.mark.parametrize(("kernel", "ratio"), [(ProductKernel(), 0.998), (AnovaKernel(2), 0.9)])
 def test_kernels_that_look_at_several_sensors_keep_the_floors_too(kernel, ratio, rng):
     sample = random_sample(rng, n=400, n_sensors=4)
     settings = settings_for(sample, kernel=kernel)
@@ -209,7 +217,7 @@ def test_the_mapper_reports_its_passes(rng):
 @pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
 def test_a_kernel_that_was_cut_short_says_so(rng, monkeypatch):
     monkeypatch.setattr("discreet.design.tensor_features.MOST_EXACT", 4)
-    monkeypatch.setattr("discreet.design.base.Settings", partial(Settings, many_rows=0))
+    monkeypatch.setattr("discreet.mappers.base.Settings", partial(Settings, many_rows=0))
     sample = random_sample(rng, n=200, n_sensors=3)
     X = pd.DataFrame(sample.codes, columns=[f"s{t}" for t in range(3)])
     mapper = NPOMapper(random_state=0, privacy_ratio=0.9)

@@ -98,6 +98,7 @@ def slow_minimum(features, pos, neg, loss, reg):
 
 @each_loss
 @pytest.mark.parametrize("reg", [0.3, 0.03])
+@pytest.mark.slow
 def test_dual_maximum_is_the_primal_minimum(loss, reg, rng):
     features, pos, neg = weighted_rows(rng)
     dual = solve_dual(features @ features.T, pos, neg, loss, reg)

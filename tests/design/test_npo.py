@@ -2,15 +2,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import paper_rows, random_problem
+from support.problems import paper_rows, random_problem
 
+from discreet.data.labels import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import SidedSet, uniform_tables
-from discreet.design.heads import Labels, collapse, private_heads, public_heads
+from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import KERNELS
 from discreet.design.losses import LOSSES
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.risks import make_risks
+
+pytestmark = pytest.mark.slow
 
 SLACK = 1e-10  # rounding in sums of a hundred terms near 1
 
@@ -62,7 +65,7 @@ def test_algorithm_2_never_makes_its_objective_larger(seed, kernel, loss, classe
 def test_algorithm_1_comes_close_to_the_risk_of_saying_nothing(rng):
     codes, _, g = paper_rows(80, 0.0, rng)
     rows = collapse(codes, (9,) * 4)
-    private = private_heads(rows, Labels("g", g, 2))
+    private = private_heads(rows, Labels("g", g, range(2)))
     setting = Setting(rows, (2,) * 4, KERNELS["count"](), LOSSES["logistic"], 0.01, 0.01)
     found = find_threshold(setting, private[0], rng=rng)
     assert found.value == pytest.approx(np.log(2), abs=1e-3)
@@ -71,7 +74,7 @@ def test_algorithm_1_comes_close_to_the_risk_of_saying_nothing(rng):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_going_on_from_the_reference_never_ends_worse(kernel, loss):
-    """What solver='thorough' promises; benchmarks/solvers.py shows how 'fast' does alone."""
+    """What solver='thorough' promises; research/benchmarks/solvers.py has 'fast' alone."""
     rng = np.random.default_rng(1)
     rows, public, private, tables = random_problem(rng, n=20)
     setting = make_setting(rows, tables, kernel, loss)
@@ -121,8 +124,8 @@ def test_several_private_heads_start_inside_every_floor(rng):
 def test_both_solvers_agree_on_what_the_public_risk_is(rng):
     codes, h, g = paper_rows(40, 0.2, rng)
     rows = collapse(codes, (9,) * 4)
-    public = public_heads(rows, Labels("h", h, 2))
-    private = private_heads(rows, Labels("g", g, 2))
+    public = public_heads(rows, Labels("h", h, range(2)))
+    private = private_heads(rows, Labels("g", g, range(2)))
     setting = Setting(rows, (2,) * 4, KERNELS["count"](), LOSSES["logistic"], 0.01, 0.01)
     floors = np.array([0.6])
     result = design_gauss_seidel(

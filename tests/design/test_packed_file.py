@@ -3,15 +3,15 @@ import os
 
 import numpy as np
 import pytest
-from helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
+from support.helpers import refused
 
-from discreet.codes import CodesEncoder
-from discreet.design.ballots import label_rows
+from discreet.data.encoders import CodesEncoder
+from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
-from discreet.design.heads import Labels, private_heads, public_heads
+from discreet.design.heads import private_heads, public_heads
 from discreet.design.losses import LOSSES
 from discreet.design.packed_file import (
     MAGIC,
@@ -23,7 +23,8 @@ from discreet.design.packed_file import (
     rows_digest,
 )
 from discreet.design.sweep import compiled_sweep, has_numba, plain_sweep, sweep
-from discreet.mapping_parts import Fact
+from discreet.design.weighted_rows import label_rows
+from discreet.mapping.parts import Fact
 
 LOGISTIC = LOSSES["logistic"]
 SIZES = (16, 16, 3, 300, 2, 256)
@@ -111,16 +112,17 @@ def heads_of(by_kind, public, private):
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.skipif(
     not has_numba(), reason="numba is not installed"))])  # fmt: skip
+@pytest.mark.slow
 def test_a_sweep_over_a_file_is_one_over_memory_to_the_bit(tmp_path, rng, compiled):
     codes, kinds = draw(rng, n=100_000)
     labels = labels_of(kinds)
-    facts = Labels("h", labels[0], 2), Labels("g", labels[1], 3)
+    facts = Labels("h", labels[0], range(2)), Labels("g", labels[1], range(3))
     rows = label_rows(codes, SIZES, facts)
     assert not len(rows.counts)  # nearly all rows differ, so that nothing was collapsed
-    here = rows.ballots(heads_of(rows.by_kind, *facts))
-    tables = 0.3 * rng.normal(size=(len(here.votes), sum(SIZES)))
+    here = rows.weighted_rows(heads_of(rows.by_kind, *facts))
+    tables = 0.3 * rng.normal(size=(len(here.signed_weights), sum(SIZES)))
     with PackedFile.open(write(tmp_path / "t", codes, kinds, batch=30_000)) as file:
-        there = file.ballots(heads_of(file.by_kind, file.labels(0), file.labels(1)))
+        there = file.weighted_rows(heads_of(file.by_kind, file.labels(0), file.labels(1)))
         for threads in (1, 2):
             each = (
                 [compiled_sweep(b, tables, LOGISTIC, threads) for b in (here, there)]
@@ -131,19 +133,20 @@ def test_a_sweep_over_a_file_is_one_over_memory_to_the_bit(tmp_path, rng, compil
             np.testing.assert_array_equal(each[0].sums, each[1].sums)
 
 
+@pytest.mark.slow
 def test_heads_are_solved_alike_from_a_file(tmp_path, rng):
     sizes = (4, 3, 2)
     codes, kinds = draw(rng, n=40_000, sizes=sizes)
     labels = labels_of(kinds)
-    facts = Labels("h", labels[0], 2), Labels("g", labels[1], 3)
+    facts = Labels("h", labels[0], range(2)), Labels("g", labels[1], range(3))
     rows = label_rows(codes, sizes, facts)
     assert len(rows.counts)  # in memory equal rows are counted
-    here = rows.ballots(heads_of(rows.by_kind, *facts))
+    here = rows.weighted_rows(heads_of(rows.by_kind, *facts))
     features = Features([rng.dirichlet(np.ones(2), size=size) for size in sizes])
     with PackedFile.open(write(tmp_path / "t", codes, kinds, sizes, batch=999)) as file:
-        there = file.ballots(heads_of(file.by_kind, file.labels(0), file.labels(1)))
+        there = file.weighted_rows(heads_of(file.by_kind, file.labels(0), file.labels(1)))
         found = [
-            CodeSolver(box, LOGISTIC, np.full(len(here.votes), 1e-4)).solve(features)
+            CodeSolver(box, LOGISTIC, np.full(len(here.signed_weights), 1e-4)).solve(features)
             for box in (here, there)
         ]
     np.testing.assert_allclose(found[0].values, found[1].values, atol=1e-9)
@@ -163,6 +166,7 @@ def test_a_file_cut_short_anywhere_is_refused(packed):
 
 
 @given(place=st.integers(0, 10**9), value=st.integers(1, 255))
+@pytest.mark.slow
 def test_a_changed_byte_is_never_believed(tmp_path_factory, place, value):
     rng = np.random.default_rng(0)
     codes, kinds = draw(rng, n=50)
@@ -251,15 +255,15 @@ def test_a_device_that_is_full_is_one_message(rng):
     refused("cannot be written there", pack)
 
 
-def test_sweep_takes_ballots_from_a_file(packed, rng):
+def test_sweep_takes_rows_from_a_file(packed, rng):
     path, *_ = packed
     with PackedFile.open(path) as file:
-        ballots = file.ballots(heads_of(file.by_kind, file.labels(0), file.labels(1)))
-        tables = rng.normal(size=(len(ballots.votes), sum(SIZES)))
-        some = ballots.sample(500)
+        weighted_rows = file.weighted_rows(heads_of(file.by_kind, file.labels(0), file.labels(1)))
+        tables = rng.normal(size=(len(weighted_rows.signed_weights), sum(SIZES)))
+        some = weighted_rows.sample(500)
         assert len(some) == 500
-        np.testing.assert_allclose(some.votes, 2.0 * ballots.votes)
+        np.testing.assert_allclose(some.signed_weights, 2.0 * weighted_rows.signed_weights)
         np.testing.assert_array_equal(
-            sweep(ballots, tables, LOGISTIC).values,
-            sweep(ballots.sample(10**6), tables, LOGISTIC).values,
+            sweep(weighted_rows, tables, LOGISTIC).values,
+            sweep(weighted_rows.sample(10**6), tables, LOGISTIC).values,
         )

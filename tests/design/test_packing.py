@@ -28,6 +28,7 @@ def test_unpacking_gives_back_the_codes(sizes, n, seed):
 
 
 @given(sizes=alphabets, seed=st.integers(0, 2**32 - 1))
+@pytest.mark.slow
 def test_a_table_over_cells_adds_up_what_its_codes_have(sizes, seed):
     rng = np.random.default_rng(seed)
     codes = random_codes(sizes, 20, seed)
@@ -53,6 +54,7 @@ def test_words_hold_the_bytes_of_a_row_in_order_and_nothing_else(n_sensors):
 
 
 @given(sizes=alphabets, seed=st.integers(0, 2**32 - 1))
+@pytest.mark.slow
 def test_folding_is_the_transpose_of_spreading(sizes, seed):
     rng = np.random.default_rng(seed)
     layout = Layout.of(sizes)

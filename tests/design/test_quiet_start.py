@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.design.quiet_start import quiet_tables
+from discreet.design.large import quiet_tables
 
 
 @given(

@@ -1,15 +1,16 @@
 import numpy as np
 import pytest
-from problems import random_problem
 from scipy.optimize import minimize
+from support.problems import random_problem
 
-from discreet.design.heads import Labels, collapse, public_heads
+from discreet.data.labels import Labels
+from discreet.design.heads import collapse, public_heads
 from discreet.design.kernels import KERNELS, ProductKernel, output_gram
 from discreet.design.losses import LOSSES
 from discreet.design.risks import CountRisks, GramRisks, OutputRisks, make_risks
 from discreet.design.solvers import head_value
 from discreet.errors import InputError
-from discreet.outputs import output_probabilities
+from discreet.leakage.joint_outputs import output_probabilities
 
 REG = 0.05
 
@@ -138,7 +139,7 @@ def test_the_relaxation_never_reports_more_risk_than_the_symbols_have(rng):
 
 def test_collapsed_rows_give_the_same_risk_as_all_rows(rng):
     codes = rng.integers(2, size=(60, 2))
-    labels = Labels("h", rng.integers(2, size=60), 2)
+    labels = Labels("h", rng.integers(2, size=60), range(2))
     tables = [rng.dirichlet(np.ones(2), size=2) for _ in range(2)]
     few = collapse(codes, (2, 2))
     many = type(few)(codes, np.arange(60), (2, 2))

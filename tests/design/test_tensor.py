@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.data.labels import Labels
 from discreet.design import tensor_solver
-from discreet.design.ballots import label_rows
 from discreet.design.code_risks import PackedRows
-from discreet.design.heads import Labels, collapse, private_heads, public_heads
+from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel, cross_gram
+from discreet.design.large_tensor import TensorRisks
 from discreet.design.losses import LOSSES
 from discreet.design.risks import GramRisks
 from discreet.design.tensor_features import form_of, lifts_of, missing_share
-from discreet.design.tensor_risks import TensorRisks
 from discreet.design.tensor_solver import TensorSolver
 from discreet.design.tensor_sweep import (
     TensorRows,
@@ -19,6 +19,7 @@ from discreet.design.tensor_sweep import (
     tensor_slopes,
     tensor_sweep,
 )
+from discreet.design.weighted_rows import label_rows
 
 LOGISTIC = LOSSES["logistic"]
 exact_kernels = st.sampled_from([ProductKernel(), ProductKernel(0.3), AnovaKernel(2)])
@@ -27,20 +28,27 @@ exact_kernels = st.sampled_from([ProductKernel(), ProductKernel(0.3), AnovaKerne
 def random_rows(rng, kernel, n_symbols=(2, 3, 2), n=60, n_outputs=None):
     sizes = tuple(rng.integers(2, 6, size=len(n_symbols)).tolist())
     codes = np.stack([rng.integers(size, size=n) for size in sizes], axis=1)
-    facts = [Labels("h", np.arange(n) % 2, 2), Labels("g", np.arange(n) // 2 % 3, 3)]
+    facts = [Labels("h", np.arange(n) % 2, range(2)), Labels("g", np.arange(n) // 2 % 3, range(3))]
     labelled = label_rows(codes, sizes, facts)
 
     def heads(rows):
         return public_heads(rows, facts[0]) + private_heads(rows, facts[1])
 
-    ballots = labelled.ballots(heads(labelled.by_kind))
+    weighted_rows = labelled.weighted_rows(heads(labelled.by_kind))
     lifts = lifts_of(kernel, n_symbols)
     form = form_of(kernel, lifts, n_outputs or int(np.prod(n_symbols)))
-    packed = ballots.packed.unpack()
-    rows = TensorRows(packed, ballots.kinds, ballots.counts, ballots.votes, form, lifts.scale)
+    packed = weighted_rows.packed.unpack()
+    rows = TensorRows(
+        packed,
+        weighted_rows.kinds,
+        weighted_rows.counts,
+        weighted_rows.signed_weights,
+        form,
+        lifts.scale,
+    )
     tables = [rng.dirichlet(np.ones(z), size=x) for x, z in zip(sizes, n_symbols, strict=True)]
     distinct = collapse(codes, sizes)
-    return rows, lifts, tables, (distinct, heads(distinct)), PackedRows(ballots)
+    return rows, lifts, tables, (distinct, heads(distinct)), PackedRows(weighted_rows)
 
 
 @given(seed=st.integers(0, 2**32 - 1), kernel=exact_kernels)
@@ -81,16 +89,18 @@ def test_a_sweep_is_the_sum_over_features_written_out(seed, kernel, threads):
     rng = np.random.default_rng(seed)
     rows, lifts, tables, _, _ = random_rows(rng, kernel)
     vectors = lifts.vectors(tables)
-    w = rng.normal(size=(len(rows.votes), *rows.form.mask.shape)) * rows.form.mask
+    w = rng.normal(size=(len(rows.signed_weights), *rows.form.mask.shape)) * rows.form.mask
     found = tensor_sweep(rows, vectors, w, LOGISTIC, threads)
     features = feature_rows(rows, vectors)
     kept = np.flatnonzero(rows.form.mask.ravel())
     for h, matrix in enumerate(w):
-        votes = rows.votes[h][rows.kinds] * (rows.counts if len(rows.counts) else 1.0)
-        signs = np.where(votes >= 0, 1.0, -1.0)
+        signed_weights = rows.signed_weights[h][rows.kinds] * (
+            rows.counts if len(rows.counts) else 1.0
+        )
+        signs = np.where(signed_weights >= 0, 1.0, -1.0)
         margins = signs * (features @ matrix.ravel()[kept])
-        assert found.values[h] == pytest.approx(np.abs(votes) @ LOGISTIC.value(margins))
-        sums = -(votes * LOGISTIC.gradient(margins)) @ features
+        assert found.values[h] == pytest.approx(np.abs(signed_weights) @ LOGISTIC.value(margins))
+        sums = -(signed_weights * LOGISTIC.gradient(margins)) @ features
         np.testing.assert_allclose(found.sums[h].ravel()[kept], sums, atol=1e-12)
 
 
@@ -98,7 +108,7 @@ def test_a_sweep_is_the_sum_over_features_written_out(seed, kernel, threads):
 def test_slopes_in_the_vectors_are_numerical_slopes(kernel, rng):
     rows, lifts, tables, _, _ = random_rows(rng, kernel)
     vectors = lifts.vectors(tables)
-    w = rng.normal(size=(len(rows.votes), *rows.form.mask.shape)) * rows.form.mask
+    w = rng.normal(size=(len(rows.signed_weights), *rows.form.mask.shape)) * rows.form.mask
     weights = rng.normal(size=len(w))
     slopes = tensor_slopes(rows, vectors, w, LOGISTIC, weights)
     for t, (x, z) in ((0, (1, 1)), (1, (0, 2)), (2, (1, 1))):

@@ -2,9 +2,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.codes import BinsEncoder, CategoriesEncoder
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder
 from discreet.design.feasible import structural_epsilon
-from discreet.design.unseen import fill_unseen
+from discreet.design.inputs import fill_unseen
 
 
 def test_an_unseen_bin_lies_between_its_neighbours():

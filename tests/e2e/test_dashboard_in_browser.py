@@ -3,30 +3,17 @@
 To look at the pages yourself, run with ``--basetemp=DIR``: the screenshots are below it.
 """
 
-import io
-
 import numpy as np
 import pytest
-from dashboards import PASSWORD, SITES, served
-from e2e.browsers import BROWSER, CONTRAST, DESK, FLAGS, PHONE
-from PIL import Image
+from support.browsers import CONTRAST, DESK, PHONE, Reader, needs_browser
+from support.dashboards import PASSWORD, SITES, served
 
 from discreet.network.dashboard.serving import users_of
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(not BROWSER, reason="needs chromium, which was not found")
+pytestmark = [pytest.mark.slow, needs_browser]
 
 VIEWS = {"overview": "/", "sensors": "/sensors", "guarantee": "/guarantee", "system": "/system"}
 PAGE_COLOURS = {"light": (243, 245, 247), "dark": (18, 23, 28)}
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright_api.sync_playwright() as playwright:
-        flags = [flag for flag in FLAGS if flag != "--headless"]
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=flags)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +26,12 @@ def kind(request):
     return request.param
 
 
-class Reader:
-    """Somebody with a browser, of whose pages every complaint and request is kept."""
+class Visitor(Reader):
+    """Somebody at the dashboard."""
 
     def __init__(self, chromium, address, size=DESK, scheme="light", **options):
-        width, height = size
-        viewport = {"width": width, "height": height}
+        super().__init__(chromium, size, scheme, **options)
         self.address = address
-        self.context = chromium.new_context(viewport=viewport, color_scheme=scheme, **options)
-        self.page = self.context.new_page()
-        self.complaints, self.requests = [], []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("request", lambda request: self.requests.append(request.url))
 
     def go(self, path):
         self.page.goto(self.address + path)
@@ -72,12 +52,6 @@ class Reader:
             name = box.get_attribute("data-plot")
             self.page.wait_for_selector(f"[data-plot={name}] :is(canvas, .empty)")
 
-    def width(self):
-        return self.page.evaluate("document.documentElement.scrollWidth")
-
-    def picture(self, **options):
-        return np.asarray(Image.open(io.BytesIO(self.page.screenshot(**options))).convert("RGB"))
-
 
 @pytest.fixture
 def visit(chromium, tmp_path):
@@ -90,7 +64,7 @@ def visit(chromium, tmp_path):
         serving = served(maker.folder)
         opened.append((maker, serving))
         address = serving.__enter__()
-        reader = Reader(chromium, address, **options)
+        reader = Visitor(chromium, address, **options)
         opened.append((reader.context, None))
         return maker, reader
 
@@ -108,7 +82,7 @@ def test_every_view_of_every_site_fits_and_is_quiet(visit, chromium, kind, pictu
     looks = [(PHONE, "dark"), (DESK, "light")]
     looks += [(PHONE, "light"), (DESK, "dark")] if kind == "troubled" else []
     for size, scheme in looks:
-        reader = Reader(chromium, first.address, size, scheme)
+        reader = Visitor(chromium, first.address, size, scheme)
         reader.go("/login")
         assert reader.width() <= size[0]
         reader.page.screenshot(path=pictures / f"{kind}-login-{scheme}-{size[0]}.png")
@@ -120,7 +94,7 @@ def test_every_view_of_every_site_fits_and_is_quiet(visit, chromium, kind, pictu
             assert reader.width() <= size[0], (view, size)
             name = f"{kind}-{view}-{scheme}-{size[0]}.png"
             reader.page.screenshot(path=pictures / name, full_page=True)
-            worst = reader.page.evaluate(f"(() => {{ {CONTRAST} }})()")[0]
+            worst = reader.page.evaluate(CONTRAST)[0]
             assert worst[0] >= 4.5, (view, scheme, worst)
             assert tuple(reader.picture()[2, 2]) == PAGE_COLOURS[scheme]
         assert reader.complaints == []
@@ -173,10 +147,7 @@ def test_charts_are_drawn_and_stand_in_a_table_too(visit):
         reader.show(view)
         for name in names:
             canvas = reader.page.locator(f"[data-plot={name}] canvas")
-            seen = np.asarray(Image.open(io.BytesIO(canvas.screenshot())).convert("RGB")).astype(
-                int
-            )
-            line = np.abs(seen - (11, 106, 153)).max(axis=2) < 40
+            line = np.abs(reader.picture(canvas) - (11, 106, 153)).max(axis=2) < 40
             assert line.any(axis=0).mean() > 0.5, name  # it runs across
             assert reader.page.get_attribute(f"[data-plot={name}]", "aria-label")
         reader.page.click("summary")
@@ -201,7 +172,6 @@ def test_the_page_is_live(visit):
         "text => document.querySelector('#decision').textContent.replace(/\\s/g, '')"
         ".includes(text)",
         arg=f"Round{last},closed",
-        timeout=30_000,
     )
     assert page.inner_text("#decision .soft") != before
     assert page.evaluate("document.activeElement.getAttribute('href')") == "/"  # focus is kept
@@ -215,7 +185,7 @@ def test_a_silent_device_shows_by_itself(visit):
     assert reader.page.locator("#devices .badge.bad").count() == 0
     base = maker.store._base
     base.change("UPDATE clients SET last_seen = last_seen - 600 WHERE client = 'hall'")
-    reader.page.wait_for_selector("#devices .badge.bad", timeout=30_000)
+    reader.page.wait_for_selector("#devices .badge.bad")
     assert "hall" in reader.page.inner_text("#devices tbody tr:first-child")
     assert "1 device silent" in reader.page.inner_text("#banner")
 
@@ -224,9 +194,9 @@ def test_a_lost_connection_is_told_and_found_again(chromium, tmp_path):
     maker = SITES["healthy"](tmp_path / "site")
     users_of(maker.folder).add("ann", PASSWORD)
     with served(maker.folder) as address:
-        reader = Reader(chromium, address).log_in()
+        reader = Visitor(chromium, address).log_in()
         reader.show("overview")
-    reader.page.wait_for_selector("#link[data-state=lost]", timeout=30_000)
+    reader.page.wait_for_selector("#link[data-state=lost]")
     assert "connection lost" in reader.page.inner_text("#link")
     reader.context.close()
     maker.store.close()
@@ -240,7 +210,7 @@ def test_a_log_out_elsewhere_closes_the_page(visit):
     other.goto(reader.address + "/system")
     other.click("button.quiet")
     other.wait_for_url("**/login")
-    reader.page.wait_for_url("**/login**", timeout=30_000)
+    reader.page.wait_for_url("**/login**")
 
 
 def test_it_can_be_read_without_scripts(visit):
@@ -263,9 +233,7 @@ def test_an_expired_certificate_is_red(visit):
     reader.show("guarantee")
     notice = reader.page.locator("#certificate .notice.bad")
     assert "expired" in notice.inner_text()
-    red, green, blue = (
-        np.asarray(Image.open(io.BytesIO(notice.screenshot())).convert("RGB"))[5, -20]
-    ).astype(int)
+    red, green, blue = reader.picture(notice)[5, -20]
     assert red > green + 10 and red > blue + 10
 
 

@@ -1,25 +1,19 @@
 """Open the report in a real browser, on a phone, on a desk, in the dark and on paper."""
 
-import base64
-import io
-
 import numpy as np
 import pytest
-from e2e.browsers import (
+from support.browsers import (
     CONTRAST,
     DESK,
     PHONE,
     PICTURES,
     SCHEMES,
     assert_apart,
-    look,
     needs_browser,
-    show,
 )
-from PIL import Image
-from report_cases import hostile, large, page, private
+from support.report_cases import hostile, large, page, private
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.slow, needs_browser]
 
 CASES = {"private": (private,), "hostile": (hostile,), "home": (large, 16)}
 
@@ -39,39 +33,36 @@ each_scheme = pytest.mark.parametrize("scheme", SCHEMES)
 
 @each_name
 @each_size
-def test_nothing_sticks_out_of_the_page(browser, files, name, size):
-    show(browser, files, name, size)
-    width = browser.execute_script("return document.documentElement.scrollWidth")
-    assert width <= size[0]
+def test_nothing_sticks_out_of_the_page(show, name, size):
+    assert show(name, size).width() <= size[0]
 
 
 @each_name
 @each_size
-def test_the_verdict_is_on_the_first_screen(browser, files, name, size):
-    show(browser, files, name, size)
-    box = browser.execute_script(
-        "return document.getElementById('verdict').getBoundingClientRect().toJSON()"
+def test_the_verdict_is_on_the_first_screen(show, name, size):
+    reader = show(name, size)
+    box = reader.page.evaluate(
+        "document.getElementById('verdict').getBoundingClientRect().toJSON()"
     )
     assert box["top"] > 0 and box["bottom"] < size[1]
 
 
 @each_name
-def test_the_page_opens_without_a_complaint_or_a_request(browser, files, name):
-    browser.get_log("browser")
-    show(browser, files, name)
-    assert browser.get_log("browser") == []
-    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert browser.execute_script("return document.scripts.length + document.images.length") == 0
-    assert browser.title.endswith(": privacy audit of " + ("h", "fall <script>", "fall")[
+def test_the_page_opens_without_a_complaint_or_a_request(show, name):
+    reader = show(name)
+    assert reader.complaints == [] and len(reader.requests) == 1
+    assert reader.page.evaluate("performance.getEntriesByType('resource').length") == 0
+    assert reader.page.evaluate("document.scripts.length + document.images.length") == 0
+    assert reader.page.title().endswith(": privacy audit of " + ("h", "fall <script>", "fall")[
         list(CASES).index(name)
     ])  # fmt: skip
 
 
 @each_name
 @each_size
-def test_every_picture_is_drawn_and_can_be_read(browser, files, name, size):
-    show(browser, files, name, size)
-    pictures = browser.execute_script(PICTURES)
+def test_every_picture_is_drawn_and_can_be_read(show, name, size):
+    reader = show(name, size)
+    pictures = reader.page.evaluate(PICTURES)
     assert len(pictures) >= 8
     for picture in pictures:
         width, height = picture["size"]
@@ -83,9 +74,9 @@ def test_every_picture_is_drawn_and_can_be_read(browser, files, name, size):
 
 @each_name
 @each_scheme
-def test_all_text_stands_out_from_what_is_behind_it(browser, files, name, scheme):
-    show(browser, files, name, DESK, scheme)
-    seen = browser.execute_script(CONTRAST)
+def test_all_text_stands_out_from_what_is_behind_it(show, name, scheme):
+    reader = show(name, DESK, scheme)
+    seen = reader.page.evaluate(CONTRAST)
     assert len(seen) > 200
     worst, where = seen[0]
     assert worst >= 4.5, where
@@ -93,9 +84,9 @@ def test_all_text_stands_out_from_what_is_behind_it(browser, files, name, scheme
 
 @each_scheme
 @each_size
-def test_the_page_looks_as_it_should(browser, files, scheme, size):
-    show(browser, files, "private", size, scheme)
-    seen = look(browser, files, f"{scheme}-{size[0]}")
+def test_the_page_looks_as_it_should(show, files, scheme, size):
+    reader = show("private", size, scheme)
+    seen = reader.picture(path=files / f"{scheme}-{size[0]}.png")
     page_colour = np.array(SCHEMES[scheme])
     assert seen.shape == (size[1], size[0], 3)
     assert (seen[0, 0] == page_colour).all() and (seen[-1, 0] == page_colour).all()
@@ -104,12 +95,11 @@ def test_the_page_looks_as_it_should(browser, files, scheme, size):
     assert ((green > red + 8) & (green > blue + 8)).sum() > 10_000  # the banner is green
 
 
-def test_the_picture_of_a_sensor_shows_its_table(browser, files):
+def test_the_picture_of_a_sensor_shows_its_table(show):
     """At each reading the boundary between the symbols is as high as the probability."""
-    show(browser, files, "private", DESK)
-    svg = browser.find_element("css selector", "section[aria-labelledby=sensor-0] svg")
-    browser.execute_script("arguments[0].scrollIntoView()", svg)
-    seen = np.asarray(Image.open(io.BytesIO(svg.screenshot_as_png)).convert("RGB")).astype(int)
+    reader = show("private", DESK)
+    svg = reader.page.locator("section[aria-labelledby=sensor-0] svg").first
+    seen = reader.picture(svg)
     pale, dark = (np.abs(seen - c).max(axis=2) < 6 for c in ((216, 231, 239), (12, 69, 100)))
     rows = np.flatnonzero(dark.sum(axis=1) > 100)  # below the legend
     columns = np.flatnonzero((pale | dark)[rows[0] : rows[-1] + 1].sum(axis=0) > 20)
@@ -121,20 +111,20 @@ def test_the_picture_of_a_sensor_shows_its_table(browser, files):
 
 
 @each_name
-def test_on_paper_it_is_light_whole_and_not_cut(browser, files, name):
-    show(browser, files, name, (690, 1000), "dark", "print")
-    colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+def test_on_paper_it_is_light_whole_and_not_cut(show, name):
+    reader = show(name, (690, 1000), "dark", "print")
+    colour = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 690
-    cut = browser.execute_script(
-        "return [...document.querySelectorAll('.scroll')].filter("
+    assert reader.width() <= 690
+    cut = reader.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter("
         "each => each.scrollWidth > each.clientWidth + 1).length"
     )
     assert cut == 0
-    closed = browser.execute_script(
-        "return [...document.querySelectorAll('.pair details table')].filter("
+    closed = reader.page.evaluate(
+        "[...document.querySelectorAll('.pair details table')].filter("
         "each => !each.checkVisibility({contentVisibilityAuto: true})).length"
     )
     assert closed == 0
-    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    pdf = reader.page.pdf()
     assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") < 20

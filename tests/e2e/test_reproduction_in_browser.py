@@ -1,23 +1,19 @@
-"""Open the page of `discreet reproduce --all` in a real browser, small, dark and on paper."""
-
-import base64
+"""Open the page of `make reproduce ARGS=--all` in a real browser, small, dark and on paper."""
 
 import numpy as np
 import pytest
-from e2e.browsers import (
+from support.browsers import (
     CONTRAST,
     DESK,
     PHONE,
     PICTURES,
     SCHEMES,
     assert_apart,
-    look,
     needs_browser,
-    show,
 )
-from paper.test_page import make_page
+from support.reproductions import make_page
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.slow, needs_browser]
 NAME = "reproduction"
 each_size = pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 each_scheme = pytest.mark.parametrize("scheme", SCHEMES)
@@ -31,24 +27,22 @@ def files(tmp_path_factory):
 
 
 @each_size
-def test_nothing_sticks_out_of_the_page(browser, files, size):
-    show(browser, files, NAME, size)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= size[0]
+def test_nothing_sticks_out_of_the_page(show, size):
+    assert show(NAME, size).width() <= size[0]
 
 
-def test_the_page_opens_without_a_complaint_or_a_request(browser, files):
-    browser.get_log("browser")
-    show(browser, files, NAME)
-    assert browser.get_log("browser") == []
-    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert browser.execute_script("return document.scripts.length + document.images.length") == 0
-    assert browser.title == "The paper’s tables and figures beside ours"
+def test_the_page_opens_without_a_complaint_or_a_request(show):
+    reader = show(NAME)
+    assert reader.complaints == [] and len(reader.requests) == 1
+    assert reader.page.evaluate("performance.getEntriesByType('resource').length") == 0
+    assert reader.page.evaluate("document.scripts.length + document.images.length") == 0
+    assert reader.page.title() == "The paper’s tables and figures beside ours"
 
 
 @each_size
-def test_every_picture_is_drawn_and_can_be_read(browser, files, size):
-    show(browser, files, NAME, size)
-    pictures = browser.execute_script(PICTURES)
+def test_every_picture_is_drawn_and_can_be_read(show, size):
+    reader = show(NAME, size)
+    pictures = reader.page.evaluate(PICTURES)
     assert len(pictures) == 5
     for picture in pictures:
         width, height = picture["size"]
@@ -58,9 +52,9 @@ def test_every_picture_is_drawn_and_can_be_read(browser, files, size):
 
 
 @each_scheme
-def test_all_text_stands_out_from_what_is_behind_it(browser, files, scheme):
-    show(browser, files, NAME, DESK, scheme)
-    seen = browser.execute_script(CONTRAST)
+def test_all_text_stands_out_from_what_is_behind_it(show, scheme):
+    reader = show(NAME, DESK, scheme)
+    seen = reader.page.evaluate(CONTRAST)
     assert len(seen) > 200
     worst, where = seen[0]
     assert worst >= 4.5, where
@@ -68,24 +62,25 @@ def test_all_text_stands_out_from_what_is_behind_it(browser, files, scheme):
 
 @each_scheme
 @each_size
-def test_the_page_takes_the_colours_of_its_reader(browser, files, scheme, size):
-    show(browser, files, NAME, size, scheme)
-    seen = look(browser, files, f"{scheme}-{size[0]}")
+def test_the_page_takes_the_colours_of_its_reader(show, files, scheme, size):
+    reader = show(NAME, size, scheme)
+    seen = reader.picture(path=files / f"{scheme}-{size[0]}.png")
     page_colour = np.array(SCHEMES[scheme])
     assert (seen[0, 0] == page_colour).all() and (seen[-1, 0] == page_colour).all()
-    figure = browser.find_element("css selector", "figure")
-    browser.execute_script("arguments[0].scrollIntoView()", figure)
-    assert (look(browser, files, f"{scheme}-{size[0]}-figure")[-1, 0] == page_colour).all()
+    reader.page.locator("figure").first.evaluate("each => each.scrollIntoView()")
+    assert (
+        reader.picture(path=files / f"{scheme}-{size[0]}-figure.png")[-1, 0] == page_colour
+    ).all()
 
 
-def test_on_paper_it_is_light_and_not_cut(browser, files):
-    show(browser, files, NAME, (690, 1000), "dark", "print")
-    colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+def test_on_paper_it_is_light_and_not_cut(show):
+    reader = show(NAME, (690, 1000), "dark", "print")
+    colour = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
-    cut = browser.execute_script(
-        "return [...document.querySelectorAll('.scroll')].filter("
+    cut = reader.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter("
         "each => each.scrollWidth > each.clientWidth + 1).length"
     )
     assert cut == 0
-    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    pdf = reader.page.pdf()
     assert pdf.startswith(b"%PDF")

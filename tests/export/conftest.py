@@ -2,7 +2,7 @@
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from devices import STRICT, build, needs
+from support.devices import STRICT, build, needs
 
 from discreet.export.signing import SigningKey
 

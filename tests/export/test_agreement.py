@@ -5,9 +5,10 @@ import os
 import struct
 
 import numpy as np
+import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from device_figures import agreement, mild_tables
-from devices import (
+from support.device_figures import agreement, mild_tables
+from support.devices import (
     REBOOT,
     make_sensor,
     python_releases,
@@ -17,10 +18,12 @@ from devices import (
     run_native,
 )
 
-from discreet.codes import BinsEncoder, CategoriesEncoder, CodesEncoder
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.errors import CodeRangeError
 from discreet.export.body import bundle_body
 from discreet.export.runtimes.python import discreet_sensor as device
+
+pytestmark = pytest.mark.slow
 
 EDGY_NUMBERS = [
     0.0,

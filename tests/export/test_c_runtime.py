@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from device_figures import (
+from support.device_figures import (
     auc_interval,
     cortex_m,
     frequencies,
@@ -15,7 +15,7 @@ from device_figures import (
     sixteen,
     sizes,
 )
-from devices import (
+from support.devices import (
     NATIVE,
     RUNTIMES,
     SANITIZED,
@@ -28,13 +28,15 @@ from devices import (
     run_native,
     write_header,
 )
-from helpers import make_mapping
+from support.helpers import make_mapping
 
-from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export.names import file_names
 from discreet.export.neutral import Policy, neutral_form
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.targets import c
+
+pytestmark = pytest.mark.slow
 
 HEADER = RUNTIMES / "c" / "discreet.h"
 NO_BOUND = [[1.0, 0.0], [0.5, 0.5]]

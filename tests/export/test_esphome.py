@@ -6,10 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from devices import NATIVE, make_sensor, needs
+from support.devices import NATIVE, make_sensor, needs
 
-from discreet.codes import CategoriesEncoder
+from discreet.data.encoders import CategoriesEncoder
 from discreet.export.targets import esphome
+
+pytestmark = pytest.mark.slow
 
 DOOR = make_sensor(CategoriesEncoder(categories=["open"]), [[0.6, 0.4]] * 2, name="Haustür: 1")
 

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from devices import Words, make_sensor, random_sensor, write_signed
+from support.devices import Words, make_sensor, random_sensor, write_signed
 
-from discreet.codes import BinsEncoder, CodesEncoder
+from discreet.data.encoders import BinsEncoder, CodesEncoder
 from discreet.export.body import bundle_body
 from discreet.export.runtimes.python import discreet_gateway as gateway
 from discreet.export.runtimes.python import discreet_sensor as device

@@ -9,8 +9,8 @@ import time
 import types
 
 import pytest
-from device_figures import BAD_SOURCES, fuzz_bodies
-from devices import (
+from support.device_figures import BAD_SOURCES, fuzz_bodies
+from support.devices import (
     compiled_runtime,
     make_sensor,
     micropython_runtime,
@@ -18,7 +18,7 @@ from devices import (
 )
 
 from discreet import __version__
-from discreet.codes import CategoriesEncoder
+from discreet.data.encoders import CategoriesEncoder
 from discreet.export.body import bundle_body
 from discreet.export.targets import micropython
 
@@ -29,6 +29,7 @@ def test_mpy_cross_compiles_it_to_a_few_kilobytes(tmp_path):
     assert compiled_runtime(str(tmp_path)).stat().st_size < 6_000
 
 
+@pytest.mark.slow
 def test_without_a_sound_source_nothing_starts(folder):
     # This build of MicroPython has no os.urandom at all, as some small boards have none.
     found = run_micropython(
@@ -118,6 +119,7 @@ def test_mutated_tables_are_refused_or_sound(device):
     assert 0 < sum(bodies) < 3000
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_does_not_refill_the_budget(device, start):
     with pytest.raises(device.LedgerError, match="make_new=True"):
         start(budget=20.0)

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from device_figures import log_of, mild_tables, rounding
-from devices import make_sensor, random_sensor, weights_of
-from helpers import make_mapping, refused
+from support.device_figures import log_of, mild_tables, rounding
+from support.devices import make_sensor, random_sensor, weights_of
+from support.helpers import make_mapping, refused
 
-from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export import body
 from discreet.export.body import bundle_body, number_key
 from discreet.export.names import file_names
@@ -22,8 +22,8 @@ from discreet.export.neutral import (
     neutral_form,
 )
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.mapping import round_rows
-from discreet.mapping_parts import TOTAL
+from discreet.mapping.mapping import round_rows
+from discreet.mapping.parts import TOTAL
 
 
 def test_thresholds_are_those_of_the_mapping(rng):

@@ -16,7 +16,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from device_figures import (
+from scipy.stats import binom
+from support.device_figures import (
     BAD_SOURCES,
     auc_interval,
     averaging,
@@ -27,13 +28,12 @@ from device_figures import (
     pick_early,
     refused_sources,
 )
-from devices import MAPPING_ID, RUNTIMES, Words, make_sensor, weights_of, write_signed
-from scipy.stats import binom
+from support.devices import MAPPING_ID, RUNTIMES, Words, make_sensor, weights_of, write_signed
 
-from discreet.codes import CategoriesEncoder, CodesEncoder
+from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export.body import bundle_body
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.mapping_parts import TOTAL
+from discreet.mapping.parts import TOTAL
 
 SOURCE = (RUNTIMES / "python" / "discreet_sensor.py").read_text()
 HALF = [[0.6, 0.4], [0.4, 0.6]]
@@ -668,6 +668,7 @@ def counted(table, key, tmp_path, periods):
 
 @pytest.mark.parametrize("periods", [(1, 1, 1), (1, 1, 2), (1, 2, 3), (1, 1, 1, 1)])
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
+@pytest.mark.slow
 def test_the_count_bounds_what_all_releases_tell(tmp_path, key, repeat, periods):
     table = make_sensor(CodesEncoder(size=2), [[0.7, 0.3], [0.25, 0.75]], repeat=repeat)
     spent = counted(table, key, tmp_path, periods)

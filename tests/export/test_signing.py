@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from helpers import refused
+from support.helpers import refused
 
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.signing import SIGNED_AS, load_or_make_key

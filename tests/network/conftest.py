@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from databases import PostgresServer, why_no_postgres
+from support.databases import PostgresServer, why_no_postgres
 
 from discreet.network.store.opening import open_store
 

@@ -5,12 +5,14 @@ import threading
 
 import paho.mqtt.client as mqtt
 import pytest
-from network_samples import additive_mapping
-from network_sites import PlainSite, Running, wait_for
+from support.network_samples import additive_mapping
+from support.network_sites import PlainSite, Running, wait_for
 
 from discreet.network.broker import Broker, find_mosquitto
 from discreet.network.sensor.running import SensorTask, run_sensor
 from discreet.network.sensor.sources import open_sources
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["hall", "door", "bed"]
 
@@ -33,7 +35,7 @@ def start_sensor(site, folder, client, sensors, table, **options):
 
     def work():
         sources = open_sources([f"csv:{table}"], sensors, interval=site.clock.interval, hold=0)
-        task = SensorTask(enrolment, folder / client, retry=0.5, drain=20)
+        task = SensorTask(enrolment, folder / client, retry=0.5, drain=300)
         left.append(run_sensor(task, sources, threading.Event()))
         sources.close()
 
@@ -45,7 +47,10 @@ def start_sensor(site, folder, client, sensors, table, **options):
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_readings_become_decisions(broker, tmp_path, database, batch):
-    site = PlainSite(tmp_path, additive_mapping(names=NAMES), broker.port, database=database)
+    # The deadline is long enough for a busy machine to be in time.
+    site = PlainSite(
+        tmp_path, additive_mapping(names=NAMES), broker.port, deadline=5.0, database=database
+    )
     table = tmp_path / "rooms.csv"
     write_table(table, 12)
     runs = [start_sensor(site, tmp_path, "pair", ["hall", "bed"], table, batch=batch)]
@@ -58,7 +63,7 @@ def test_readings_become_decisions(broker, tmp_path, database, batch):
     listener.loop_start()
     with Running(site.service()) as service:
         for thread, left in runs:
-            thread.join(30)
+            thread.join(300)
             assert left == [0]
         stored = site.stored()
         last = max(each[3] for each in stored)
@@ -75,7 +80,8 @@ def test_readings_become_decisions(broker, tmp_path, database, batch):
     assert all(each.expected == 3 for each in decisions.values())
     assert all(sum(each.probabilities) == pytest.approx(1) for each in decisions.values())
     assert [each.client for each in reader.clients()] == ["pair", "single"]
-    assert {each.reason for each in reader.refused()} <= {"late"}  # on a busy machine
+    # A busy machine is late, or sends again what is about to be acknowledged.
+    assert {each.reason for each in reader.refused()} <= {"late", "replay"}
     reader.close()
     topics = {topic for topic, _ in said}
     assert topics == {

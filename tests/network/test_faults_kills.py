@@ -1,8 +1,8 @@
-"""A short version of benchmarks/network/faults.py: kills lose nothing."""
+"""A short version of research/benchmarks/network/faults.py: kills lose nothing."""
 
 import pytest
-from network_figures import control, kills
-from sites import needs_mosquitto
+from support.network_figures import control, kills
+from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 

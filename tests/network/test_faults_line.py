@@ -1,9 +1,9 @@
-"""A short version of benchmarks/network/faults.py: what comes over a bad line, or not at all."""
+"""A short version of research/benchmarks/network/faults.py: what a bad line delivers."""
 
 import numpy as np
 import pytest
-from network_figures import bad_network, dropout, mutations
-from sites import needs_mosquitto
+from support.network_figures import bad_network, dropout, mutations
+from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 

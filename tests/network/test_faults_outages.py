@@ -1,9 +1,9 @@
-"""A short version of benchmarks/network/faults.py: full disks and an absent database."""
+"""A short version of research/benchmarks/network/faults.py: full disks and an absent database."""
 
 import pytest
-from databases import why_no_postgres
-from network_figures import outages
-from sites import needs_mosquitto
+from support.databases import why_no_postgres
+from support.network_figures import outages
+from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 

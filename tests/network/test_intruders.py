@@ -1,8 +1,8 @@
 import pytest
-from intruders import ALL, Stage, control
-from sites import make_site, needs_mosquitto
+from support.intruders import ALL, Stage, control
+from support.sites import make_site, needs_mosquitto
 
-pytestmark = needs_mosquitto
+pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 
 @pytest.fixture(scope="module")

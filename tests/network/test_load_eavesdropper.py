@@ -1,10 +1,10 @@
-"""A short version of benchmarks/network/eavesdropper.py."""
+"""A short version of research/benchmarks/network/eavesdropper.py."""
 
 from dataclasses import replace
 
 import pytest
-from network_figures.eavesdropping import attack, eavesdrop
-from sites import needs_mosquitto
+from support.network_figures.eavesdropping import attack, eavesdrop
+from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 

@@ -1,8 +1,8 @@
-"""A short version of benchmarks/network/soak.py."""
+"""A short version of research/benchmarks/network/soak.py."""
 
 import pytest
-from network_figures.soak import soak
-from sites import needs_mosquitto
+from support.network_figures.soak import soak
+from support.sites import needs_mosquitto
 
 
 @pytest.mark.slow

@@ -1,10 +1,10 @@
-"""A short version of benchmarks/network/throughput.py: all that is acknowledged is stored."""
+"""A short version of research/benchmarks/network/throughput.py: what is acknowledged is stored."""
 
 import pytest
-from databases import PostgresServer, why_no_postgres
-from network_figures.devices import SecureSite
-from network_figures.load import LoadSite, Serve, committed
-from sites import needs_mosquitto
+from support.databases import PostgresServer, why_no_postgres
+from support.network_figures.devices import SecureSite
+from support.network_figures.load import LoadSite, Serve, committed
+from support.sites import needs_mosquitto
 
 from discreet.network.broker import Broker
 

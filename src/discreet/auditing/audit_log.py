@@ -3,7 +3,8 @@
 Rows vouch once. Whoever learns again and audits with the same rows until a limit is met has
 chosen by those rows, and the bounds do not pay for the choice. So each audit of held-out rows from
 the command line is noted in a file of the user's, by digests that tell nothing about the rows,
-and the next one says how many came before it. Audits elsewhere, or by others, are not known.
+and the next one says how many came before it. A comparison of two mappings on such rows counts as
+an audit of both. Audits elsewhere, or by others, are not known.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from discreet.mapping import Mapping
-from discreet.mapping_parts import Source
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import Source
 
 _FILE = "audits.jsonl"
 _MOST_BYTES = 1 << 20  # of the log that are looked at, the newest

@@ -1,27 +1,127 @@
-"""Leaks that a reader should be able to name: which sensors, which symbol, which class.
+"""Where the leak is: which sensors, which symbol, which class, which share of the groups.
 
-A certificate says how much leaks at most; this says where to look. Each finding is a
-sentence. Nothing here is needed for a bound, and an empty list promises nothing.
+A certificate bounds how much leaks; this says where to look. Each finding is a sentence. No bound
+needs them, and an empty list promises nothing.
+
+**Contributions** are plug-in estimates on the audited rows: they rank sensors and promise
+nothing. With few outputs the best attacker is computed exactly from p^(z|class), and a
+sensor is left out by summing over its symbols. With too many to list, the attacker is the
+one that looks at each sensor by itself, and the figures say so.
+
+**Groups.** A mean over homes can hide the one home that gives everything away. So every group
+with rows of several classes is judged by itself: half the largest total variation between the
+mean outputs of two of its classes. Groups are independent draws, so whether a group exceeds
+the limit is a coin with one unknown chance, and Clopper and Pearson bound it. Nothing is assumed
+about the rows inside a group, so nothing is claimed about rows that were not recorded: few rows
+may show more or less than many would.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.auditing.certificates import percent
-from discreet.auditing.contributions import outputs_of, telling_pair
-from discreet.auditing.outputs_given import AuditRows
-from discreet.auditing.spread import mean_lower, mean_upper
-from discreet.auditing.subjects import Labelled, Subject
-from discreet.exact import advantage
-from discreet.values import shown
+from discreet.auditing.bounds.certificates import percent
+from discreet.auditing.bounds.intervals import clopper_pearson_upper
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.spread import mean_lower, mean_upper
+from discreet.auditing.data import AuditData
+from discreet.data.labels import Labels
+from discreet.data.values import shown
+from discreet.leakage.exact import advantage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+# --- What each sensor adds -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one sensor adds to an advantage over guessing.
+
+    Attributes
+    ----------
+    alone : float
+        The advantage with this sensor only.
+    lost : float or None
+        By how much the advantage of all sensors falls without it; None where the outputs
+        are too many to list.
+    """
+
+    sensor: str
+    alone: float
+    lost: float | None
+
+
+def contributions(given: Floats, sizes: Sequence[int], names: Sequence[str]) -> list[Contribution]:
+    """Return what each sensor adds, from p(z|class) with one row per class."""
+    cube = given.reshape(len(given), *sizes)
+    axes = range(1, cube.ndim)
+    everything = advantage(given)
+    found = []
+    for t, name in enumerate(names):
+        without = cube.sum(axis=t + 1).reshape(len(given), -1)
+        alone = cube.sum(axis=tuple(a for a in axes if a != t + 1))
+        found.append(Contribution(name, advantage(alone), everything - advantage(without)))
+    return found
+
+
+def separate_contributions(
+    tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int, names: Sequence[str]
+) -> list[Contribution]:
+    """Return each sensor's advantage alone, where outputs are too many to list.
+
+    What is lost without a sensor takes the joint distribution; here it is not known.
+    """
+    given = [outputs_of((t,), tables, codes, index, n_classes) for t in range(len(names))]
+    return [Contribution(n, advantage(each), None) for n, each in zip(names, given, strict=True)]
+
+
+def outputs_of(
+    sensors: Sequence[int], tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
+) -> Floats:
+    """Return p^(z|class) of a few sensors by themselves, from counts of their codes."""
+    sizes = [len(tables[t]) for t in sensors]
+    label = index
+    for t, size in zip(sensors, sizes, strict=True):
+        label = label * size + codes[:, t]
+    counts = np.bincount(label, minlength=n_classes * prod(sizes)).reshape(n_classes, *sizes)
+    held = np.bincount(index, minlength=n_classes).reshape(-1, *[1] * len(sizes))
+    given: Floats = counts / np.maximum(held, 1)
+    for t in sensors:  # the first axis of codes becomes the last one of symbols
+        given = np.tensordot(given, tables[t], axes=(1, 0))
+    return given.reshape(n_classes, -1)
+
+
+def telling_pair(
+    tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
+) -> tuple[int, int, float] | None:
+    """Return the two sensors that tell most beyond what each tells alone, if any do.
+
+    The gain is the pair's advantage less the larger of the two: large for a secret that
+    shows only in the combination.
+    """
+    alone = [
+        advantage(outputs_of((t,), tables, codes, index, n_classes)) for t in range(len(tables))
+    ]
+    best: tuple[int, int, float] | None = None
+    for t, u in combinations(range(len(tables)), 2):
+        together = advantage(outputs_of((t, u), tables, codes, index, n_classes))
+        gain = together - max(alone[t], alone[u])
+        if best is None or gain > best[2]:
+            best = t, u, gain
+    return best
+
+
+# --- Findings in words -----------------------------------------------------------------------
+
 
 _TELLING_GAIN = 0.05  # of an advantage, for two sensors together over the better one alone
 _TELLING_RATIO = 1.5  # lower bound on how much likelier a symbol is for one class
@@ -33,7 +133,7 @@ _COMPARED_SENSORS = 200
 
 
 def find_leaks(
-    subject: Subject, rows: AuditRows, labelled: Labelled, lower: float, alpha: float
+    data: AuditData, rows: AuditRows, labelled: Labels, lower: float, alpha: float
 ) -> tuple[str, ...]:
     """Name what leaks about one private fact.
 
@@ -44,15 +144,15 @@ def find_leaks(
     alpha : float
         Chance that a symbol is named wrongly.
     """
-    found = [*_rare_classes(labelled), *_telling_symbols(subject, rows, labelled, alpha)]
+    found = [*_rare_classes(labelled), *_telling_symbols(data, rows, labelled, alpha)]
     if rows.listable and lower > 0:
-        found += _joint_leak(subject, rows)
+        found += _joint_leak(data, rows)
     return tuple(found)
 
 
-def _joint_leak(subject: Subject, rows: AuditRows) -> list[str]:
+def _joint_leak(data: AuditData, rows: AuditRows) -> list[str]:
     """Name two sensors; chosen on half of the rows and confirmed by the other half."""
-    names = subject.mapping.names
+    names = data.mapping.names
     first, second = rows.split(0.5, 0)
     pair = telling_pair(first.tables, first.codes, first.index, first.n_classes)
     if pair is None or pair[2] < _TELLING_GAIN:
@@ -71,14 +171,12 @@ def _joint_leak(subject: Subject, rows: AuditRows) -> list[str]:
     ]
 
 
-def _telling_symbols(
-    subject: Subject, rows: AuditRows, labelled: Labelled, alpha: float
-) -> list[str]:
+def _telling_symbols(data: AuditData, rows: AuditRows, labelled: Labels, alpha: float) -> list[str]:
     """Name symbols that are rare and surely much likelier for one class than for another."""
-    tables = subject.mapping.tables
+    tables = data.mapping.tables
     tests = sum(table.shape[1] for table in tables) * labelled.n_classes * 2
     found = []
-    for t, (name, table) in enumerate(zip(subject.mapping.names, tables, strict=True)):
+    for t, (name, table) in enumerate(zip(data.mapping.names, tables, strict=True)):
         sent = replace(rows, tables=(table,), codes=rows.codes[:, [t]])
         share = sent.average
         low, high = (
@@ -89,7 +187,7 @@ def _telling_symbols(
             a, b = int(np.argmax(low[:, z])), int(np.argmin(high[:, z]))
             if a == b or low[a, z] < _TELLING_RATIO * high[b, z] or share[a, z] > _RARE_SYMBOL:
                 continue
-            one, other = (shown(labelled.fact.classes[k]) for k in (a, b))
+            one, other = (shown(labelled.classes[k]) for k in (a, b))
             found.append(
                 f"symbol {z} of sensor {shown(name)} is rare and telling: sent in "
                 f"{share[a, z]:.2%} of the rows of class {one} and in {share[b, z]:.2%} of those "
@@ -99,23 +197,23 @@ def _telling_symbols(
     return found
 
 
-def _rare_classes(labelled: Labelled) -> list[str]:
+def _rare_classes(labelled: Labels) -> list[str]:
     counts, total = labelled.counts, sum(labelled.counts)
     return [
         f"class {shown(cls)} is rare: {count} of {total} rows ({count / total:.1%}); whatever is "
         "said of it rests on those"
-        for cls, count in zip(labelled.fact.classes, counts, strict=True)
+        for cls, count in zip(labelled.classes, counts, strict=True)
         if count < _RARE_CLASS * total
     ]
 
 
-def find_copies(subject: Subject) -> tuple[str, ...]:
+def find_copies(data: AuditData) -> tuple[str, ...]:
     """Name pairs of sensors that read nearly the same, whose noise averages out."""
-    names = subject.mapping.names
+    names = data.mapping.names
     if len(names) > _COMPARED_SENSORS:
         return ()
-    codes = subject.codes[:_COMPARED_ROWS]
-    sizes = [len(table) for table in subject.mapping.tables]
+    codes = data.codes[:_COMPARED_ROWS]
+    sizes = [len(table) for table in data.mapping.tables]
     entropies = [_entropy(codes[:, t]) for t in range(len(names))]
     found = []
     for t, u in combinations(range(len(names)), 2):
@@ -136,3 +234,63 @@ def find_copies(subject: Subject) -> tuple[str, ...]:
 def _entropy(values: Ints) -> float:
     shares = np.bincount(values)[np.unique(values)] / len(values)
     return float(-(shares * np.log(shares)).sum())
+
+
+# --- Groups ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TellingGroups:
+    """How many groups go beyond a level, and the share of such groups at most.
+
+    Attributes
+    ----------
+    level : float
+        The advantage within a group from which on it counts.
+    judged : int
+        Groups with rows of several classes; the others have nothing to tell apart.
+    beyond : int
+    upper : float
+        Of all such groups, the share that goes beyond the level is at most this.
+    confidence : float
+    words : str
+    """
+
+    level: float
+    judged: int
+    beyond: int
+    upper: float
+    confidence: float
+    words: str
+
+
+def count_telling_groups(rows: AuditRows, level: float, alpha: float) -> TellingGroups | None:
+    """Bound the share of groups whose own rows tell classes apart by more than ``level``.
+
+    None without groups, where outputs are too many to list, or if no group has two classes.
+    """
+    if rows.groups is None or not rows.means_listable:
+        return None
+    judged = np.flatnonzero(np.count_nonzero(rows.held, axis=0) > 1)
+    if not len(judged):
+        return None
+    beyond = int(np.sum(group_advantages(rows)[judged] > level))
+    upper = float(clopper_pearson_upper(beyond, len(judged), alpha))
+    words = (
+        f"Of {len(judged)} {rows.unit}s with rows of several classes, {beyond} tell them apart by "
+        f"more than {100 * level:.2f} percentage points in their own rows. At confidence "
+        f"{percent(1 - alpha)}, at most {100 * upper:.1f} % of such {rows.unit}s, recorded "
+        "likewise, do."
+    )
+    return TellingGroups(level, len(judged), beyond, upper, 1 - alpha, words)
+
+
+def group_advantages(rows: AuditRows) -> Floats:
+    """Return half the largest total variation between two classes of each group, by its rows."""
+    found = np.zeros(rows.n_groups)
+    for a, b in combinations(range(rows.n_classes), 2):
+        both = np.flatnonzero((rows.held[a] > 0) & (rows.held[b] > 0))
+        means = ((mean for block in rows.group_means(k, both) for mean in block) for k in (a, b))
+        for j, one, other in zip(both, *means, strict=True):
+            found[j] = max(found[j], 0.25 * float(np.abs(one - other).sum()))
+    return found

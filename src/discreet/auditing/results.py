@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.auditing.attackers import AttackResult, BestAttack, Interval
-from discreet.auditing.beyond_answer import BeyondAnswer
-from discreet.auditing.certificates import Certificate, Structural
-from discreet.auditing.contributions import Contribution
-from discreet.auditing.over_time import OverTime
-from discreet.auditing.plug_in import PlugInEpsilon
-from discreet.auditing.telling_groups import TellingGroups
-from discreet.paper_budgets import Budget
+from discreet.auditing.attackers.scores import AttackResult, BestAttack
+from discreet.auditing.bounds.beyond_answer import BeyondAnswer
+from discreet.auditing.bounds.certificates import Certificate, Structural
+from discreet.auditing.bounds.estimates import PlugInEpsilon
+from discreet.auditing.bounds.intervals import Interval
+from discreet.auditing.bounds.over_time import OverTime
+from discreet.auditing.findings import Contribution, TellingGroups
+from discreet.leakage.epsilon_bounds import Budget
 
 FEW_ROWS = 200
 """Below this many rows no method certifies a useful epsilon, and every account says so."""
@@ -104,6 +104,8 @@ class PublicAudit:
         That of the strongest classifier on the raw readings, an estimate.
     constant : bool
         Whether the fusion rule names one class whatever it hears.
+    doubt : str
+        Why the intervals promise nothing: rows that depend on one another. Else nothing.
     """
 
     name: str
@@ -119,6 +121,7 @@ class PublicAudit:
     constant: bool
     attacks: Attacks
     contributions: tuple[Contribution, ...]
+    doubt: str = ""
 
     @property
     def guessing_balanced(self) -> float:
@@ -127,7 +130,8 @@ class PublicAudit:
     @property
     def useful(self) -> bool:
         """Whether answers vary and are better than guessing, for certain."""
-        return not self.constant and self.balanced.low > self.guessing_balanced
+        better = self.balanced.low > self.guessing_balanced
+        return better and not self.constant and not self.doubt
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,239 @@
-"""The verdict in one line, in two halves: private enough, and useful.
+"""What the audit concludes: the conditions it rests on, the limits, and the verdict in one line.
 
-What it rests on stands in it: whatever was declared instead of checked, and whatever could not
-be checked. A verdict with such conditions is never plain.
+A certificate whose assumption the rows contradict is withheld. One whose assumption was declared
+says so, and so does the verdict: a verdict with such conditions is never plain.
+
+A limit is met only if it is certified. It is broken if a real attacker exceeds it for certain.
+Everything in between is not shown, which counts as not met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from discreet.auditing.certificates import percent
+from discreet.auditing.attackers.scores import BestAttack
+from discreet.auditing.bounds.beyond_answer import BEYOND, BeyondAnswer
+from discreet.auditing.bounds.certificates import (
+    GROUPS_APART,
+    HELD_OUT,
+    PRIOR_GIVEN,
+    SAME_WORLD,
+    SHARES,
+    Certificate,
+    NotCertifiable,
+    percent,
+)
+from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
+from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
-from discreet.values import shown
+from discreet.data.values import shown
+
+# --- Conditions ------------------------------------------------------------------------------
+
+
+_SHARES = SHARES.partition("{")[0]
+
+
+def find_conditions(
+    data: AuditData, releases: int, independent_releases: bool, *, prior_given: bool
+) -> tuple[str, ...]:
+    """Return what the verdict rests on that was declared, or that nobody could check."""
+    found = []
+    if not data.held_out:
+        found.append("no row was learned from (declared: where the rows come from cannot be "
+                     "checked)")  # fmt: skip
+    if data.audited_before:
+        found.append(data.audited_before)
+    if data.mapping.design.parameters.get("stopped"):
+        found.append("learning was stopped early")
+    if data.assumed_independent:
+        found.append(_assumed(data))
+    elif data.dependence is not None and not data.dependence.checked:
+        found.append(data.dependence.words)
+    if data.shared:
+        found.append(data.shared)
+    if releases > 1 and independent_releases:
+        found.append(INDEPENDENT_RELEASES)
+    if prior_given:
+        found.append(f"{PRIOR_GIVEN} (declared)")
+    return tuple(found)
+
+
+def _assumed(data: AuditData) -> str:
+    contradicted = _contradiction(data)
+    although = f", although {contradicted}" if contradicted else ""
+    return f"rows are independent draws (declared){although}"
+
+
+def _contradiction(data: AuditData) -> str:
+    """Return what the rows show against their independence, or nothing."""
+    found = data.dependence
+    if found is not None and found.found:
+        return found.words
+    return data.learned_groups
+
+
+def withheld(data: AuditData) -> str:
+    """Return why no bound from these rows holds, or nothing."""
+    return "" if data.assumed_independent else _contradiction(data)
+
+
+def qualify(data: AuditData, found: Certificate, prior_given: bool = True) -> Certificate:
+    """Say of each assumption whether it was checked; withhold a bound that the rows contradict."""
+    reason = withheld(data)
+    if not reason and not prior_given and _needs_shares(found) and _in_runs(data):
+        reason = (
+            "the private classes do not come in random order, so that their frequencies cannot be "
+            "estimated from the rows"
+        )
+    stated = tuple(_with_basis(data, each) for each in found.assumptions)
+    if not reason:
+        return replace(found, assumptions=stated, words=found.words + _of_tables(found))
+    return replace(
+        found,
+        assumptions=stated,
+        value=NotCertifiable(reason),
+        words=f"Nothing is promised: {reason}.",
+        of_tables=False,
+    )
+
+
+def _of_tables(found: Certificate) -> str:
+    if not found.of_tables:
+        return ""
+    return f" The tables alone guarantee this; {found.counted} add nothing to it."
+
+
+def qualify_beyond(data: AuditData, found: BeyondAnswer) -> BeyondAnswer:
+    """Do the same for every certificate beyond the answer."""
+    return replace(
+        found,
+        total=qualify(data, found.total),
+        by_class=tuple(qualify(data, each) for each in found.by_class),
+        answer=qualify(data, found.answer),
+        lower=None if withheld(data) else found.lower,
+    )
+
+
+def qualify_attack(data: AuditData, best: BestAttack) -> BestAttack:
+    """Claim nothing for certain from rows that depend on one another: intervals do not hold."""
+    return replace(best, lower=0.0) if withheld(data) else best
+
+
+def _needs_shares(found: Certificate) -> bool:
+    return any(each.startswith(_SHARES) for each in found.assumptions)
+
+
+def _in_runs(data: AuditData) -> bool:
+    found = data.dependence
+    known = found is not None and found.classes_in_runs and not data.assumed_independent
+    return known and data.groups is None
+
+
+def _with_basis(data: AuditData, assumption: str) -> str:
+    if assumption == HELD_OUT:
+        return f"{assumption} ({'checked' if data.held_out else 'declared'})"
+    if assumption in (SAME_WORLD, GROUPS_APART.format(unit=data.unit)):
+        return f"{assumption} ({_order_basis(data)})"
+    if assumption == PRIOR_GIVEN:
+        return f"{assumption} (declared)"
+    if assumption.startswith(_SHARES):
+        return f"{assumption} (for accuracy and information epsilon; cannot be checked)"
+    return assumption
+
+
+def _order_basis(data: AuditData) -> str:
+    found = data.dependence
+    if data.assumed_independent:
+        return "declared"
+    if found is None or not found.checked:
+        return f"declared: {'their order was not' if found is None else 'too few to be'} checked"
+    return f"checked as far as order tells: {found.words}"
+
+
+# --- Limits ----------------------------------------------------------------------------------
+
+
+def check_limits(
+    stated: dict[str, float],
+    facts: Sequence[FactAudit],
+    releases: int = 1,
+    *,
+    independent: bool = False,
+    eta: float = 1.0,
+) -> tuple[LimitCheck, ...]:
+    """Check every stated limit on every private fact; the worst fact speaks for all.
+
+    With several releases the limit is on all of them together, and is held against the
+    structural bound: only that adds up whatever readings depend on. ``independent`` is the
+    caller's word that readings of different releases are independent given the private class.
+
+    Parameters
+    ----------
+    stated : dict
+        Limits by "advantage", "advantage beyond the answer" or "epsilon".
+    eta : float
+        The tables' largest total variation between two rows of codes.
+    """
+
+    def rank(check: LimitCheck) -> tuple[int, float]:
+        upper = float("inf") if check.upper is None else check.upper
+        return ("broken", "not shown", "met").index(check.state), -upper
+
+    return tuple(
+        min((_check(name, limit, fact, releases, independent, eta) for fact in facts), key=rank)
+        for name, limit in stated.items()
+    )
+
+
+def _check(
+    name: str, limit: float, fact: FactAudit, releases: int, independent: bool, eta: float
+) -> LimitCheck:
+    certificate = _certificate(name, fact, releases, independent)
+    upper, lower = certificate.bound, _lower(name, fact)
+    who = f"{name} of {shown(fact.name)}" + (f" over {releases} reports" if releases > 1 else "")
+    if upper is not None and upper <= limit:
+        radius = (limit - upper) / eta if eta and releases == 1 and name != "epsilon" else None
+        words = f"the {who} is at most {upper:.3f}, within the limit of {limit:g}"
+        words += ", by the tables alone" if certificate.of_tables else ""
+        return LimitCheck(name, limit, fact.name, upper, lower, "met", words, radius)
+    if lower is not None and lower > limit:
+        words = (
+            f"a real attacker ({fact.attacks.best.name}) has an {name} of at least {lower:.3f} on "
+            f"{shown(fact.name)}, beyond the limit of {limit:g}"
+        )
+        return LimitCheck(name, limit, fact.name, upper, lower, "broken", words)
+    words = f"the limit of {limit:g} on the {who} is not shown: " + (
+        certificate.value.reason
+        if isinstance(certificate.value, NotCertifiable)
+        else f"the certified bound is {upper:.3f}{_from(certificate)}"
+    )
+    return LimitCheck(name, limit, fact.name, upper, lower, "not shown", words)
+
+
+def _from(certificate: Certificate) -> str:
+    if certificate.of_tables:
+        return f", which the tables alone guarantee: {certificate.counted} add nothing"
+    return f" with {certificate.counted}" if certificate.counted else ""
+
+
+def _certificate(name: str, fact: FactAudit, releases: int, independent: bool) -> Certificate:
+    if releases > 1:
+        return fact.over_time.certificate(name, independent)
+    if name == BEYOND:
+        return fact.beyond_answer.total
+    return fact.certificate("information epsilon" if name == "epsilon" else name)
+
+
+def _lower(name: str, fact: FactAudit) -> float | None:
+    """Return what a real attacker gains for certain."""
+    if name == BEYOND:
+        return fact.beyond_answer.lower
+    return None if name == "epsilon" else fact.attacks.best.lower
+
+
+# --- Verdict ---------------------------------------------------------------------------------
 
 
 def give_verdict(
@@ -31,20 +254,30 @@ def give_verdict(
         What the bounds speak of.
     """
     sure = f"at {percent(confidence)} confidence, for {drawn}"
-    use = ("AND USEFUL" if public.useful else "BUT NOT USEFUL") + f": {say_use(public)}"
+    use = f"{_say_useful(public)}: {say_use(public)}"
     failed = [check for check in limits if not check.met]
     broken = next((check for check in failed if check.state == "broken"), None)
     if broken is not None:
         return f"LEAKS: {broken.words} ({sure}).{_provided(conditions)}"
     if failed:
         more = f" {failed[0].needed}" if failed[0].needed else ""
-        return f"NOT SHOWN: {failed[0].words} ({sure}).{more}{_provided(conditions)}"
+        certain = "" if failed[0].upper is None else f" ({sure})"  # of a bound, if there is one
+        return f"NOT SHOWN: {failed[0].words}{certain}.{more}{_provided(conditions)}"
     if limits:
         kept = "; ".join(check.words for check in limits)
         state = "WITHIN LIMITS ON CONDITION" if conditions else "WITHIN LIMITS"
         return f"{state}: {kept} ({sure}); {use}.{_provided(conditions)}"
     between = "; ".join(_between(fact) for fact in facts)
-    return f"NO LIMIT STATED: {between} ({sure}); {use}.{_provided(conditions)}"
+    certain = f" ({sure})" if any(_shows_something(fact) for fact in facts) else ""
+    return f"NO LIMIT STATED: {between}{certain}; {use}.{_provided(conditions)}"
+
+
+def _say_useful(public: PublicAudit) -> str:
+    if public.useful:
+        return "AND USEFUL"
+    return (
+        "BUT NOT SHOWN TO BE USEFUL" if public.doubt and not public.constant else "BUT NOT USEFUL"
+    )
 
 
 def say_use(public: PublicAudit) -> str:
@@ -56,6 +289,8 @@ def say_use(public: PublicAudit) -> str:
     if public.constant:
         return f"the answer to {what} is the same whatever the sensors send"
     span = f"{public.balanced.low:.3f} to {public.balanced.high:.3f}"
+    if public.doubt:
+        span = "an estimate without an interval, since rows depend on one another"
     return (
         f"answers {what} with balanced accuracy {public.balanced.estimate:.3f} ({span}; {beside}), "
         f"error {public.error:.3f} (guessing {public.guessing_error:.3f}, raw readings about "
@@ -67,6 +302,10 @@ def _provided(conditions: Sequence[str]) -> str:
     if not conditions:
         return ""
     return f" This rests on what was declared or could not be checked: {'; '.join(conditions)}."
+
+
+def _shows_something(fact: FactAudit) -> bool:
+    return fact.certificate("advantage").bound is not None or fact.attacks.best.lower > 0
 
 
 def _between(fact: FactAudit) -> str:

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from discreet.design.base import PrivacyMapper
+from discreet.design.coded import coded_file
 from discreet.design.inputs import check_kernel
 from discreet.design.kernels import CountKernel
 from discreet.design.packed_file import PackedFile
 from discreet.design.problem import MANY_ROWS, Place, design_sample
-from discreet.design.sweep import BallotBox, StoredBox
+from discreet.design.sweep import RowSource, StoredRows
 from discreet.errors import InputError
+from discreet.mappers.base import PrivacyMapper
 
 _Mapper = TypeVar("_Mapper", bound=PrivacyMapper)
 
@@ -73,7 +74,7 @@ def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapp
     mapper, client
         As in ``fit``.
     path : path
-        What ``discreet.streaming.pack_tables`` wrote.
+        What ``discreet.learning.pack_tables`` wrote.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapp
     """
     check_mapper(mapper)
     with PackedFile.open(path) as file:
-        return mapper.fit_packed_reporting(file, place=place_on(client))
+        return mapper.fit_coded(coded_file(file, None), place=place_on(client))
 
 
 def check_mapper(mapper: PrivacyMapper) -> None:
@@ -112,9 +113,11 @@ def check_mapper(mapper: PrivacyMapper) -> None:
 
 def place_on(client: Any) -> Place:
     """Return what puts many rows on the cluster and leaves few where they are."""
-    from discreet.cluster.box import ClusterBox
+    from discreet.cluster.rows import ClusterRows
 
-    def place(ballots: StoredBox) -> BallotBox:
-        return ballots if len(ballots) <= MANY_ROWS else ClusterBox(client, ballots)
+    def place(weighted_rows: StoredRows) -> RowSource:
+        return (
+            weighted_rows if len(weighted_rows) <= MANY_ROWS else ClusterRows(client, weighted_rows)
+        )
 
     return place

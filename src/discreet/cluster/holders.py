@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from discreet.design.losses import LOSSES
-from discreet.design.sweep import Ballots, SweptParts, has_numba, sweep_parts
+from discreet.design.sweep import SweptParts, WeightedRows, has_numba, sweep_parts
 
 Floats = NDArray[np.float64]
 
@@ -37,29 +37,29 @@ class Holder:
     def __init__(self) -> None:
         self._threads = int(get_worker().state.nthreads)
         self._blas = ThreadpoolController()
-        self._ballots: Ballots
+        self._weighted_rows: WeightedRows
         self._cuts: list[slice]
 
-    def take(self, ballots: Ballots, edges: Sequence[int]) -> int:
+    def take(self, weighted_rows: WeightedRows, edges: Sequence[int]) -> int:
         """Hold these rows from now on, and return how many they are.
 
         Parameters
         ----------
-        ballots : Ballots
+        weighted_rows : WeightedRows
         edges : sequence of int
             Where the segments of all rows begin and end among these, so that sums come in
             the same order however many workers there are.
         """
-        self._ballots = ballots
+        self._weighted_rows = weighted_rows
         self._cuts = [slice(begin, end) for begin, end in pairwise(edges)]
-        return len(ballots)
+        return len(weighted_rows)
 
     def sweep(self, tables: Floats, loss: str, compiled: bool) -> Answer:
         """Sweep over the rows once."""
         begin = time.perf_counter()
         with self._blas.limit(limits=1):  # as in every fit: sums then come in one order
             found = sweep_parts(
-                self._ballots,
+                self._weighted_rows,
                 tables,
                 LOSSES[loss],
                 self._cuts,

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.data.labels import Labels
 from discreet.design.deciding import Aim, class_shares
 from discreet.design.folds import Fold, Sample
 from discreet.design.fusion import Fusion, add_decision, draw_symbols, learn_fusion
-from discreet.design.heads import Labels
 from discreet.design.problem import Settings
 from discreet.design.risks import Tables, count_outputs
-from discreet.outputs import output_probabilities
+from discreet.leakage.joint_outputs import output_probabilities
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -192,6 +192,12 @@ def answer_from_codes(sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int
         unseen = sample.take(_some(held, sample.public, rng))
         parts.append(_answer_codes(known, unseen, aim))
     return join(parts)
+
+
+def answer_unseen_codes(sample: Sample, known: Ints, unseen: Ints, aim: Aim, seed: int) -> Answers:
+    """Answer all of some rows by boosted trees that learned from the codes of others."""
+    some = _some(known, sample.public, np.random.default_rng(seed))
+    return _answer_codes(sample.take(some), sample.take(unseen), aim)
 
 
 def _some(index: Ints, public: Labels, rng: np.random.Generator) -> Ints:

@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
 from discreet.design.losses import Loss
-from discreet.design.sweep import BallotBox, Swept, code_index, has_numba, row_votes
+from discreet.design.sweep import RowSource, Swept, code_index, has_numba, signed_row_weights
 
 Floats = NDArray[np.float64]
 
@@ -147,16 +147,16 @@ class CodeModels:
 class Curvatures:
     """Second derivatives of the heads' losses in the codes' numbers, from a sample of rows."""
 
-    def __init__(self, box: BallotBox, loss: Loss, most: int) -> None:
-        self.ballots, self.loss = box.sample(most), loss
-        self._index = code_index(self.ballots.packed)
+    def __init__(self, box: RowSource, loss: Loss, most: int) -> None:
+        self.weighted_rows, self.loss = box.sample(most), loss
+        self._index = code_index(self.weighted_rows.packed)
 
     def at(self, scores: Floats) -> Floats:
         """Return the matrices of all heads, with the axes (code, head, code)."""
         add = _compiled_pairs if has_numba() else _plain_pairs
         total = np.zeros((scores.shape[1], len(scores), scores.shape[1]))
         for h, table in enumerate(scores):
-            weights, signs = row_votes(self.ballots, h)
+            weights, signs = signed_row_weights(self.weighted_rows, h)
             bent = weights * self.loss.curvature(signs * table[self._index].sum(axis=1))
             add(self._index, bent, total[:, h])
         return total

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.risks import RiskValues, Tables
-from discreet.design.sweep import BallotBox
+from discreet.design.sweep import RowSource
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,7 +32,7 @@ class CodeValues(RiskValues):
 class PackedRows:
     """What the design asks of rows that are packed."""
 
-    def __init__(self, box: BallotBox) -> None:
+    def __init__(self, box: RowSource) -> None:
         self._box = box
         self.totals = box.totals()
 

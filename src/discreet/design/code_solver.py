@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from discreet.design.code_models import CodeModels, Curvatures, Features
 from discreet.design.losses import Loss
 from discreet.design.metric import Metric
-from discreet.design.sweep import BallotBox, Swept
+from discreet.design.sweep import RowSource, Swept
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class CodeSolver:
 
     def __init__(
         self,
-        box: BallotBox,
+        box: RowSource,
         loss: Loss,
         regs: Floats,
         *,
@@ -103,12 +103,12 @@ class CodeSolver:
         found = self._newton(few, own, features, _FIRST_TOLERANCE)
         self.begin_at(features.scores(found.w))
 
-    def _sweep(self, box: BallotBox, scores: Floats) -> Swept:
+    def _sweep(self, box: RowSource, scores: Floats) -> Swept:
         self.passes += len(box) / len(self.box)
         return box.sweep(scores, self.loss, self.threads)
 
     def _newton(
-        self, box: BallotBox, sample: Curvatures, features: Features, tolerance: float
+        self, box: RowSource, sample: Curvatures, features: Features, tolerance: float
     ) -> Solved:
         systems = self.models.systems(features)
         metric = Metric(systems)

@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.codes import Encoder
+from discreet.data.digest import coded_digest
+from discreet.data.encoders import Encoder
+from discreet.data.labels import Labels
 from discreet.design.folds import Sample
-from discreet.design.heads import Labels, Rows
+from discreet.design.heads import Rows
+from discreet.design.inputs import describe_fact
 from discreet.design.packed_file import PackedFile
 from discreet.design.problem import Settings
 from discreet.design.sweep import sample_index
-from discreet.mapping_parts import Fact, Source
-from discreet.splitting import coded_digest
+from discreet.mapping.parts import Fact, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -83,13 +85,19 @@ class Coded:
 def coded_rows(
     names: list[str],
     encoders: Sequence[Encoder],
-    facts: Sequence[Fact],
     codes: Ints,
     labels: Sequence[Labels],
     groups: Ints | None,
     source: Source | None,
 ) -> Coded:
-    """Return rows that are in memory."""
+    """Return rows that are in memory.
+
+    Raises
+    ------
+    InputError
+        If a mapping file could not hold the classes.
+    """
+    facts = [describe_fact(fact.name, fact.classes) for fact in labels]
     sample = _sample(encoders, codes, labels)
     training = coded_digest(codes, [fact.index for fact in labels])
     if source is None:  # an audit on these very rows must be able to tell
@@ -111,8 +119,7 @@ def coded_file(file: PackedFile, groups: Ints | None) -> Coded:
     """Return the rows of a file, with a sample of them in memory; ``groups`` are the sample's."""
     header, n_rows = file.header, len(file)
     packed, kinds = file.read(sampled(n_rows))
-    by_kind = [file.labels(k) for k in range(len(header.facts))]
-    labels = [Labels(fact.name, fact.index[kinds], fact.n_classes) for fact in by_kind]
+    labels = [file.labels(k).take(kinds) for k in range(len(header.facts))]
     training = file.rows_digest()
     source = header.source or Source(digest=training, rows=n_rows)
     return Coded(

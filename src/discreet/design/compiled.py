@@ -1,8 +1,8 @@
 """The steps of a sweep over packed rows, compiled. Import it only where it pays (``sweep``).
 
 A block of rows goes through four of them for every head: look the scores up, fill in the
-votes, apply the loss, add the residuals up by cell. They stay four functions: joined in one,
-the cached machine code was a quarter slower than the code compiled on the spot.
+signed weights, apply the loss, add the residuals up by cell. They stay four functions: joined in
+one, the cached machine code was a quarter slower than the code compiled on the spot.
 
 The exponential and the logarithm are written out as polynomials: unlike calls to the
 system's library, they are turned into vector instructions.
@@ -72,11 +72,11 @@ def _log1p(s):  # type: ignore[no-untyped-def]
 
 
 @_vector
-def logistic(scores, votes, residuals):  # type: ignore[no-untyped-def]
+def logistic(scores, signed_weights, residuals):  # type: ignore[no-untyped-def]
     """Fill in b = -d loss / d score and return the loss; a vote is a signed weight."""
     total = 0.0
     for i in range(scores.size):
-        vote = votes[i]
+        vote = signed_weights[i]
         u = scores[i] if vote >= 0.0 else -scores[i]
         a = abs(u)
         a = a if a < 700.0 else 700.0
@@ -89,11 +89,11 @@ def logistic(scores, votes, residuals):  # type: ignore[no-untyped-def]
 
 
 @_vector
-def exponential(scores, votes, residuals):  # type: ignore[no-untyped-def]
+def exponential(scores, signed_weights, residuals):  # type: ignore[no-untyped-def]
     """Do the same for phi(u) = exp(-u)."""
     total = 0.0
     for i in range(scores.size):
-        vote = votes[i]
+        vote = signed_weights[i]
         x = -scores[i] if vote >= 0.0 else scores[i]
         x = x if x < _LARGEST_EXPONENT else _LARGEST_EXPONENT
         x = x if x > -700.0 else -700.0
@@ -104,11 +104,11 @@ def exponential(scores, votes, residuals):  # type: ignore[no-untyped-def]
 
 
 @_vector
-def square(scores, votes, residuals):  # type: ignore[no-untyped-def]
+def square(scores, signed_weights, residuals):  # type: ignore[no-untyped-def]
     """Do the same for phi(u) = (1 - u)**2."""
     total = 0.0
     for i in range(scores.size):
-        vote = votes[i]
+        vote = signed_weights[i]
         gap = 1.0 - (scores[i] if vote >= 0.0 else -scores[i])
         residuals[i] = 2.0 * vote * gap
         total += abs(vote) * gap * gap
@@ -169,12 +169,12 @@ def add_up(cells, residuals, sums):  # type: ignore[no-untyped-def]
 
 
 @_plain
-def vote(kinds, counts, weights, votes):  # type: ignore[no-untyped-def]
+def vote(kinds, counts, weights, signed_weights):  # type: ignore[no-untyped-def]
     """Fill in the signed weight of every row: that of its kind, times its count."""
     for i in range(kinds.size):
-        votes[i] = weights[kinds[i]]
+        signed_weights[i] = weights[kinds[i]]
     for i in range(counts.size):  # no counts at all: every row counts once
-        votes[i] *= counts[i]
+        signed_weights[i] *= counts[i]
 
 
 LOSSES: dict[str, Any] = {"logistic": logistic, "exponential": exponential, "square": square}

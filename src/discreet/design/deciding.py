@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design.heads import Labels
-from discreet.errors import InputError
-from discreet.mapping_parts import MAX_COST, Deciding, Fact
-from discreet.values import plain, suggest, written
+from discreet.data.labels import Labels
+from discreet.data.values import plain, suggest, written
+from discreet.errors import InputError, Parameter
+from discreet.mapping.parts import MAX_COST, Deciding, Fact
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +52,13 @@ class Aim:
                 "shares": shares.tolist(),
             }
         )
+
+    def worth(self, shares: Floats) -> Floats:
+        """Return how much each class counts where classes have these shares; sums to 1."""
+        if self.rule == "balanced":
+            return np.full(len(shares), 1.0 / len(shares))
+        found = shares * self.costs if self.rule == "cost" else shares
+        return np.asarray(found / found.sum())
 
 
 BALANCED = Aim()
@@ -110,7 +117,8 @@ def _place(name: Any, fact: Fact) -> int:
     wanted = str(name) if found is None else written(found)
     if wanted not in names:
         raise InputError(
-            f"decide names the class {wanted!r}, which {fact.name!r} does not have. "
-            + suggest(wanted, names)
+            Parameter("decide"),
+            f" names the class {wanted!r}, which {fact.name!r} does not have. ",
+            suggest(wanted, names),
         )
     return names.index(wanted)

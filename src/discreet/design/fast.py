@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Risks, RiskValues, Tables
-from discreet.outputs import Products, pull_back
+from discreet.leakage.joint_outputs import Products, pull_back
 
 Floats = NDArray[np.float64]
 

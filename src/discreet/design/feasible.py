@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InputError
-from discreet.mapping import round_rows
+from discreet.mapping.mapping import round_rows
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
-from discreet.design.heads import Labels, Rows, collapse
-from discreet.errors import InputError
+from discreet.data.labels import Labels
+from discreet.design.heads import Rows, collapse
+from discreet.errors import InputError, Parameter
 
 Ints = NDArray[np.int64]
 Fold = tuple[Ints, Ints]
@@ -74,7 +75,7 @@ def split_folds(
             ]
             if all(_has_all_classes(facts, side) for split in splits for side in split):
                 return splits
-    raise InputError(_too_few(facts, groups))
+    raise _too_few(facts, groups)
 
 
 def _deals(cells: Ints, groups: Ints | None, count: int, rng: np.random.Generator) -> list[Ints]:
@@ -114,7 +115,7 @@ def _has_all_classes(facts: Sequence[Labels], index: Ints) -> bool:
     return all(len(np.unique(fact.index[index])) == fact.n_classes for fact in facts)
 
 
-def _too_few(facts: Sequence[Labels], groups: Ints | None) -> str:
+def _too_few(facts: Sequence[Labels], groups: Ints | None) -> InputError:
     fact = min(facts, key=lambda each: int(np.bincount(each.index).min()))
     least = int(np.bincount(fact.index).min())
     where = ""
@@ -122,13 +123,14 @@ def _too_few(facts: Sequence[Labels], groups: Ints | None) -> str:
         rarest = int(np.argmin(np.bincount(fact.index)))
         held = len(np.unique(groups[fact.index == rarest]))
         where = f" in {held} of {len(np.unique(groups))} groups, which stay whole"
-    return (
+    return InputError(
         f"Two folds cannot both hold every class, as the search for a privacy level needs: the "
-        f"rarest class of {fact.name!r} has {least} of {len(fact.index)} rows{where}. Add rows"
-        f"{' or groups' if groups is not None else ''} of that class, or ask by privacy_ratio "
-        "instead."
+        f"rarest class of {fact.name!r} has {least} of {len(fact.index)} rows{where}. Add "
+        f"{'rows of' if groups is None else 'groups with'} that class, or ask by ",
+        Parameter("privacy_ratio"),
+        " instead.",
     )
 
 
 def _take(labels: Labels, index: Ints) -> Labels:
-    return Labels(labels.name, labels.index[index], labels.n_classes)
+    return labels.take(index)

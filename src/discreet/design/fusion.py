@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from discreet.design.ballots import label_rows
+from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.deciding import Aim, class_shares
-from discreet.design.heads import Labels, Rows, public_heads
+from discreet.design.heads import Rows, public_heads
 from discreet.design.kernels import Kernel, output_gram
 from discreet.design.losses import LOSSES
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal
-from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
-from discreet.outputs import weighted_outputs
+from discreet.design.weighted_rows import label_rows
+from discreet.leakage.joint_outputs import weighted_outputs
+from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -115,7 +116,7 @@ def _additive_fusion(
 ) -> AdditiveFusion | AdditiveClassesFusion:
     copies = -(-_DRAWN_ROWS // rows.n_rows)
     codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
-    labels = Labels(public.name, np.repeat(public.index, copies), public.n_classes)
+    labels = Labels(public.name, np.repeat(public.index, copies), public.classes)
     symbols, sizes = draw_symbols(tables, codes, rng), [table.shape[1] for table in tables]
     fit = _fit_swept if len(symbols) > MANY_DRAWN else _fit_written_out
     shares = [np.bincount(c, minlength=z) / len(c) for c, z in zip(symbols.T, sizes, strict=True)]
@@ -145,7 +146,7 @@ def _fit_swept(symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float) 
     """Do the same for many rows: symbols are codes too, and can be packed and swept over."""
     rows = label_rows(symbols, sizes, [labels])
     heads = public_heads(rows.by_kind, labels)
-    solver = CodeSolver(rows.ballots(heads), LOSSES["logistic"], np.full(len(heads), reg))
+    solver = CodeSolver(rows.weighted_rows(heads), LOSSES["logistic"], np.full(len(heads), reg))
     return list(solver.solve(Features([np.eye(size) for size in sizes])).w)
 
 

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.distinct import distinct_rows
+from discreet.data.labels import Labels
+from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -29,15 +30,6 @@ class Head:
     name: str
     pos: Floats
     neg: Floats
-
-
-@dataclass(frozen=True)
-class Labels:
-    """One fact: its name, and the class index of every original row."""
-
-    name: str
-    index: Ints
-    n_classes: int
 
 
 @dataclass(frozen=True)

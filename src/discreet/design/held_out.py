@@ -3,7 +3,7 @@
 One attacker learned from the rows that the tables were designed on, where the leak was
 pressed down: its advantage errs low. Another is the best rule in hindsight for the rows
 left out: it errs high. The expected advantage is the middle of the two
-(``benchmarks/calibration.py`` holds it against the truth).
+(``research/benchmarks/calibration.py`` holds it against the truth).
 
 With few outputs both are the Bayes table, exact. With too many to list there is no best
 attacker to compute, so several are tried and the strongest counts: each sensor by itself,
@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from discreet.data.labels import Labels
 from discreet.design.folds import Sample
 from discreet.design.fusion import draw_symbols
-from discreet.design.heads import Labels
 from discreet.design.problem import Settings
 from discreet.design.risks import Tables
-from discreet.exact import advantage, information_epsilon
-from discreet.outputs import output_probabilities
+from discreet.leakage.exact import advantage, information_epsilon
+from discreet.leakage.joint_outputs import output_probabilities
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

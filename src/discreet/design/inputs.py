@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -14,13 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from discreet.design.heads import Labels
+from discreet.data.checks import check_names
+from discreet.data.encoders import Encoder
+from discreet.data.fit_encoders import by_column
+from discreet.data.labels import Labels, label_column
+from discreet.data.values import explain, shown
 from discreet.design.kernels import KERNELS, Kernel
 from discreet.errors import InputError, MissingPrivateError
-from discreet.fit_codes import by_column
-from discreet.mapping_parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
-from discreet.readings import check_labels, check_names
-from discreet.values import explain, shown
+from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ _KERNEL_PARTS = [part for part in vars(Kernel) if not part.startswith("_")]
 # --- Readings and the public fact ----------------------------------------------------------
 
 
-def check_readings(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, LabelColumn]:
+def check_readings(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Labels]:
     """Return the table of readings and the public fact, as scikit-learn would check them."""
     name, y = _public_values(y)
     try:
@@ -82,23 +82,7 @@ def _check_array(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Any]:
 # --- Labels and groups ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LabelColumn:
-    """A label column, its classes and the class of every row."""
-
-    name: str
-    classes: NDArray[Any]
-    index: Ints
-
-    def labels(self) -> Labels:
-        return Labels(self.name, self.index, len(self.classes))
-
-    def describe(self) -> Fact:
-        """Return the fact as the mapping file holds it."""
-        return describe_fact(self.name, self.classes)
-
-
-def private_facts(private: Any, n_rows: int) -> list[LabelColumn]:
+def private_facts(private: Any, n_rows: int) -> list[Labels]:
     """Return the private facts, one for each column; refuse their absence."""
     if private is None:
         raise MissingPrivateError(
@@ -125,33 +109,6 @@ def _named_columns(private: Any) -> list[tuple[str, NDArray[Any]]]:
         return [(f"private{k}", column) for k, column in enumerate(array.T)]
     name = getattr(private, "name", None)
     return [("private" if name is None else str(name), array)]
-
-
-def label_column(name: str, values: Any, role: str = "fact") -> LabelColumn:
-    """Index the classes of one label column.
-
-    Raises
-    ------
-    InputError
-        If the labels are missing, continuous or mixed, or their classes too few or many.
-    """
-    values = np.asarray(values)
-    if values.dtype == object:  # where booleans and integers also come as objects
-        values = pd.Series(values, dtype=object).infer_objects().to_numpy()
-    check_labels(pd.Series(values), role, name, single=True)
-    kinds = {_kind(each) for each in set(map(type, values))} if values.dtype == object else set()
-    if len(kinds) > 1:
-        raise InputError(
-            f"{role} {name!r} mixes {' and '.join(sorted(kinds))}. Write its classes in one way."
-        )
-    classes, index = np.unique(values, return_inverse=True)
-    return LabelColumn(name, classes, index.astype(np.int64))
-
-
-def _kind(cls: type) -> str:
-    if issubclass(cls, str):
-        return "text"
-    return "true and false" if issubclass(cls, bool | np.bool_) else "numbers"
 
 
 def group_index(groups: Any, n_rows: int) -> Ints | None:
@@ -312,3 +269,28 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     """Refuse anything but one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {sorted(choices)}, got {value!r}.")
+
+
+# --- Codes that no row has ------------------------------------------------------------------
+# Rows of the tables for codes that the training rows never showed.
+#
+# A code without data gets a mixture of the rows that have data, so that no limit on
+# ratios between rows can be broken by it: its neighbours' on an ordered alphabet, the
+# average row for an unknown category or a missing reading.
+
+
+Floats = NDArray[np.float64]
+
+
+def fill_unseen(table: Floats, counts: Floats, encoder: Encoder) -> Floats:
+    """Return the table with every row of a code that was never counted filled in."""
+    seen = counts > 0
+    filled = table.copy()
+    filled[~seen] = counts @ table / counts.sum()
+    if encoder.ordered:
+        n_ordered = encoder.n_codes - int(encoder.missing)
+        known = np.flatnonzero(seen[:n_ordered])
+        if len(known):
+            for z in range(table.shape[1]):
+                filled[:n_ordered, z] = np.interp(np.arange(n_ordered), known, table[known, z])
+    return filled

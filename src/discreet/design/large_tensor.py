@@ -8,7 +8,7 @@ from there, and a few steps on all rows. The floors that count are those on all 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,14 @@ from discreet.design.fast import BARRIER_STEPS, Limits, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.large import design_large
 from discreet.design.losses import Loss
-from discreet.design.packed_file import FileBallots
+from discreet.design.packed_file import FileRows
 from discreet.design.packing import Packed
 from discreet.design.results import Designed, Progress, Report
-from discreet.design.risks import Tables
-from discreet.design.sweep import Ballots
+from discreet.design.risks import RiskValues, Tables
+from discreet.design.sweep import WeightedRows
 from discreet.design.tensor_features import Form, Lifts, missing_share
-from discreet.design.tensor_risks import TensorRisks
 from discreet.design.tensor_solver import TensorSolver
-from discreet.design.tensor_sweep import AnyTensorRows, TensorRows
+from discreet.design.tensor_sweep import AnyTensorRows, TensorRows, tensor_slopes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,7 +44,7 @@ class TensorProblem:
     ``count_limits`` are the limits as the count kernel sees them, for the first stage.
     """
 
-    ballots: Ballots | FileBallots
+    weighted_rows: WeightedRows | FileRows
     loss: Loss
     regs: Floats
     lifts: Lifts
@@ -65,7 +64,7 @@ def design_tensor(
 ) -> Designed:
     """Design tables with the least public risk within the limits."""
     first = design_large(
-        CodeSolver(problem.ballots, problem.loss, problem.regs),
+        CodeSolver(problem.weighted_rows, problem.loss, problem.regs),
         problem.count_limits,
         problem.n_symbols,
         rng=rng,
@@ -95,7 +94,7 @@ class _Stages:
 
     def __init__(self, problem: TensorProblem, rng: np.random.Generator) -> None:
         self.problem, self.rng = problem, rng
-        packed = PackedRows(problem.ballots)
+        packed = PackedRows(problem.weighted_rows)
         rows = _tensor_rows(problem)
         size = min(len(rows), _SAMPLED_ROWS)
         few = rows.take(np.sort(rng.choice(len(rows), size, replace=False)))
@@ -139,7 +138,7 @@ class _Stages:
             moved = tried.private_risks - found.private_risks + margin * (k + 1)
             moved = np.minimum(moved, 0.9 * (limits.reachable - limits.floors))
             starts = [tried.tables]
-        sizes = self.problem.ballots.layout.sizes
+        sizes = self.problem.weighted_rows.layout.sizes
         return replace(self._score(uniform_tables(sizes, self.problem.n_symbols)), stopped=stopped)
 
     def _score(self, tables: Tables) -> Designed:
@@ -149,35 +148,37 @@ class _Stages:
 
 
 def _tensor_rows(problem: TensorProblem) -> AnyTensorRows:
-    if isinstance(problem.ballots, FileBallots):
-        return StoredTensorRows(problem.ballots, problem.form, problem.lifts.scale)
-    return _rows_here(problem.ballots, problem.form, problem.lifts.scale)
+    if isinstance(problem.weighted_rows, FileRows):
+        return StoredTensorRows(problem.weighted_rows, problem.form, problem.lifts.scale)
+    return _rows_here(problem.weighted_rows, problem.form, problem.lifts.scale)
 
 
-def _rows_here(ballots: Ballots, form: Form, scale: float) -> TensorRows:
-    codes = _small_codes(ballots.packed)
-    return TensorRows(codes, ballots.kinds, ballots.counts, ballots.votes, form, scale)
+def _rows_here(weighted_rows: WeightedRows, form: Form, scale: float) -> TensorRows:
+    codes = _small_codes(weighted_rows.packed)
+    return TensorRows(
+        codes, weighted_rows.kinds, weighted_rows.counts, weighted_rows.signed_weights, form, scale
+    )
 
 
 @dataclass(frozen=True)
 class StoredTensorRows:
     """Rows that stay in their file and are unpacked block by block."""
 
-    ballots: FileBallots
+    weighted_rows: FileRows
     form: Form
     scale: float
 
     def __len__(self) -> int:
-        return len(self.ballots)
+        return len(self.weighted_rows)
 
     def take(self, index: Ints) -> TensorRows:
-        """Read some of the rows, with votes that keep the sums' scale."""
+        """Read some of the rows, with signed weights that keep the sums' scale."""
         scale = len(self) / len(index)
-        return _rows_here(self.ballots.take(index, scale), self.form, self.scale)
+        return _rows_here(self.weighted_rows.take(index, scale), self.form, self.scale)
 
     def block(self, rows: slice) -> TensorRows:
-        """Read rows that follow each other, with the votes as they are."""
-        return _rows_here(self.ballots.take(rows), self.form, self.scale)
+        """Read rows that follow each other, with the signed weights as they are."""
+        return _rows_here(self.weighted_rows.take(rows), self.form, self.scale)
 
 
 def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
@@ -193,7 +194,7 @@ def _small_codes(packed: Packed) -> NDArray[np.uint8] | NDArray[np.uint32]:
 def _kernel_error(problem: TensorProblem, tables: Tables) -> float:
     if problem.form.exact:
         return 0.0
-    some = problem.ballots.take(slice(0, _ERROR_ROWS)).packed
+    some = problem.weighted_rows.take(slice(0, _ERROR_ROWS)).packed
     return missing_share(problem.lifts.vectors(tables), some.unpack())
 
 
@@ -207,3 +208,33 @@ def _part(report: Report | None, begin: float, end: float) -> Report | None:
         return report(replace(progress, done=begin + (end - begin) * progress.done))
 
     return tell
+
+
+# --- Risks of the product kernel ------------------------------------------------------------
+# The risks of the product and ANOVA kernels for many rows.
+
+
+@dataclass(frozen=True)
+class TensorValues(RiskValues):
+    """Risks, with the heads behind them."""
+
+    w: Floats = field(default_factory=lambda: np.empty(0))
+
+
+class TensorRisks:
+    """Relaxed risks, every head solved on all rows."""
+
+    def __init__(self, solver: TensorSolver, lifts: Lifts, rows: PackedRows) -> None:
+        self.solver, self.lifts, self.rows = solver, lifts, rows
+        self.n_heads = len(solver.regs)
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        found = self.solver.solve(self.lifts.vectors(tables))
+        return TensorValues(found.values, w=found.w)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        assert isinstance(found, TensorValues)
+        vectors = self.lifts.vectors(tables)
+        solver = self.solver
+        slopes = tensor_slopes(solver.rows, vectors, found.w, solver.loss, weights)
+        return self.lifts.pull(slopes)

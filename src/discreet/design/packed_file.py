@@ -27,10 +27,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,15 +39,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from discreet.codes import Encoder
-from discreet.design.ballots import KindRows
-from discreet.design.heads import Head, Labels
+from discreet.data.encoders import Encoder
+from discreet.data.labels import Labels
+from discreet.data.values import Items, Model, explain
+from discreet.design.heads import Head
 from discreet.design.losses import Loss
 from discreet.design.packing import Layout, Packed, concatenate, pack
-from discreet.design.sweep import Ballots, Swept, sample_index, sweep
+from discreet.design.sweep import Swept, WeightedRows, sample_index, sweep
+from discreet.design.weighted_rows import KindRows
 from discreet.errors import InputError
-from discreet.mapping_parts import MAX_SENSORS, Fact, Name, Source
-from discreet.values import Items, Model, explain
+from discreet.files import replacing
+from discreet.mapping.parts import MAX_SENSORS, Fact, Name, Source
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +60,7 @@ MAX_KINDS = 1 << 16
 _MAX_HEADER = 1 << 26
 _ALIGN, _DIGEST_BYTES = 64, 32
 _BLOCK = 1 << 15  # rows read at a time where nobody says how many
-_MEND = "Pack the table again."
+_FIX = "Pack the table again."
 
 
 # --- What the file says of itself ----------------------------------------------------------
@@ -292,21 +293,14 @@ def _front(header: Header) -> bytes:
 @contextmanager
 def packing_to(path: str | os.PathLike[str], header: Header) -> Iterator[PackedWriter]:
     """Write a packed file whole or not at all: under another name, renamed at the end."""
-    file = Path(path).resolve()
-    draft = file.with_name(f".{secrets.token_hex(8)}.part")
-    try:
+    with ExitStack() as stack:
         try:
-            stream = draft.open("x+b")
+            stream = stack.enter_context(replacing(Path(path)))
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
-        with stream:
-            writer = PackedWriter(stream, header, str(path))
-            yield writer
-            writer.finish()
-            os.fsync(stream.fileno())
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+        writer = PackedWriter(stream, header, str(path))
+        yield writer
+        writer.finish()
 
 
 # --- Reading -------------------------------------------------------------------------------
@@ -366,22 +360,22 @@ class PackedFile:
         length = int.from_bytes(front[-4:], "little")
         if len(front) == len(MAGIC) + 8 and version != VERSION:
             raise InputError(
-                f"{where}: is of version {version}; this discreet reads version {VERSION}. {_MEND}"
+                f"{where}: is of version {version}; this discreet reads version {VERSION}. {_FIX}"
             )
         text = stream.read(length) if length <= _MAX_HEADER else b""
         if len(text) < length or not length:
-            raise InputError(f"{where}: is cut short, or its header is damaged. {_MEND}")
+            raise InputError(f"{where}: is cut short, or its header is damaged. {_FIX}")
         try:
             header = Header.model_validate_json(text)
         except ValidationError as error:
-            raise InputError(f"{where}: has a damaged header: {explain(error)}. {_MEND}") from None
+            raise InputError(f"{where}: has a damaged header: {explain(error)}. {_FIX}") from None
         file = cls(stream, header, len(front) + length, where)
         size = stream.seek(0, os.SEEK_END)
         if size != file._places.size:
             what = "is cut short" if size < file._places.size else "is too long"
             raise InputError(
                 f"{where}: {what}: it has {size} bytes; its header promises "
-                f"{file._places.size}. {_MEND}"
+                f"{file._places.size}. {_FIX}"
             )
         return file
 
@@ -406,7 +400,7 @@ class PackedFile:
         """Return the class of every kind, for the k-th fact."""
         fact = self.header.facts[k]
         index = np.array([kind[k] for kind in self.header.kinds], dtype=np.int64)
-        return Labels(fact.name, index, len(fact.classes))
+        return Labels(fact.name, index, fact.classes)
 
     def totals(self) -> Floats:
         """Return how many rows have each code, one sensor's codes after the other's."""
@@ -438,10 +432,10 @@ class PackedFile:
         packed = concatenate([packed for packed, _ in parts])
         return packed, np.concatenate([kinds for _, kinds in parts])
 
-    def ballots(self, heads: Sequence[Head]) -> FileBallots:
-        """Return the ballots of heads on ``by_kind``."""
-        votes = np.stack([(head.pos - head.neg) / self.by_kind.counts for head in heads])
-        return FileBallots(self, votes)
+    def weighted_rows(self, heads: Sequence[Head]) -> FileRows:
+        """Return the weighted rows of heads on ``by_kind``."""
+        signed_weights = np.stack([(head.pos - head.neg) / self.by_kind.counts for head in heads])
+        return FileRows(self, signed_weights)
 
     def verify(self) -> None:
         """Go through the whole file and hold it against its checksum.
@@ -478,7 +472,7 @@ class PackedFile:
             raise self._damaged()
 
     def _damaged(self) -> InputError:
-        return InputError(f"{self._where}: does not match its checksum; it is damaged. {_MEND}")
+        return InputError(f"{self._where}: does not match its checksum; it is damaged. {_FIX}")
 
     def _blocks_with(self, index: Ints) -> list[int]:
         return [int(block) * _BLOCK for block in np.unique(index // _BLOCK)]
@@ -511,7 +505,7 @@ class PackedFile:
                 reason = error.strerror or error
                 raise InputError(f"{self._where}: cannot be read ({reason}).") from None
             if count == 0:
-                raise InputError(f"{self._where}: was cut short while it was read. {_MEND}")
+                raise InputError(f"{self._where}: was cut short while it was read. {_FIX}")
             view, place = view[count:], place + count
 
     def _read_at(self, view: memoryview, place: int) -> int:
@@ -523,11 +517,11 @@ class PackedFile:
 
 
 @dataclass(frozen=True)
-class FileBallots:
-    """Rows in a file, and how much each of them counts for each head (see ``Ballots``)."""
+class FileRows:
+    """Rows in a file, and how much each of them counts for each head (see ``WeightedRows``)."""
 
     file: PackedFile
-    votes: Floats
+    signed_weights: Floats
 
     def __len__(self) -> int:
         return len(self.file)
@@ -540,8 +534,8 @@ class FileBallots:
         """Return how many rows have each code."""
         return self.file.totals()
 
-    def sample(self, most: int) -> Ballots:
-        """Read some of the rows, always the same ones, with votes that keep the sums' scale."""
+    def sample(self, most: int) -> WeightedRows:
+        """Read some of the rows, always the same ones, weighted to keep the sums' scale."""
         if len(self) <= most:
             return self.take(slice(None))
         index = sample_index(len(self), most)
@@ -551,8 +545,8 @@ class FileBallots:
         """Go over all rows once, block by block."""
         return sweep(self, tables, loss, threads)
 
-    def take(self, index: Ints | slice, scale: float = 1.0) -> Ballots:
-        """Read some of the rows, with all votes multiplied by ``scale``."""
+    def take(self, index: Ints | slice, scale: float = 1.0) -> WeightedRows:
+        """Read some of the rows, with all signed weights multiplied by ``scale``."""
         packed, kinds = self.file.read(index)
-        votes = self.votes if scale == 1.0 else scale * self.votes
-        return Ballots(packed, kinds, np.empty(0), votes)
+        signed_weights = self.signed_weights if scale == 1.0 else scale * self.signed_weights
+        return WeightedRows(packed, kinds, np.empty(0), signed_weights)

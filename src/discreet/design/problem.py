@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design.ballots import label_rows
+from discreet.data.labels import Labels
 from discreet.design.code_solver import CodeSolver
 from discreet.design.deciding import BALANCED, Aim
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
@@ -22,7 +22,6 @@ from discreet.design.folds import Sample
 from discreet.design.heads import (
     Countable,
     Head,
-    Labels,
     Rows,
     private_heads,
     public_heads,
@@ -32,19 +31,20 @@ from discreet.design.large import design_large
 from discreet.design.large_tensor import TensorProblem, design_tensor
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
-from discreet.design.packed_file import FileBallots, PackedFile
+from discreet.design.packed_file import FileRows, PackedFile
 from discreet.design.results import Designed, Report
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
-from discreet.design.sweep import BallotBox, Ballots, StoredBox
+from discreet.design.sweep import RowSource, StoredRows, WeightedRows
 from discreet.design.tensor_features import form_of, lifts_of
-from discreet.errors import InputError
+from discreet.design.weighted_rows import label_rows
+from discreet.errors import InputError, Parameter
 
 Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000
-Place = Callable[[StoredBox], BallotBox]
+Place = Callable[[StoredRows], RowSource]
 """Puts packed rows where they are swept over: on a cluster, say."""
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
@@ -226,9 +226,9 @@ def _design_packed(
     rows = label_rows(sample.codes, sample.sizes, (sample.public, *sample.private))
     asked = public_heads(rows.by_kind, sample.public)
     guarded = _guarded_heads(settings, rows.by_kind, sample.private, target)
-    ballots = rows.ballots(asked + guarded)
+    weighted_rows = rows.weighted_rows(asked + guarded)
     work: dict[str, Any] = {"rng": rng, "starts": starts, "report": report}
-    return design_ballots(settings, ballots, len(asked), guarded, target, work)
+    return design_weighted_rows(settings, weighted_rows, len(asked), guarded, target, work)
 
 
 def design_file(
@@ -250,9 +250,9 @@ def design_file(
     public, *private = (file.labels(k) for k in range(len(file.header.facts)))
     asked = public_heads(file.by_kind, public)
     guarded = _guarded_heads(settings, file.by_kind, private, target)
-    ballots = file.ballots(asked + guarded)
+    weighted_rows = file.weighted_rows(asked + guarded)
     work: dict[str, Any] = {"rng": rng, "starts": (), "report": report}
-    return design_ballots(settings, ballots, len(asked), guarded, target, work)
+    return design_weighted_rows(settings, weighted_rows, len(asked), guarded, target, work)
 
 
 def check_packable(settings: Settings, target: Target | None = None) -> None:
@@ -266,7 +266,11 @@ def check_packable(settings: Settings, target: Target | None = None) -> None:
     if target is not None and target.epsilon is not None and settings.lists_outputs:
         raise InputError(
             f"epsilon with {settings.n_outputs} outputs is kept output by output, which needs all "
-            "rows in memory. Ask for max_advantage, or for ldp_epsilon."
+            "rows in memory. Ask for ",
+            Parameter("max_advantage"),
+            ", or for ",
+            Parameter("ldp_epsilon"),
+            ".",
         )
     if not settings.relaxed:
         wrong = "relaxed=False"
@@ -283,15 +287,15 @@ def check_packable(settings: Settings, target: Target | None = None) -> None:
         )
 
 
-def design_ballots(
+def design_weighted_rows(
     settings: Settings,
-    ballots: Ballots | FileBallots,
+    weighted_rows: WeightedRows | FileRows,
     n_public: int,
     guarded: Sequence[Head],
     target: Target,
     work: dict[str, Any],
 ) -> Designed:
-    """Design from ballots of public heads, then the guarded ones."""
+    """Design from weighted rows of public heads, then the guarded ones."""
     regs = np.array([settings.reg] * n_public + [settings.private_reg] * len(guarded))
 
     def limits(kernel: Kernel) -> Limits:
@@ -301,13 +305,13 @@ def design_ballots(
 
     work = {"n_restarts": settings.n_restarts, **work}
     if isinstance(settings.kernel, CountKernel):
-        box = ballots if settings.place is None else settings.place(ballots)
+        box = weighted_rows if settings.place is None else settings.place(weighted_rows)
         solver = CodeSolver(box, settings.loss, regs)
         return design_large(solver, limits(settings.kernel), settings.n_symbols, **work)
     lifts = lifts_of(settings.kernel, settings.n_symbols)
     assert lifts is not None  # asked before
     problem = TensorProblem(
-        ballots,
+        weighted_rows,
         settings.loss,
         regs,
         lifts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mapping_parts import Fusion
+from discreet.mapping.parts import Fusion
 
 Floats = NDArray[np.float64]
 

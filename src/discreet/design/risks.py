@@ -27,7 +27,7 @@ from discreet.design.kernels import CountKernel, Kernel, cross_gram, output_gram
 from discreet.design.losses import Loss
 from discreet.design.solvers import HeadSolution, fit_stack, solve_dual
 from discreet.errors import InputError
-from discreet.outputs import Products, scatter_rows
+from discreet.leakage.joint_outputs import Products, scatter_rows
 
 Floats = NDArray[np.float64]
 Tables = list[Floats]

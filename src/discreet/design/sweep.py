@@ -42,7 +42,7 @@ _SEGMENT_ROWS, _MOST_SEGMENTS = 1 << 16, 32
 
 
 @dataclass(frozen=True)
-class Ballots:
+class WeightedRows:
     """Packed rows, and how much each of them counts for each head.
 
     Attributes
@@ -52,7 +52,7 @@ class Ballots:
         The combination of labels that a row has.
     counts : ndarray of float64, shape (n_rows,) or (0,)
         How often the row occurs; empty if once.
-    votes : ndarray of shape (n_heads, n_kinds)
+    signed_weights : ndarray of shape (n_heads, n_kinds)
         Signed weights: a head asks a row of kind k for a score of the vote's sign, and
         counts its loss with the vote's size.
     """
@@ -60,7 +60,7 @@ class Ballots:
     packed: Packed
     kinds: NDArray[Any]
     counts: Floats
-    votes: Floats
+    signed_weights: Floats
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -73,8 +73,8 @@ class Ballots:
         """Return how many of the rows have each code."""
         return self.packed.totals()
 
-    def sample(self, most: int) -> Ballots:
-        """Return some of the rows, always the same ones, with votes that keep the sums' scale."""
+    def sample(self, most: int) -> WeightedRows:
+        """Return some of the rows, always the same ones, weighted to keep the sums' scale."""
         if len(self) <= most:
             return self
         return self.take(sample_index(len(self), most), len(self) / most)
@@ -83,11 +83,11 @@ class Ballots:
         """Do what ``sweep`` does."""
         return sweep(self, tables, loss, threads)
 
-    def take(self, index: Ints | slice, scale: float = 1.0) -> Ballots:
-        """Return some of the rows, with all votes multiplied by ``scale``."""
+    def take(self, index: Ints | slice, scale: float = 1.0) -> WeightedRows:
+        """Return some of the rows, with all signed weights multiplied by ``scale``."""
         counts = self.counts[index] if len(self.counts) else self.counts
-        votes = self.votes if scale == 1.0 else scale * self.votes
-        return Ballots(self.packed.take(index), self.kinds[index], counts, votes)
+        signed_weights = self.signed_weights if scale == 1.0 else scale * self.signed_weights
+        return WeightedRows(self.packed.take(index), self.kinds[index], counts, signed_weights)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Swept:
     sums: Floats
 
 
-class BallotBox(Protocol):
-    """What a solver asks of ballots, wherever they are: here, on a disk or on a cluster."""
+class RowSource(Protocol):
+    """What a solver asks of weighted rows, wherever they are: here, on a disk or on a cluster."""
 
     @property
     def layout(self) -> Layout:
@@ -120,7 +120,7 @@ class BallotBox(Protocol):
         """Return how many of the rows have each code, one sensor's codes after the other's."""
         ...
 
-    def sample(self, most: int) -> Ballots:
+    def sample(self, most: int) -> WeightedRows:
         """Bring some of the rows here, always the same ones; all, if there are no more."""
         ...
 
@@ -130,18 +130,18 @@ class BallotBox(Protocol):
 
 
 class Stored(Protocol):
-    """Ballots that a sweep can go over: some of them at a time can be had in memory."""
+    """WeightedRows that a sweep can go over: some of them at a time can be had in memory."""
 
     @property
     def layout(self) -> Layout: ...
 
     def __len__(self) -> int: ...
 
-    def take(self, index: slice) -> Ballots: ...
+    def take(self, index: slice) -> WeightedRows: ...
 
 
-class StoredBox(BallotBox, Stored, Protocol):
-    """Ballots of this machine, in memory or on its disk: what may be put elsewhere."""
+class StoredRows(RowSource, Stored, Protocol):
+    """WeightedRows of this machine, in memory or on its disk: what may be put elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class SweptParts:
         return Swept(self.values.sum(axis=0), self.sums.sum(axis=0))
 
 
-def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
+def sweep(weighted_rows: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
     """Return losses and sums of residuals for scores that ``tables`` give the codes.
 
     Parameters
@@ -167,9 +167,11 @@ def sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int | None = Non
         Threads that share the work, by default ``default_threads()``. The result is the
         same, bit for bit, whatever their number.
     """
-    compiled = pays(len(ballots), len(ballots.layout.sizes), loss)
-    cuts = segments(len(ballots))
-    return sweep_parts(ballots, tables, loss, cuts, compiled=compiled, threads=threads).total()
+    compiled = pays(len(weighted_rows), len(weighted_rows.layout.sizes), loss)
+    cuts = segments(len(weighted_rows))
+    return sweep_parts(
+        weighted_rows, tables, loss, cuts, compiled=compiled, threads=threads
+    ).total()
 
 
 def sample_index(n_rows: int, most: int) -> Ints:
@@ -178,7 +180,7 @@ def sample_index(n_rows: int, most: int) -> Ints:
 
 
 def sweep_parts(
-    ballots: Stored,
+    weighted_rows: Stored,
     tables: Floats,
     loss: Loss,
     cuts: Sequence[slice],
@@ -188,8 +190,8 @@ def sweep_parts(
 ) -> SweptParts:
     """Do the same for each of the ``cuts``, compiled or not."""
     if compiled:
-        return _compiled_parts(ballots, tables, loss, cuts, threads or default_threads())
-    return _plain_parts(ballots, tables, loss, cuts)
+        return _compiled_parts(weighted_rows, tables, loss, cuts, threads or default_threads())
+    return _plain_parts(weighted_rows, tables, loss, cuts)
 
 
 def pays(n_rows: int, n_sensors: int, loss: Loss) -> bool:
@@ -217,20 +219,22 @@ def default_threads() -> int:
 # --- The twin in NumPy ---------------------------------------------------------------------
 
 
-def plain_sweep(ballots: Stored, tables: Floats, loss: Loss) -> Swept:
+def plain_sweep(weighted_rows: Stored, tables: Floats, loss: Loss) -> Swept:
     """Do the same as ``sweep``, with NumPy alone."""
-    return _plain_parts(ballots, tables, loss, segments(len(ballots))).total()
+    return _plain_parts(weighted_rows, tables, loss, segments(len(weighted_rows))).total()
 
 
-def _plain_parts(ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice]) -> SweptParts:
-    n_codes = ballots.layout.n_codes
+def _plain_parts(
+    weighted_rows: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice]
+) -> SweptParts:
+    n_codes = weighted_rows.layout.n_codes
     values, sums = np.zeros((len(cuts), len(tables))), np.zeros((len(cuts), len(tables), n_codes))
     for k, cut in enumerate(cuts):
-        for block in blocks(ballots, cut):
+        for block in blocks(weighted_rows, cut):
             index = code_index(block.packed)
             for h, table in enumerate(tables):
                 scores = table[index].sum(axis=1)
-                weights, signs = row_votes(block, h)
+                weights, signs = signed_row_weights(block, h)
                 values[k, h] += float(weights @ loss.value(signs * scores))
                 residual = -weights * signs * loss.gradient(signs * scores)
                 repeated = np.repeat(residual, index.shape[1])
@@ -238,10 +242,10 @@ def _plain_parts(ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[sli
     return SweptParts(values, sums)
 
 
-def blocks(ballots: Stored, cut: slice) -> Iterator[Ballots]:
+def blocks(weighted_rows: Stored, cut: slice) -> Iterator[WeightedRows]:
     """Cut a part of the rows into blocks that fit in memory unpacked."""
     for begin in range(cut.start, cut.stop, _BLOCK):
-        yield ballots.take(slice(begin, min(begin + _BLOCK, cut.stop)))
+        yield weighted_rows.take(slice(begin, min(begin + _BLOCK, cut.stop)))
 
 
 def code_index(packed: Packed) -> Ints:
@@ -249,25 +253,31 @@ def code_index(packed: Packed) -> Ints:
     return packed.unpack() + packed.layout.offsets
 
 
-def row_votes(ballots: Ballots, h: int) -> tuple[Floats, Floats]:
+def signed_row_weights(weighted_rows: WeightedRows, h: int) -> tuple[Floats, Floats]:
     """Return weight and sign of every row for one head."""
-    votes = ballots.votes[h][ballots.kinds]
-    weights = np.abs(votes) * ballots.counts if len(ballots.counts) else np.abs(votes)
-    return weights, np.where(votes >= 0.0, 1.0, -1.0)
+    signed_weights = weighted_rows.signed_weights[h][weighted_rows.kinds]
+    weights = (
+        np.abs(signed_weights) * weighted_rows.counts
+        if len(weighted_rows.counts)
+        else np.abs(signed_weights)
+    )
+    return weights, np.where(signed_weights >= 0.0, 1.0, -1.0)
 
 
 # --- Compiled ------------------------------------------------------------------------------
 
 
-def compiled_sweep(ballots: Stored, tables: Floats, loss: Loss, threads: int) -> Swept:
+def compiled_sweep(weighted_rows: Stored, tables: Floats, loss: Loss, threads: int) -> Swept:
     """Do the same as ``sweep``, compiled whatever the number of rows."""
-    return _compiled_parts(ballots, tables, loss, segments(len(ballots)), threads).total()
+    return _compiled_parts(
+        weighted_rows, tables, loss, segments(len(weighted_rows)), threads
+    ).total()
 
 
 def _compiled_parts(
-    ballots: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice], threads: int
+    weighted_rows: Stored, tables: Floats, loss: Loss, cuts: Sequence[slice], threads: int
 ) -> SweptParts:
-    layout = ballots.layout
+    layout = weighted_rows.layout
     narrow_tables, wide_tables = layout.spread(tables)
     values = np.zeros((len(cuts), len(tables)))
     narrow_sums = np.zeros((len(cuts), *narrow_tables.shape))
@@ -275,7 +285,7 @@ def _compiled_parts(
 
     def work(k: int) -> None:
         sums, room = (narrow_sums[k], wide_sums[k]), np.empty((3, _BLOCK))
-        for block in blocks(ballots, cuts[k]):
+        for block in blocks(weighted_rows, cuts[k]):
             _sweep_block(block, (narrow_tables, wide_tables), loss, values[k], sums, room)
 
     share_out(work, len(cuts), threads)
@@ -285,7 +295,7 @@ def _compiled_parts(
 
 
 def _sweep_block(
-    ballots: Ballots,
+    weighted_rows: WeightedRows,
     tables: tuple[Floats, Floats],
     loss: Loss,
     values: Floats,
@@ -295,21 +305,21 @@ def _sweep_block(
     """Add a block's losses to ``values`` and its residuals to ``sums``, for every head."""
     from discreet.design.compiled import ADD_WORD, LOOK_UP_WORD, LOSSES, add_up, look_up, vote
 
-    scores, votes, residuals = room[:, : len(ballots)]
-    kinds, counts, packed = ballots.kinds, ballots.counts, ballots.packed
+    scores, signed_weights, residuals = room[:, : len(weighted_rows)]
+    kinds, counts, packed = weighted_rows.kinds, weighted_rows.counts, weighted_rows.packed
     wide = packed.wide
     words = [
         (word, width, slice(first, first + width))
         for word, (first, width) in zip(packed.narrow, packed.layout.words, strict=True)
     ]
-    for h, weights in enumerate(ballots.votes):
+    for h, weights in enumerate(weighted_rows.signed_weights):
         scores[:] = 0.0
         for word, width, cells in words:
             LOOK_UP_WORD[width](word, tables[0][h, cells], scores)
         if wide.shape[1]:
             look_up(wide, tables[1][h], scores)
-        vote(kinds, counts, weights, votes)
-        values[h] += LOSSES[loss.name](scores, votes, residuals)
+        vote(kinds, counts, weights, signed_weights)
+        values[h] += LOSSES[loss.name](scores, signed_weights, residuals)
         for word, width, cells in words:
             ADD_WORD[width](word, residuals, sums[0][h, cells])
         if wide.shape[1]:

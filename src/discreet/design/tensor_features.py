@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.design.kernels import AnovaKernel, Kernel, ProductKernel
-from discreet.outputs import Products, scatter_rows
+from discreet.leakage.joint_outputs import Products, scatter_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -38,14 +38,14 @@ class TensorRows:
         The combination of labels that a row has.
     counts : ndarray of float64, shape (n_rows,) or (0,)
         How often the row occurs; empty if once.
-    votes : ndarray of shape (n_heads, n_kinds)
+    signed_weights : ndarray of shape (n_heads, n_kinds)
         Signed weights.
     """
 
     codes: NDArray[Any]
     kinds: NDArray[Any]
     counts: Floats
-    votes: Floats
+    signed_weights: Floats
     form: Form
     scale: float
 
@@ -53,14 +53,14 @@ class TensorRows:
         return len(self.codes)
 
     def take(self, index: Ints) -> TensorRows:
-        """Return some of the rows, with votes that keep the sums' scale."""
+        """Return some of the rows, with signed weights that keep the sums' scale."""
         counts = self.counts[index] if len(self.counts) else self.counts
-        votes = self.votes * (len(self) / len(index))
+        signed_weights = self.signed_weights * (len(self) / len(index))
         codes, kinds = self.codes[index], self.kinds[index]
-        return TensorRows(codes, kinds, counts, votes, self.form, self.scale)
+        return TensorRows(codes, kinds, counts, signed_weights, self.form, self.scale)
 
     def block(self, rows: slice) -> TensorRows:
-        """Return rows that follow each other, with the votes as they are."""
+        """Return rows that follow each other, with the signed weights as they are."""
         counts = self.counts[rows]
         return replace(self, codes=self.codes[rows], kinds=self.kinds[rows], counts=counts)
 
@@ -159,7 +159,7 @@ def row_curvatures(rows: TensorRows, vectors: Sequence[Floats], w: Floats, loss:
     factors = rows.form.factors(vectors, rows.codes.astype(np.int64))
     found = []
     for h, matrix in enumerate(w):
-        weights, signs = _votes(rows, h)
+        weights, signs = _signed_weights(rows, h)
         margins = signs * _scores(rows, factors.a, matrix @ factors.b)
         found.append(weights * loss.curvature(margins))
     return np.stack(found)
@@ -195,15 +195,15 @@ def _precise(rows: AnyTensorRows, arrays: Sequence[Floats]) -> list[Floats]:
 
 def _losses(rows: TensorRows, h: int, scores: Floats, loss: Loss) -> tuple[float, Floats]:
     """Return the loss of a block and b = -d loss / d score."""
-    weights, signs = _votes(rows, h)
+    weights, signs = _signed_weights(rows, h)
     margins = signs * scores
     return float(weights @ loss.value(margins)), -weights * signs * loss.gradient(margins)
 
 
-def _votes(rows: TensorRows, h: int) -> tuple[Floats, Floats]:
-    votes = rows.votes[h][rows.kinds]
-    weights = np.abs(votes) * rows.counts if len(rows.counts) else np.abs(votes)
-    return weights, np.where(votes >= 0.0, 1.0, -1.0)
+def _signed_weights(rows: TensorRows, h: int) -> tuple[Floats, Floats]:
+    signed_weights = rows.signed_weights[h][rows.kinds]
+    weights = np.abs(signed_weights) * rows.counts if len(rows.counts) else np.abs(signed_weights)
+    return weights, np.where(signed_weights >= 0.0, 1.0, -1.0)
 
 
 def _blocks(part: slice) -> list[slice]:

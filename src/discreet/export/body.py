@@ -11,10 +11,10 @@ import math
 import struct
 import zlib
 
-from discreet.codes import BinsEncoder, CategoriesEncoder
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder
+from discreet.data.values import written
 from discreet.errors import InputError
 from discreet.export.neutral import REPEATS, SensorTable
-from discreet.values import written
 
 MAGIC = 0x31435344
 MAX_BYTES = 16 * 2**20

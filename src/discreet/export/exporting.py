@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from discreet.errors import InputError
-from discreet.export.folder import check_folder, write_folder
 from discreet.export.names import file_names
 from discreet.export.neutral import Policy, SensorTable, neutral_form
 from discreet.export.signing import SigningKey, load_or_make_key
 from discreet.export.targets import c, esphome, micropython, python
-from discreet.mapping import Mapping
+from discreet.files import check_folder, write_folder
+from discreet.mapping.mapping import Mapping
 
 Files = Callable[[Dict[str, SensorTable], SigningKey | None], dict[str, bytes]]
 TARGETS: dict[str, Files] = {
@@ -61,14 +61,14 @@ def export(task: ExportTask) -> Exported:
     """
     if task.to not in TARGETS:
         raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {task.to!r}.")
-    check_folder(task.out)
+    check_folder(task.out, "--out ")
     mapping = Mapping.load(task.mapping)
     forms = neutral_form(mapping, task.policy)
     tables = dict(zip(file_names(mapping.names), forms, strict=True))
     path = _key_path(task)
     key = None if path is None else load_or_make_key(path)
     try:
-        write_folder(task.out, TARGETS[task.to](tables, key))
+        write_folder(task.out, TARGETS[task.to](tables, key), "--out ")
     except BaseException:  # also when somebody presses Ctrl-C
         if path is not None and key is not None and key.made and not _is_there(task.out):
             path.unlink(missing_ok=True)  # nothing was signed with it

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
-from discreet.codes import BinsEncoder, CategoriesEncoder, Encoder
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder, Encoder
+from discreet.data.values import written
 from discreet.errors import InputError
-from discreet.mapping import Mapping
-from discreet.mapping_parts import TOTAL, Sensor
-from discreet.values import written
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import TOTAL, Sensor
 
 REPEATS = ("code", "period", "never")
 NONE = 2**32 - 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.errors import InputError
+from discreet.files import PRIVATE, create
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -106,17 +107,9 @@ def _make(path: Path) -> SigningKey:
     key = Ed25519PrivateKey.generate()
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        # Never wider than 0600, not even for a moment, and never over another file.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except (OSError, ValueError) as error:
-        raise _refused(path, error) from None
-    try:
-        with open(handle, "wb") as stream:
+        with create(path, PRIVATE) as stream:
             stream.write(text)
-            stream.flush()
-            os.fsync(handle)
-    except OSError as error:
-        path.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
         raise _refused(path, error) from None
     return SigningKey(key, made=True)
 

@@ -1,1 +1,1 @@
-"""The network (stage 7): sensors, broker, fusion centre, storage and dashboard of one site."""
+"""The network: sensors, broker, fusion centre, storage and dashboard of one site."""

@@ -39,7 +39,7 @@ def find_mosquitto() -> Path | None:
 
 
 def free_port() -> int:
-    """Return a TCP port on loopback that nobody listens on now."""
+    """Return a TCP port on loopback that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -103,12 +103,12 @@ class Broker:
         Raises
         ------
         InputError
-            If Mosquitto is not installed, or ends at once: with its own last words.
+            If Mosquitto is not installed, or ends at once: with the end of its log.
         """
         program = find_mosquitto()
         if program is None:
             raise InputError("Mosquitto is not installed. On Debian: apt install mosquitto.")
-        if _answers(self.port):  # or it would look as if ours had come up
+        if _answers(self.port):  # or another program would pass for this one
             raise InputError(f"port {self.port} is in use. Stop what listens there.")
         command = [str(program), "-c", self._config()]
         with (self.folder / LOG).open("ab") as log:
@@ -119,17 +119,17 @@ class Broker:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    start_new_session=True,  # Ctrl-C is for us, who end it in order
+                    start_new_session=True,  # Ctrl-C is for this process, which ends it in order
                 )
             except OSError as error:
                 raise InputError(f"{program} cannot be run ({error.strerror}).") from None
         self._wait_until_up()
 
     def _config(self) -> str:
-        """Return the configuration to start with; as root, Mosquitto must be told to stay root."""
+        """Return the configuration to start with; started as root, Mosquitto must stay root."""
         if os.name != "posix" or os.geteuid() != 0:
             return CONFIG
-        # It would go over to the user mosquitto, who cannot read keys that are ours alone.
+        # It would switch to the user mosquitto, which cannot read keys of root alone.
         own = self.folder / f"as-root-{CONFIG}"
         own.touch(mode=0o600)
         own.write_text(f"user root\n{(self.folder / CONFIG).read_text()}")
@@ -139,14 +139,14 @@ class Broker:
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end:
             if not self.running:
-                raise InputError(f"Mosquitto did not start: {self.last_words()}")
+                raise InputError(f"Mosquitto did not start: {self.log_end()}")
             if _answers(self.port):
                 return
             time.sleep(0.02)
         self.stop()
-        raise InputError(f"Mosquitto does not answer on port {self.port}: {self.last_words()}")
+        raise InputError(f"Mosquitto does not answer on port {self.port}: {self.log_end()}")
 
-    def last_words(self) -> str:
+    def log_end(self) -> str:
         """Return the end of the log."""
         lines = (self.folder / LOG).read_text(errors="replace").strip().splitlines()
         return " ".join(lines[-2:]) or f"see {self.folder / LOG}"
@@ -157,13 +157,13 @@ class Broker:
             self.process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
+        """Kill it."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def stop(self) -> None:
-        """End it in order, and hard if it does not listen."""
+        """Terminate it; kill it if it does not react."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()

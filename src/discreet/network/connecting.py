@@ -96,5 +96,5 @@ class Backoff:
         return now * random.uniform(0.5, 1.0)
 
     def reset(self) -> None:
-        """Begin anew after a success."""
+        """Start over after a success."""
         self._next = self._first

@@ -26,7 +26,6 @@ VERSION = 1
 MAX_SYMBOLS = 2**16 - 1
 """Most symbols in a message."""
 MAC_SIZE = 8
-KEY_SIZE = 32
 MAPPING_SIZE = 8
 MAX_BOOT = 2**63 - 1
 """Largest number of a boot: databases have no larger integers."""
@@ -44,7 +43,7 @@ _MAX_ENTRIES = MAX_SYMBOLS // ENTRY.size
 MAX_ACK = _ACK_HEAD.size + _MAX_ENTRIES * ENTRY.size + 1 + MAC_SIZE
 
 STORED, REFUSED = 0, 1
-"""What an entry of an acknowledgement says of its messages; refused ones are not sent again."""
+"""State of the messages of an acknowledgement's entry; refused ones are not sent again."""
 
 
 class WireError(Exception):
@@ -53,7 +52,7 @@ class WireError(Exception):
     Attributes
     ----------
     reason : str
-        One word for counters: length, malformed or mac.
+        Label for counters: length, malformed or mac.
     """
 
     def __init__(self, reason: str) -> None:
@@ -95,11 +94,6 @@ class Entry(NamedTuple):
     first: int
     length: int
     status: int
-
-
-def message_length(symbols: int) -> int:
-    """Return how many bytes a message with so many symbols takes."""
-    return _FRAME + symbols
 
 
 def mapping_tag(mapping_id: str) -> bytes:

@@ -4,8 +4,8 @@ import re
 import time
 
 import pytest
-from dashboards import PASSWORD, SITES
 from starlette.testclient import TestClient
+from support.dashboards import PASSWORD, SITES
 
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
@@ -37,7 +37,7 @@ class Visitor:
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory):
-    """Return sites of a kind to copy, made anew when their figures have grown old."""
+    """Return sites of a kind to copy, recreated when their figures have grown old."""
     made = {}
 
     def site(kind):

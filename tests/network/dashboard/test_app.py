@@ -7,15 +7,14 @@ import sqlite3
 import time
 
 import pytest
-from dashboards import PASSWORD, SITES
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from support.dashboards import PASSWORD, SITES
 
-from discreet.network.dashboard import forms
-from discreet.network.dashboard.attempts import PER_USER
+from discreet.network.dashboard import guards
 from discreet.network.dashboard.events import MOST_STREAMS, status
-from discreet.network.dashboard.gate import PUBLIC
-from discreet.network.dashboard.headers import HEADERS, host_name
+from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
+from discreet.network.dashboard.logins import LIFETIME, PER_USER
 from discreet.network.dashboard.pages import VIEWS, Choices
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
@@ -83,10 +82,15 @@ def test_with_the_password_every_page_opens(visitor):
     assert visitor.get("/login").headers["location"] == "/"
 
 
+def flags_of(cookie):
+    return {flag.strip().lower() for flag in cookie.split(";")[1:]}
+
+
 def test_the_cookie_is_kept_from_scripts_and_from_other_sites(visitor):
     cookie = visitor.log_in().headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/" in cookie
-    assert "Secure" not in cookie  # there is no TLS on loopback
+    assert {"httponly", "samesite=strict", "path=/"} <= flags_of(cookie)
+    assert "max-age=43200" in flags_of(cookie)
+    assert "secure" not in flags_of(cookie)  # there is no TLS on loopback
 
 
 def test_a_wrong_password_and_an_unknown_name_look_the_same(visitor):
@@ -96,6 +100,7 @@ def test_a_wrong_password_and_an_unknown_name_look_the_same(visitor):
     assert len(texts) == 1 and "Name or password is wrong" in texts.pop()
 
 
+@pytest.mark.slow
 def test_guessing_has_to_wait(visitor):
     for _ in range(PER_USER):
         assert visitor.log_in(password="wrong").status_code == 401
@@ -146,14 +151,18 @@ def test_a_broken_form_is_refused(visitor, body, kind, code):
 
 
 def test_a_form_that_does_not_come_is_not_waited_for(visitor, monkeypatch):
-    monkeypatch.setattr(forms, "SECONDS", 0.2)
+    monkeypatch.setattr(guards, "FORM_SECONDS", 0.2)
 
     async def never():
         await asyncio.sleep(60)
 
-    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", forms._FORM.encode())]}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "headers": [(b"content-type", guards._FORM.encode())],
+    }
     with pytest.raises(HTTPException) as found:
-        asyncio.run(forms.read_form(Request(scope, never)))
+        asyncio.run(guards.read_form(Request(scope, never)))
     assert found.value.status_code == 408
 
 
@@ -178,6 +187,57 @@ def test_a_log_out_ends_the_session_also_for_a_copy_of_the_cookie(inside):
     assert inside.log_out().headers["location"] == "/login"
     inside.client.cookies.update(kept)
     assert inside.get("/api/state").status_code == 401
+
+
+def restarted(visitor):
+    """The same site in a new process, as far as a dashboard can tell."""
+    dashboard, logins, _ = make_dashboard(DashboardTask(visitor.maker.folder))
+    again = type(visitor)(dashboard, logins)
+    again.maker = visitor.maker
+    return again
+
+
+def test_a_restart_keeps_sessions_and_log_outs(inside):
+    first = dict(inside.client.cookies)
+    inside.client.cookies.clear()
+    inside.log_in()
+    second = dict(inside.client.cookies)
+    inside.log_out()
+    again = restarted(restarted(inside))
+    for cookies, code in ((first, 200), (second, 401)):
+        again.client.cookies.clear()
+        again.client.cookies.update(cookies)
+        assert again.get("/api/state").status_code == code
+
+
+def test_a_log_out_that_cannot_be_kept_says_so_and_counts(inside):
+    kept = dict(inside.client.cookies)
+    (inside.maker.folder / "dashboard" / "ended.json").mkdir()
+    answer = inside.log_out()
+    assert answer.status_code == 500 and "until the dashboard is restarted" in answer.text
+    inside.client.cookies.update(kept)
+    assert inside.get("/api/state").status_code == 401
+
+
+def test_a_login_gets_a_token_of_its_own_and_no_lease_of_life(inside, monkeypatch):
+    """What a page knew before the login is worth nothing after it; visits prolong nothing."""
+    token = inside.token("/")
+    inside.log_out()
+    assert inside.token() != token
+    inside.log_in()
+    later = time.time() + LIFETIME - 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert inside.get("/api/state").status_code == 200
+    monkeypatch.setattr(time, "time", lambda: later + 61)
+    assert inside.get("/api/state").status_code == 401
+
+
+def test_a_form_of_a_login_that_is_over_is_out_of_date(inside):
+    token = inside.token("/")
+    users_of(inside.maker.folder).add("ann", PASSWORD + "!")
+    inside.get("/login")
+    fields = {"token": token, "name": "ann", "password": PASSWORD + "!"}
+    assert inside.post("/login", **fields).status_code == 403
 
 
 def test_a_new_password_ends_the_sessions(inside):
@@ -239,7 +299,8 @@ def test_over_tls_cookies_are_tied_to_it(open_site, tmp_path):
     visitor = open_site(certificate=tmp_path / "c", key=tmp_path / "k")
     answer = visitor.get("/login")
     cookie = answer.headers["set-cookie"]
-    assert "Secure" in cookie and cookie.startswith("__Host-")
+    assert {"secure", "path=/"} <= flags_of(cookie) and cookie.startswith("__Host-")
+    assert not any(flag.startswith("domain") for flag in flags_of(cookie))
     assert "max-age=" in answer.headers["strict-transport-security"]
 
 
@@ -269,6 +330,7 @@ def test_names_are_found_in_any_host_header():
 
 @pytest.mark.parametrize("kind", SITES)
 @pytest.mark.parametrize("path", PAGES)
+@pytest.mark.slow
 def test_every_page_of_every_site_is_whole(open_site, kind, path):
     visitor = open_site(kind)
     visitor.log_in()
@@ -318,6 +380,7 @@ def test_trouble_is_told(open_site):
     assert "the seal does not fit" in system and ">40<" in system
 
 
+@pytest.mark.slow
 def test_late_and_repeated_messages_are_not_called_refused(inside):
     """Both are what a line that was down for a while leaves behind, and nothing is lost."""
     inside.maker.refuse(hall__late=3, hall__replay=2)

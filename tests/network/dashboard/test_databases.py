@@ -1,12 +1,17 @@
 """The dashboard on both databases: the same figures, and no more than reading."""
 
+import pytest
+
 from discreet.network.store.opening import open_reader
-from discreet.network.store.rows import Batch, Decision, Reading
+from discreet.network.store.rows import Batch, Decision, StoredMessage
 
 
+@pytest.mark.slow
 def test_everything_that_is_asked_for_is_answered(store, database, tmp_path):
-    readings = [Reading("hall", 1, k, k, bytes([k % 2]), 1000 * k, 100.0 + k) for k in range(5)]
-    store.commit(Batch([*readings, Reading("door", 2, 0, 4, b"\1\0", 7, 105.0)]))
+    messages = [
+        StoredMessage("hall", 1, k, k, bytes([k % 2]), 1000 * k, 100.0 + k) for k in range(5)
+    ]
+    store.commit(Batch([*messages, StoredMessage("door", 2, 0, 4, b"\1\0", 7, 105.0)]))
     store.decide([Decision(3, 104.0, 2, 3, (0.25, 0.75), "True")])
     store.note({"messages": 6, "lag_seconds": 0.5}, 105.0)
     reader = open_reader(database, tmp_path, "home")

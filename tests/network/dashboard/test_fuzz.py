@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 TEXT = {"type": "string"}

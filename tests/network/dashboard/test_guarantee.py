@@ -4,12 +4,11 @@ import json
 from datetime import date, timedelta
 
 import pytest
-from dashboards import make_audit, make_mapping
-from report_cases import private
+from support.dashboards import make_audit, make_mapping
+from support.report_cases import private
 
 from discreet.errors import InputError
-from discreet.network.dashboard.audits import AuditSummary, load_audit
-from discreet.network.dashboard.guarantee import assess
+from discreet.network.dashboard.guarantee import AuditSummary, assess, load_audit
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
@@ -93,6 +92,7 @@ def test_a_canary_of_another_mapping_says_nothing():
     assert found.facts[0].canary is None
 
 
+@pytest.mark.slow
 def test_what_the_audit_writes_can_be_read(tmp_path):
     found, _ = private(400)
     path = tmp_path / "audit.json"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dashboards import make_mapping
+from support.dashboards import make_mapping
 
-from discreet.network.dashboard.marginals import Sent, check_marginals
+from discreet.network.dashboard.sensors import Sent, check_marginals
 
 MAPPING = make_mapping(("hall", "door"))
 TABLE = np.array([[0.85, 0.15], [0.7, 0.3], [0.3, 0.7]])
@@ -29,6 +29,7 @@ def sent(hall, door, periods, sensors=("hall", "door")):
 
 
 @pytest.mark.parametrize("per_period", [1, 10])
+@pytest.mark.slow
 def test_a_sound_device_raises_no_alarm(per_period):
     alarms = 0
     for seed in range(200):

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from dashboards import make_audit, make_frontier, make_mapping
-from frontiers import ABOUT, point
+from support.dashboards import make_audit, make_frontier, make_mapping
+from support.frontiers import ABOUT, point
 
-from discreet.network.dashboard.audits import AuditSummary
-from discreet.network.dashboard.frontier_picture import HEIGHT, WIDTH, draw
+from discreet.frontiers.results import Frontier
+from discreet.network.dashboard.charts import HEIGHT, MOST_POINTS, WIDTH, draw, thinned
+from discreet.network.dashboard.guarantee import AuditSummary
 from discreet.network.dashboard.pages import (
     REASONS,
     code,
@@ -21,10 +22,8 @@ from discreet.network.dashboard.pages import (
     size,
 )
 from discreet.network.dashboard.sensors import Device, describe_devices
-from discreet.network.dashboard.series import MOST_POINTS, thinned
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import ClientState, Refusal
-from discreet.tradeoff.results import Frontier
 
 MAPPING = make_mapping()
 
@@ -84,15 +83,23 @@ def test_points_stand_where_leak_and_error_say():
         assert 0 < dot.x < WIDTH and 0 < dot.y < HEIGHT
     lowest, highest = (min(picture.dots, key=lambda d: s * d.error) for s in (1, -1))
     assert lowest.y > highest.y  # down is better
-    assert (picture.here.leak, picture.here.error) == (0.034, 0.071)
+    assert (picture.here.leak, picture.here.error) == (0.034, pytest.approx(0.071))
+    assert [level.label for level in picture.levels] == ["guessing", "raw readings"]
+    assert picture.levels[0].at < min(dot.y for dot in picture.dots)  # all beat guessing
 
 
 def test_a_mapping_that_is_no_point_stands_where_the_audit_saw_it():
     frontier = Frontier.of(ABOUT, [point(0.1, 0.2), point(0.2, 0.1, 0.95)])
     audit = AuditSummary.model_validate(make_audit(MAPPING, datetime.now(UTC).date()))
     assert draw(frontier, MAPPING, None).here is None
-    here = draw(frontier, MAPPING, audit).here
+    assert draw(frontier, MAPPING, audit).here is None  # this audit has no balanced accuracy
+    likely = Frontier.of(ABOUT.model_copy(update={"rule": "likely"}), frontier.points)
+    here = draw(likely, MAPPING, audit).here
     assert (here.leak, here.error) == (0.034, 0.071)
+    content = make_audit(MAPPING, datetime.now(UTC).date())
+    content["public"]["balanced"] = {"estimate": 0.75, "low": 0.7, "high": 0.8}
+    here = draw(frontier, MAPPING, AuditSummary.model_validate(content)).here
+    assert (here.leak, here.error) == (0.034, 0.25)
     assert draw(frontier, make_mapping(("a", "b")), audit).here is None
     assert draw(Frontier.of(ABOUT, []), MAPPING, audit) is None
 

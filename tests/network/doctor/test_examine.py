@@ -5,19 +5,18 @@ import time
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from commands import run
-from helpers import make_mapping, refused
-from sites import broker_of, make_site, needs_mosquitto
+from support.commands import run
+from support.helpers import make_mapping, refused
+from support.sites import broker_of, make_site, needs_mosquitto
 
 from discreet.network.broker import Broker
 from discreet.network.doctor import broker as broker_checks
-from discreet.network.doctor import certificates, content, machine
-from discreet.network.doctor.examine import examine
+from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
 from discreet.network.site import joining
 from discreet.network.site.authority import Authority, make_authority
 from discreet.network.site.files import model_bytes
-from discreet.network.site.joining import Wish, enroll, enroll_observer, revoke
+from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer, revoke
 from discreet.network.site.settings import SiteFiles, load_clients, load_site, save_clients
 from discreet.network.store.opening import open_store
 
@@ -50,7 +49,7 @@ def test_every_finding_that_is_not_well_says_what_to_do(site):
 @needs_mosquitto
 def test_a_site_that_runs_is_well(site, tmp_path):
     for name in ("hall", "door"):
-        enroll(site, Wish(name), tmp_path / f"{name}.enrol")
+        enroll(site, EnrolmentRequest(name), tmp_path / f"{name}.enrol")
     settings = load_site(site)
     store = open_store(settings.database, site, "home")
     store.prepare()
@@ -60,7 +59,7 @@ def test_a_site_that_runs_is_well(site, tmp_path):
         found = by_subject(site)
     unwell = {name for name, each in found.items() if each.level != "ok"}
     assert unwell <= {"guarantee", "clock", "disk"}  # the latter two are this machine's
-    assert "refuses who shows no certificate" in found["TLS"].words
+    assert "refuses clients without a certificate" in found["TLS"].words
 
 
 def test_a_folder_that_is_no_site_is_one_message(tmp_path):
@@ -136,11 +135,11 @@ def test_certificates_and_the_revocation_list_grow_old(tmp_path, monkeypatch, da
     with monkeypatch.context() as patched:
         patched.setattr(authority_module, "_now", lambda: past)
         site = make_site(tmp_path)
-    found = findings(certificates.certificates(site, load_site(site)))
+    found = findings(content.certificates(site, load_site(site)))
     for subject in ("certificate of the authority", "certificate of the broker", "revocation list"):
         assert found[subject].level == level, subject
     if level == "failure":
-        assert "lets nobody in" in found["revocation list"].words
+        assert "refuses every connection" in found["revocation list"].words
 
 
 def test_foreign_and_damaged_certificates(site):
@@ -150,28 +149,28 @@ def test_foreign_and_damaged_certificates(site):
     )
     (site / "broker/ca.crl").write_bytes(other.revocation_list([]))
     (site / "fusion/fusion.crt").write_text("nothing")
-    found = findings(certificates.certificates(site, load_site(site)))
+    found = findings(content.certificates(site, load_site(site)))
     assert "not of this site's authority" in found["certificate of the broker"].words
     assert "not of this site's authority" in found["revocation list"].words
     assert found["certificate of the fusion"].level == "failure"
     (site / "broker/ca.crt").unlink()
-    assert findings(certificates.certificates(site, load_site(site)))["certificates"].fix
+    assert findings(content.certificates(site, load_site(site)))["certificates"].fix
 
 
 def test_devices_whose_certificates_end(site, tmp_path):
-    enroll(site, Wish("hall", days=10), tmp_path / "hall.enrol")
-    found = findings(certificates.devices(site))["devices' certificates"]
+    enroll(site, EnrolmentRequest("hall", days=10), tmp_path / "hall.enrol")
+    found = findings(content.devices(site))["devices' certificates"]
     assert found.level == "warning" and "discreet enroll hall --renew" in found.fix
     revoke(site, "hall")
-    assert findings(certificates.devices(site))["devices' certificates"].level == "ok"
+    assert findings(content.devices(site))["devices' certificates"].level == "ok"
     for file in (site / "keys").glob("*.json"):
         file.unlink()  # as where keys are kept elsewhere
-    assert "not here" in findings(certificates.devices(site))["devices' certificates"].words
+    assert "not here" in findings(content.devices(site))["devices' certificates"].words
 
 
 def test_an_observer_is_told_how_to_get_a_new_certificate(site, tmp_path):
     enroll_observer(site, "watcher", tmp_path / "watcher", days=10)
-    found = findings(certificates.devices(site))["devices' certificates"]
+    found = findings(content.devices(site))["devices' certificates"]
     assert "discreet revoke watcher, then discreet enroll watcher --observer" in found.fix
 
 
@@ -205,6 +204,7 @@ def test_the_broker_of_somebody_else(site, tmp_path):
 
 
 @needs_mosquitto
+@pytest.mark.slow
 def test_a_broker_without_tls_and_one_that_asks_for_no_certificate(site, tmp_path):
     settings = load_site(site)
     with Broker.plain(tmp_path / "plain", settings.broker.port):
@@ -220,8 +220,9 @@ def test_a_broker_without_tls_and_one_that_asks_for_no_certificate(site, tmp_pat
 
 
 @needs_mosquitto
+@pytest.mark.slow
 def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch):
-    enroll(site, Wish("hall"), tmp_path / "hall.enrol")
+    enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
     monkeypatch.setattr(joining, "_PATIENCE", 0.2)
     settings = load_site(site)
     with broker_of(site) as broker:
@@ -235,10 +236,11 @@ def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch)
 
 
 @needs_mosquitto
+@pytest.mark.slow
 def test_the_last_revocation_is_the_one_that_is_tried(tmp_path, monkeypatch):
     site = make_site(tmp_path)
     for name in ("z1", "z2", "z3", "a"):
-        enroll(site, Wish(name, ["hall"]), tmp_path / f"{name}.enrol")
+        enroll(site, EnrolmentRequest(name, ["hall"]), tmp_path / f"{name}.enrol")
         if name != "a":
             revoke(site, name)
     monkeypatch.setattr(joining, "_PATIENCE", 0.2)
@@ -269,7 +271,7 @@ def test_a_probe_that_has_expired_proves_nothing(site):
 
 @needs_mosquitto
 def test_looking_at_the_broker_cuts_nobodys_session(site):
-    from sites import fusion_visitor
+    from support.sites import fusion_visitor
 
     settings = load_site(site)
     with broker_of(site):
@@ -336,7 +338,7 @@ def test_devices_that_fit_the_mapping(site, tmp_path):
     settings = load_site(site)
     assert "'hall', 'door'" in findings(content.mapping(site, settings))["devices"].words
     for name in ("hall", "door"):
-        enroll(site, Wish(name), tmp_path / f"{name}.enrol")
+        enroll(site, EnrolmentRequest(name), tmp_path / f"{name}.enrol")
     assert findings(content.mapping(site, settings))["devices"].level == "ok"
     clients = load_clients(site)
     stale = clients.clients["hall"].model_copy(update={"mapping": "sha256:" + "0" * 64})
@@ -374,10 +376,10 @@ def test_the_command_tells_and_its_exit_code_counts(site, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     code, printed, error = run(monkeypatch, capsys, "doctor")
     assert (code, error) == (3, "")
-    assert "FAILURE  broker" in printed and "-> Start it" in printed and "to mend" in printed
+    assert "FAILURE  broker" in printed and "-> Start it" in printed and "to fix" in printed
     code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", "site", "--json")
     assert code == 3 and any(each["subject"] == "broker" for each in json.loads(printed))
-    from discreet import doctor_console
+    from discreet.network import doctor
     from discreet.network.doctor.findings import ok, warning
 
     for seen, options, expected in (
@@ -385,6 +387,6 @@ def test_the_command_tells_and_its_exit_code_counts(site, tmp_path, monkeypatch,
         ([warning("a", "b", "c")], (), 0),
         ([warning("a", "b", "c")], ("--strict",), 3),
     ):
-        monkeypatch.setattr(doctor_console, "examine", lambda _, seen=seen: seen)
+        monkeypatch.setattr(doctor, "examine", lambda _, seen=seen: seen)
         code, printed, _ = run(monkeypatch, capsys, "doctor", *options)
         assert code == expected and ("all 1 well" in printed) == (seen[0].level == "ok")

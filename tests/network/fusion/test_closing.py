@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_samples import additive_mapping, rare_fall_mapping, table_mapping
-from network_sites import PlainSite
+from support.network_samples import additive_mapping, rare_fall_mapping, table_mapping
+from support.network_sites import PlainSite
 
-from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.closing import Closer, RoundClock
 from discreet.network.fusion.missing import MISSING, posterior, rule_of
 from discreet.network.fusion.registry import Registry
-from discreet.network.fusion.rounds import RoundClock
 from discreet.network.store.opening import open_store
-from discreet.network.store.rows import Batch, Reading
+from discreet.network.store.rows import Batch, StoredMessage
 
 NAMES = ["sensor 0", "sensor 1", "sensor 2"]
 
@@ -38,7 +37,7 @@ class Bench:
 
     def put(self, client, number, symbols):
         self.seq += 1
-        self.store.commit(Batch([Reading(client, 1, self.seq, number, symbols, 0, 0.0)]))
+        self.store.commit(Batch([StoredMessage(client, 1, self.seq, number, symbols, 0, 0.0)]))
 
     def expect(self, *row):
         (found,) = posterior(rule_of(self.mapping).scores(np.array([row])))
@@ -117,7 +116,7 @@ def test_nothing_is_decided_on_what_came_under_another_mapping(tmp_path):
     bench.mapping = additive_mapping(names=NAMES)
     new = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=5.0)
     new.lead(bench.clock.end(20))
-    bench.store.commit(Batch([Reading("one", 2, 1, 21, b"\1", 0, 6.0)]))
+    bench.store.commit(Batch([StoredMessage("one", 2, 1, 21, b"\1", 0, 6.0)]))
     silent, heard = new.close(bench.clock.closes(21) + 0.01)
     assert (silent.round, silent.reported) == (20, 0)
     assert (heard.round, heard.reported) == (21, 1)
@@ -195,6 +194,7 @@ cells = st.dictionaries(st.integers(20, 25), st.integers(0, 1))
 @given(
     one=cells, two=st.dictionaries(st.sampled_from([18, 21, 24]), st.binary(min_size=6, max_size=6))
 )
+@pytest.mark.slow
 def test_any_pattern_of_arrivals_is_decided_like_its_matrix(tmp_path_factory, one, two):
     bench = Bench(tmp_path_factory.mktemp("bench"), additive_mapping())
     Z = np.full((6, 3), MISSING)

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network_samples import additive_mapping
-from network_sites import PlainSite
+from support.network_samples import additive_mapping
+from support.network_sites import PlainSite
 
 from discreet.network import wire
 from discreet.network.fusion.intake import NOBODY, Intake
@@ -50,8 +50,8 @@ def desk(tmp_path):
 
 
 def test_a_good_message_is_taken_in(desk):
-    reading = desk.send("two", seq=3, spent=7, symbols=b"\1\0\1\1")
-    assert reading == ("two", 9, 3, 30, b"\1\0\1\1", 7, desk.now)
+    message = desk.send("two", seq=3, spent=7, symbols=b"\1\0\1\1")
+    assert message == ("two", 9, 3, 30, b"\1\0\1\1", 7, desk.now)
     assert desk.refusals() == ({}, [])
 
 
@@ -142,6 +142,7 @@ def test_a_flood_keeps_a_few_samples_only(desk):
 
 
 @given(data=st.data())
+@pytest.mark.slow
 def test_no_mutation_is_taken_in(tmp_path_factory, data):
     desk = Desk(tmp_path_factory.mktemp("desk"))
     topic, payload = desk.sealed()

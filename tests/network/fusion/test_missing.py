@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from network_samples import (
+from support.network_samples import (
     additive_mapping,
     classes_mapping,
     rare_fall_mapping,
@@ -76,6 +76,7 @@ frequency_tables = st.tuples(
 
 
 @given(weight_tables, st.tuples(st.floats(-2, 2), st.floats(-2, 2)), frequency_tables, rows)
+@pytest.mark.slow
 def test_an_additive_rule_is_summed_out_in_the_model_it_is_exact_for(weights, bias, given_, Z):
     bias = np.array(bias)
     rule = AdditiveRule(weights, bias, given_)

@@ -6,25 +6,27 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from contextlib import ExitStack
 
 import paho.mqtt.client as mqtt
 import pytest
-from network_samples import additive_mapping, classes_mapping
-from network_sites import PlainSite, Running, wait_for
-from sites import needs_mosquitto
+from prometheus_client.parser import text_string_to_metric_families
+from support.network_samples import additive_mapping, classes_mapping
+from support.network_sites import PlainSite, Running, wait_for
+from support.sites import needs_mosquitto
 
 from discreet.errors import InputError
 from discreet.network import wire
 from discreet.network.broker import Broker
 from discreet.network.fusion import link
-from discreet.network.fusion.announcing import discovery_message
-from discreet.network.fusion.pages import Pages
-from discreet.network.fusion.state import State
-from discreet.network.site.settings import ack_topic, message_topic
-from discreet.network.store.errors import StoreError
-from discreet.network.store.rows import Decision
-from discreet.network.store.workers import latest_notes, silent_workers
+from discreet.network.fusion.closing import discovery_message
+from discreet.network.fusion.state import Pages, State
+from discreet.network.store.connection import StoreError
+from discreet.network.store.rows import Decision, latest_notes, silent_workers
+from discreet.network.topics import ack_topic, message_topic
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["hall", "door", "bed"]
 
@@ -43,7 +45,7 @@ class Device:
         self._client.connect("127.0.0.1", site.port)
         self._client.subscribe(self.ack_topic)
         self._client.loop_start()
-        assert ready.wait(10)
+        assert ready.wait(60)
 
     def _heard(self, _client, _data, message):
         self.entries += wire.decode_acknowledgement(message.payload, self.key, self.ack_topic)
@@ -274,7 +276,7 @@ def test_a_line_that_is_not_read_for_long_is_not_given_up(site, monkeypatch):
 def test_an_unforeseen_failure_at_the_store_ends_the_service(tmp_path):
     service = PlainSite(tmp_path, additive_mapping(names=NAMES), 1).service()
     service._store.lead = lambda: 1 / 0
-    late = threading.Timer(10, service.stop)
+    late = threading.Timer(60, service.stop)
     late.start()
     with pytest.raises(ZeroDivisionError):
         service.run()
@@ -397,9 +399,33 @@ def test_home_assistant_is_told_of_the_decision_and_nothing_else(tmp_path):
     assert content["options"] == ["a", "b", "c"]
 
 
+SHOWN = [
+    ("discreet_messages", "counter", "Messages stored."),
+    ("discreet_readings", "counter", "Symbols stored."),
+    ("discreet_commits", "counter", "Commits to the database."),
+    ("discreet_decisions", "counter", "Rounds closed."),
+    (
+        "discreet_shed",
+        "counter",
+        "Messages that the broker dropped for want of room; each worker counts all.",
+    ),
+    ("discreet_queue", "gauge", "Messages that wait for their commit."),
+    ("discreet_lag_seconds", "gauge", "Mean time from arrival to acknowledgement, lately."),
+    ("discreet_broker_up", "gauge", "Whether the broker is there."),
+    ("discreet_database_up", "gauge", "Whether the database is there."),
+    ("discreet_reported", "gauge", "Sensors heard in the last closed round."),
+    ("discreet_expected", "gauge", "Sensors of the mapping."),
+    ("discreet_last_round", "gauge", "The last closed round."),
+    ("discreet_resident_bytes", "gauge", "Largest resident memory so far."),
+    ("discreet_refused", "counter", "Messages refused, by reason."),
+]
+"""Names that dashboards are built on: they stay as they are."""
+
+
 def test_pages_tell_counts_and_never_symbols():
     state = State()
     state.add(messages=3, readings=12)
+    state.refuse(Counter(stale=2, forged=1))
     state.turn("database", "away", "no route")
     with Pages(state, "127.0.0.1", 0) as pages:
         base = f"http://127.0.0.1:{pages.port}"
@@ -411,7 +437,13 @@ def test_pages_tell_counts_and_never_symbols():
         caught.value.close()
         with pytest.raises(InputError, match="cannot listen"):
             Pages(state, "127.0.0.1", pages.port)
-    assert "discreet_messages_total 3\n" in metrics
     assert health["parts"]["database"]["state"] == "away"
-    labels = {line.split("{")[1].split("=")[0] for line in metrics.splitlines() if "{" in line}
-    assert labels <= {"reason"}
+    found = list(text_string_to_metric_families(metrics))
+    assert [(each.name, each.type, each.documentation) for each in found] == SHOWN
+    samples = {
+        (each.name, *each.labels.items()): each.value for one in found for each in one.samples
+    }
+    assert samples["discreet_messages_total",] == 3 and samples["discreet_readings_total",] == 12
+    assert samples["discreet_refused_total", ("reason", "stale")] == 2
+    assert {name for key in samples for name, _ in key[1:]} == {"reason"}
+    assert len(samples) == len(SHOWN) + 1  # one reason more than one

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from network_samples import additive_mapping
-from network_sites import PlainSite, Running, wait_for
-from sites import needs_mosquitto
+from support.network_samples import additive_mapping
+from support.network_sites import PlainSite, Running, wait_for
+from support.sites import needs_mosquitto
 
 from discreet.errors import InputError
 from discreet.network.broker import Broker
@@ -19,10 +19,10 @@ from discreet.network.sensor.courier import WINDOW, Courier
 from discreet.network.sensor.outbox import Outbox
 from discreet.network.sensor.running import SensorTask, broker_address, run_sensor
 from discreet.network.sensor.sources import open_sources
-from discreet.network.site.settings import message_topic
+from discreet.network.topics import message_topic
 from discreet.network.wire import Message, encode, mapping_tag
 
-pytestmark = needs_mosquitto
+pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_line_that_stands_still_for_long_is_given_up(held, monkeypatch, caplog
     assert service.state.value("messages") == 5
     assert len(line.gates) == 2
     said = [each for each in caplog.messages if each.endswith("trying again")]
-    assert said == ["the broker says nothing any more; trying again"]
+    assert said == ["the broker no longer answers; trying again"]
 
 
 def test_what_waited_under_another_key_does_not_stop_what_comes_after(site, tmp_path):

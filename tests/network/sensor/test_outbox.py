@@ -88,6 +88,7 @@ actions = st.lists(
 
 
 @given(actions)
+@pytest.mark.slow
 def test_any_history_leaves_what_was_not_acknowledged(tmp_path_factory, history):
     folder = tmp_path_factory.mktemp("outbox")
     outbox, kept, number = Outbox(folder), {}, 0

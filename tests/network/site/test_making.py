@@ -9,12 +9,11 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from helpers import make_mapping, refused
-from sites import Visitor, broker_of, eventually, fusion_visitor, make_site, needs_mosquitto
+from support.helpers import make_mapping, refused
+from support.sites import Visitor, broker_of, eventually, fusion_visitor, make_site, needs_mosquitto
 
 from discreet import Mapping
 from discreet.network.broker import Broker
-from discreet.network.site import files
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import (
     BrokerEndpoint,
@@ -121,7 +120,7 @@ def test_a_broker_that_cannot_start_says_why(tmp_path):
         ({"database": "mysql://x"}, "database: .*sqlite: or postgresql://"),
     ],
 )
-def test_a_wrong_wish_is_one_message_and_leaves_nothing(tmp_path, changes, words):
+def test_a_wrong_request_is_one_message_and_leaves_nothing(tmp_path, changes, words):
     refused(words, make_site, tmp_path, **changes)
     assert [path.name for path in tmp_path.iterdir()] == ["home.json"]
 
@@ -137,13 +136,12 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
 def test_a_site_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     written = []
 
-    def full_disk(file, data):
-        written.append(file)
+    def full_disk(handle):
+        written.append(handle)
         if len(written) == 10:
             raise OSError(28, "No space left on device")
-        file.write_bytes(data)
 
-    monkeypatch.setattr(files, "write_new", full_disk)
+    monkeypatch.setattr("discreet.files.os.fsync", full_disk)
     refused("No space left on device", make_site, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["home.json"]
 

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -24,16 +25,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from discreet.errors import InputError
+from discreet.network.dashboard.charts import decision_series, traffic_series
 from discreet.network.dashboard.events import Streams
-from discreet.network.dashboard.forms import read_form
-from discreet.network.dashboard.gate import Gate
-from discreet.network.dashboard.headers import GuardHeaders
-from discreet.network.dashboard.logins import Logins
+from discreet.network.dashboard.guards import Gate, GuardHeaders, read_form
+from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
 from discreet.network.dashboard.pages import VIEWS, Choices, View, page, plain_page
-from discreet.network.dashboard.series import decision_series, traffic_series
-from discreet.network.dashboard.sessions import LIFETIME, Session
 from discreet.network.dashboard.snapshot import Snapshot, Snapshots
-from discreet.network.store.errors import StoreError
+from discreet.network.store.connection import StoreError
 
 _HERE = files("discreet.network.dashboard")
 _STATIC = {
@@ -54,6 +52,8 @@ class Dashboard:
     ----------
     snapshots : Snapshots
     logins : Logins
+    key : bytes
+        Signs the cookies.
     names : iterable of str
         Host names that the dashboard answers to.
     tls : bool, default=False
@@ -66,18 +66,31 @@ class Dashboard:
     """
 
     def __init__(
-        self, snapshots: Snapshots, logins: Logins, names: Iterable[str], *, tls: bool = False
+        self,
+        snapshots: Snapshots,
+        logins: Logins,
+        key: bytes,
+        names: Iterable[str],
+        *,
+        tls: bool = False,
     ) -> None:
-        self._snapshots, self._logins, self._tls = snapshots, logins, tls
+        self._snapshots, self._logins = snapshots, logins
         self._reading = asyncio.Lock()
         self.streams = Streams(snapshots.view, self._look)
-        site = snapshots.view.settings.site
-        prefix = "__Host-" if tls else ""  # browsers tie such a cookie to this very origin
-        self.cookie, self.form_cookie = f"{prefix}discreet-{site}", f"{prefix}discreet-form-{site}"
+        prefix = "__Host-" if tls else ""  # browsers tie such a cookie to this origin
+        self.cookie = f"{prefix}discreet-{snapshots.view.settings.site}"
         self._routes = self._make_routes()
+        cookies = Middleware(
+            SessionMiddleware,
+            secret_key=key.hex(),
+            session_cookie=self.cookie,
+            max_age=int(LIFETIME),
+            same_site="strict",
+            https_only=tls,
+        )
         inner = Starlette(
             routes=self._routes,
-            middleware=[Middleware(Gate, logins=logins, cookie=self.cookie)],
+            middleware=[cookies, Middleware(Gate, logins=logins)],
             exception_handlers={HTTPException: _refused, Exception: _failed},
         )
         inner.router.redirect_slashes = False  # one address for each page
@@ -122,10 +135,9 @@ class Dashboard:
         async def show(request: Request) -> Response:
             session: Session = request.state.session
             choices = Choices.of(view.name, request.query_params)
-            token = self._logins.sessions.form_token(session.nonce)
             now = await self._look()
             text = await asyncio.to_thread(
-                page, view, now, self._snapshots.view, choices, session.user, token
+                page, view, now, self._snapshots.view, choices, session.user, session.token
             )
             return HTMLResponse(text)
 
@@ -136,11 +148,11 @@ class Dashboard:
         if self.streams.full:
             raise HTTPException(429, "Too many pages are open. Close one.")
         view = VIEWS.get(request.query_params.get("view", ""), VIEWS["overview"])
-        cookie = request.cookies.get(self.cookie)
+        session: Session = request.state.session
         stream = self.streams.events(
             view,
             Choices.of(view.name, request.query_params),
-            lambda: self._logins.current(cookie) is not None,
+            lambda: self._logins.counts(session),
         )
         return StreamingResponse(stream, media_type="text/event-stream")
 
@@ -172,9 +184,8 @@ class Dashboard:
     def _login_form(
         self, request: Request, given: Mapping[str, str], problem: str, code: int, wait: int = 0
     ) -> Response:
-        nonce = request.cookies.get(self.form_cookie, "")
-        if not 16 <= len(nonce) <= 64 or not nonce.isascii():
-            nonce = secrets.token_urlsafe(16)
+        if request.state.session is None and "user" in request.session:
+            request.session.clear()  # of a login that is over
         text = plain_page(
             "login",
             site=self._snapshots.view.settings.site,
@@ -182,19 +193,18 @@ class Dashboard:
             name=given.get("name", "")[:_LONGEST_NAME],
             link=given.get("link", "")[:_LONGEST_NAME],
             next=_next_page(given),
-            token=self._logins.sessions.form_token(nonce),
+            token=request.session.setdefault("token", secrets.token_urlsafe(16)),
         )
         answer = HTMLResponse(text, status_code=code)
         if wait:
             answer.headers["Retry-After"] = str(wait)
-        self._set_cookie(answer, self.form_cookie, nonce)
         return answer
 
     async def log_in(self, request: Request) -> Response:
         """Check a password or a link."""
         form = await read_form(request)
-        nonce = request.cookies.get(self.form_cookie, "")
-        if not nonce or not self._logins.sessions.fits(nonce, form.get("token", "")):
+        token = request.session.get("token", "")
+        if not token or not same_token(token, form.get("token", "")):
             return self._login_form(
                 request, form, "The form was out of date. Please try again.", 403
             )
@@ -205,34 +215,38 @@ class Dashboard:
             words = f"Too many tries. Please wait {wait} seconds."
             return self._login_form(request, form, words, 429, wait)
         if link:
-            cookie, words = self._logins.by_link(address, link), "This link has been used."
+            session, words = self._logins.by_link(address, link), "This link has been used."
         else:
             words = "Name or password is wrong."
             try:
-                cookie = await self._logins.by_password(address, name, form.get("password", ""))
-            except InputError:  # damaged, or open to others: nobody is let in
-                cookie, words = None, "The list of users cannot be read. --add-user says why."
-        if cookie is None:
+                session = await self._logins.by_password(address, name, form.get("password", ""))
+            except InputError:  # damaged, or open to others: nobody can log in
+                session, words = (
+                    None,
+                    "The list of users cannot be read. Run --add-user for the reason.",
+                )
+        if session is None:
             return self._login_form(request, form, words, 401)
-        answer = RedirectResponse(_next_page(form), status_code=303)
-        self._set_cookie(answer, self.cookie, cookie)
-        return answer
+        request.session.clear()
+        request.session.update(session._asdict())
+        return RedirectResponse(_next_page(form), status_code=303)
 
     async def log_out(self, request: Request) -> Response:
         """End the session everywhere."""
         form = await read_form(request)
         session: Session = request.state.session
-        if not self._logins.sessions.fits(session.nonce, form.get("token", "")):
+        if not same_token(session.token, form.get("token", "")):
             raise HTTPException(403, "The form was out of date. Please go back and try again.")
-        self._logins.sessions.end(session)
-        answer = RedirectResponse("/login", status_code=303)
-        answer.delete_cookie(self.cookie, secure=self._tls, httponly=True, samesite="strict")
-        return answer
-
-    def _set_cookie(self, answer: Response, name: str, value: str) -> None:
-        answer.set_cookie(
-            name, value, max_age=int(LIFETIME), secure=self._tls, httponly=True, samesite="strict"
-        )
+        request.session.clear()
+        try:
+            self._logins.sessions.end(session)
+        except InputError as error:
+            raise HTTPException(
+                500,
+                "You are logged out, but only until the dashboard is restarted: the log-out could "
+                f"not be kept ({error}). A new password ends the session for good.",
+            ) from None
+        return RedirectResponse("/login", status_code=303)
 
 
 # --- Without a site ------------------------------------------------------------------------
@@ -254,7 +268,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    words = "The dashboard made a mistake. Its log says more."
+    words = "The dashboard failed. See its log."
     return HTMLResponse(plain_page("error", code=500, words=words), status_code=500)
 
 

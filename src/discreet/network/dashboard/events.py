@@ -7,8 +7,8 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from discreet.network.dashboard.charts import charted
 from discreet.network.dashboard.pages import Choices, View, live_parts
-from discreet.network.dashboard.series import charted
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshot
 
@@ -81,7 +81,7 @@ class Streams:
             self._open -= 1
 
     async def _parts(self, view: View, now: Snapshot, choices: Choices) -> dict[str, str]:
-        """Return the parts of a page, made once for all who look at the same one."""
+        """Return the parts of a page, made once for all viewers of the same one."""
         if self._made[0] != now.at:
             self._made = (now.at, {})
         made = self._made[1]
@@ -91,7 +91,7 @@ class Streams:
 
 
 def status(now: Snapshot) -> str:
-    """Return what a screen reader is told when it changes: few words, no running numbers."""
+    """Return what a screen reader announces when it changes: short, without running numbers."""
     decision = now.stored.decision
     first = f"{now.public}: {decision.decision}." if decision else "No decision yet."
     return " ".join([first, *(f"{each.short}." for each in now.findings[:3])])

@@ -2,15 +2,147 @@
 
 A guarantee belongs to a distribution. That the distribution still holds can only be seen on rows
 whose private fact is known: a canary. A certificate therefore has a date and runs out.
+
+``audit.json`` and ``canary.json`` of a site are what ``discreet audit --json`` prints. They may
+come from anybody, so that every part used is checked; the rest is not looked at.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
 
-from discreet.network.dashboard.audits import AuditSummary
+from pydantic import BaseModel, ConfigDict, Field
+
+from discreet.data.values import MAX_TEXT
 from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
+from discreet.network.site.files import read_model
+
+# --- Audits as files have them -------------------------------------------------------------
+
+
+_REMEDY = "Write it again with `discreet audit --json`."
+_Part = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Words = Annotated[str, Field(max_length=10_000)]
+
+
+class _Certificate(BaseModel):
+    model_config = _Part
+    name: Text
+    certifiable: bool
+    value: float | None = None
+
+
+class _Best(BaseModel):
+    model_config = _Part
+    name: Text
+    advantage: float
+    lower: float
+
+
+class _Attacks(BaseModel):
+    model_config = _Part
+    best: _Best
+
+
+class _Figures(BaseModel):
+    model_config = _Part
+    advantage: float
+
+
+class PrivateFact(BaseModel):
+    """One private fact: what no attacker exceeds, and what one has reached."""
+
+    model_config = _Part
+    name: Text
+    certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
+    attacks: _Attacks
+    figures: _Figures | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """The certified bound on any attacker's advantage, or None if there is none."""
+        return self._value("advantage")
+
+    @property
+    def epsilon(self) -> float | None:
+        """The certified epsilon, or None if there is none."""
+        return self._value("information epsilon")
+
+    @property
+    def reached(self) -> float:
+        """What the strongest attacker reached for certain."""
+        return self.attacks.best.lower
+
+    @property
+    def estimate(self) -> float:
+        """The advantage on the rows themselves, which promises nothing."""
+        found = self.attacks.best.advantage if self.figures is None else self.figures.advantage
+        return min(max(found, 0.0), 1.0)
+
+    def _value(self, name: str) -> float | None:
+        values = [each.value for each in self.certificates if each.name == name]
+        return values[0] if values else None
+
+
+class _Balanced(BaseModel):
+    model_config = _Part
+    estimate: Share
+
+
+class PublicFact(BaseModel):
+    """How often the answer is wrong."""
+
+    model_config = _Part
+    name: Text
+    error: Share
+    error_low: Share
+    error_high: Share
+    balanced: _Balanced | None = None
+    useful: bool = True
+
+
+class _Limit(BaseModel):
+    model_config = _Part
+    name: Text
+    limit: float
+    state: Literal["met", "broken", "not shown"]
+    words: Words
+
+
+class AuditSummary(BaseModel):
+    """An audit, as far as the dashboard shows it."""
+
+    model_config = _Part
+    format: Literal["discreet-audit"]
+    mapping_id: Text
+    rows: Annotated[int, Field(ge=0)]
+    confidence: Share
+    date: date
+    verdict: Words
+    public: PublicFact
+    private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
+    limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
+    conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
+
+
+def load_audit(path: Path) -> AuditSummary | None:
+    """Return an audit, or None if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If the file is not an audit.
+    """
+    return read_model(path, AuditSummary, _REMEDY) if path.exists() else None
+
+
+# --- What they are worth today -------------------------------------------------------------
+
 
 SOON_DAYS = 14
 CANARY_DAYS = 30
@@ -19,7 +151,7 @@ CANARY_ROWS = 200
 
 @dataclass(frozen=True)
 class FactBound:
-    """What is promised about one private fact, and what the canary says of it now."""
+    """What is promised about one private fact, and what the canary shows of it now."""
 
     name: str
     bound: float | None
@@ -46,7 +178,6 @@ class Guarantee:
     days_left: int | None
     certificate: Finding
     canary: Finding
-    canary_date: date | None
     facts: tuple[FactBound, ...]
     audit: AuditSummary | None
 
@@ -70,7 +201,6 @@ def assess(
         days_left=(expires - today).days if expires else None,
         certificate=_certificate(audit, mapping_id, expires, today),
         canary=_canary(audit, canary, mapping_id, today),
-        canary_date=canary.date if canary else None,
         facts=_facts(audit, canary if canary and canary.mapping_id == mapping_id else None),
         audit=audit,
     )
@@ -82,7 +212,9 @@ def _certificate(
     if audit is None:
         return Finding(WARN, "No certificate", "This site has no audit.json: nothing is promised.")
     if audit.mapping_id != mapping_id:
-        words = "The audit is of another mapping than the one that runs. It says nothing about it."
+        words = (
+            "The audit is of another mapping than the one that runs. It certifies nothing about it."
+        )
         return Finding(BAD, "No certificate for this mapping", words)
     if expires is not None and today > expires:
         words = (
@@ -118,7 +250,7 @@ def _canary(
 ) -> Finding:
     if canary is None:
         words = (
-            f"Nobody has looked whether the guarantee still fits. About {CANARY_ROWS} fresh "
+            f"Nothing has checked whether the guarantee still holds. About {CANARY_ROWS} fresh "
             "labelled rows show it."
         )
         return Finding(WARN, "No canary", words)
@@ -128,7 +260,7 @@ def _canary(
     if broken is not None:
         words = (
             f"On {canary.date} a real attacker gained at least {broken.canary:.3f} on "
-            f"“{broken.name}”; the certificate says at most {broken.bound:.3f}. The world has "
+            f"“{broken.name}”; the certificate allows at most {broken.bound:.3f}. The world has "
             "changed: learn and audit again."
         )
         return Finding(BAD, "The guarantee no longer fits", words)

@@ -1,4 +1,4 @@
-"""Good, to be looked at, bad: the three levels that everything on the dashboard has."""
+"""Good, warning, bad: the three levels that everything on the dashboard has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORDER = (GOOD, WARN, BAD)
 
 @dataclass(frozen=True)
 class Finding:
-    """A state in a few words and in a sentence, and the view that shows more."""
+    """A state as a label and as a sentence, and the view that shows more."""
 
     level: str
     short: str

@@ -1,80 +1,243 @@
-"""Logging in and out: users by password, and one link when there is no user yet."""
+"""Logging in and out: by password, or by one link when there is no user yet.
+
+A session is a signed cookie with the user, its end and a mark of the password. Nothing is stored
+for a session but its end: a log-out is kept on disk until the cookie would have expired anyway.
+The key of the cookies is kept in the site, so that a restart does not log everybody out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import json
+import math
 import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import Field, ValidationError
+
+from discreet.data.values import Model
 from discreet.errors import InputError
-from discreet.network.dashboard.attempts import Attempts
-from discreet.network.dashboard.sessions import Session, Sessions
 from discreet.network.dashboard.users import Users
+from discreet.network.site.files import first_problem, read_secret, write_secret
 
 CONSOLE = "console"
-"""Who has opened the link that was printed on the console."""
+"""User of the link that is printed on the console."""
+
+LIFETIME = 12 * 3600.0
+_KEY_BYTES = 32
+WINDOW = 300.0
+PER_USER = 5
+PER_ADDRESS = 20
+FOR_ALL = 120
+_REMEMBERED = 10_000
+
+
+def load_key(path: Path) -> bytes:
+    """Return the key that signs sessions, made now if there is none.
+
+    Raises
+    ------
+    InputError
+        If the file is not a key for its owner only.
+    """
+    if not path.exists():
+        write_secret(path, secrets.token_bytes(_KEY_BYTES))
+    found = read_secret(path) or b""
+    if len(found) != _KEY_BYTES:
+        raise InputError(
+            f"{path}: a key has {_KEY_BYTES} bytes, this has {len(found)}. Remove the file."
+        )
+    return found
+
+
+def same_token(known: str, given: str) -> bool:
+    """Whether a form sends back what its page was given, in even time."""
+    return hmac.compare_digest(known.encode(), given.encode("utf-8", "replace"))
+
+
+class Session(NamedTuple):
+    """A login, as the cookie holds it.
+
+    Attributes
+    ----------
+    user : str
+    password : str
+        Fingerprint of the hash at the time of the login; see ``Users.check``.
+    token : str
+        Tells sessions apart; the forms of the session send it back.
+    expires : float
+    """
+
+    user: str
+    password: str
+    token: str
+    expires: float
+
+
+class _LogOuts(Model):
+    format: str = Field(default="discreet-log-outs", pattern="^discreet-log-outs$")
+    ended: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(default_factory=dict)
+
+
+class Sessions:
+    """Begins sessions and knows which have ended.
+
+    Parameters
+    ----------
+    path : Path
+        ``dashboard/ended.json`` of the site, where log-outs are kept.
+    clock : callable, optional
+        Returns the time; for tests.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = path, clock
+        found = read_secret(path)
+        try:
+            self._ended = {} if found is None else _LogOuts.model_validate_json(found).ended
+        except ValidationError as error:
+            raise InputError(
+                f"{path}: {first_problem(error)}. Remove it and session.key beside it; "
+                "everybody has to log in again then."
+            ) from None
+
+    def begin(self, user: str, password: str) -> Session:
+        """Return a new session."""
+        return Session(user, password, secrets.token_urlsafe(16), self._clock() + LIFETIME)
+
+    def counts(self, session: Session) -> bool:
+        """Whether a session has neither expired nor ended."""
+        return session.expires > self._clock() and session.token not in self._ended
+
+    def end(self, session: Session) -> None:
+        """Log out: the cookie counts no longer, wherever a copy of it may be.
+
+        Raises
+        ------
+        InputError
+            If that cannot be kept; it then holds until the dashboard is restarted.
+        """
+        now = self._clock()
+        self._ended = {token: end for token, end in self._ended.items() if end > now}
+        self._ended[session.token] = session.expires
+        content = _LogOuts(ended=self._ended).model_dump()
+        write_secret(self._path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+class Attempts:
+    """Failed logins of the last minutes.
+
+    Five failures in five minutes for one name from one address, 20 from one address and 120 from
+    everywhere are let through; then a login has to wait. Counting a name by address as well
+    keeps others from locking a user out from elsewhere.
+
+    Parameters
+    ----------
+    clock : callable, optional
+        Returns a time that never runs backwards; for tests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()
+
+    def wait(self, address: str, name: str) -> int:
+        """Return for how many seconds a login has to wait; 0 if it need not."""
+        now = self._clock()
+        waits = [
+            recent[-limit] + WINDOW - now
+            for key, limit in _keys(address, name)
+            if len(recent := self._recent(key, now)) >= limit
+        ]
+        return math.ceil(max(waits, default=0.0))
+
+    def begun(self, address: str, name: str) -> None:
+        """Count a try, before it is known to fail: tries at the same time count as well."""
+        now = self._clock()
+        for key, limit in _keys(address, name):
+            self._failures[key] = [*self._recent(key, now), now][-limit:]
+            self._failures.move_to_end(key)
+        while len(self._failures) > _REMEMBERED:  # names are chosen by whoever tries
+            self._failures.popitem(last=False)
+
+    def succeeded(self, address: str, name: str) -> None:
+        """Withdraw the attempt of a user who logged in, and forget that user's failures."""
+        for key, _ in _keys(address, name):
+            if self._failures.get(key):
+                self._failures[key].pop()
+        self._failures.pop((address, name), None)
+
+    def _recent(self, key: tuple[str, ...], now: float) -> list[float]:
+        return [at for at in self._failures.get(key, ()) if at > now - WINDOW]
+
+
+def _keys(address: str, name: str) -> tuple[tuple[tuple[str, ...], int], ...]:
+    return ((address, name), PER_USER), ((address,), PER_ADDRESS), ((), FOR_ALL)
 
 
 class Logins:
-    """Decides who is in.
+    """Decides which requests are logged in.
 
     Parameters
     ----------
     users : Users
     sessions : Sessions
-    attempts : Attempts, optional
     link : bool, default=False
         Whether to hand out a link that logs in once, for a site without users.
     """
 
-    def __init__(
-        self,
-        users: Users,
-        sessions: Sessions,
-        attempts: Attempts | None = None,
-        *,
-        link: bool = False,
-    ) -> None:
-        self._users, self.sessions = users, sessions
-        self._attempts = attempts or Attempts()
+    def __init__(self, users: Users, sessions: Sessions, *, link: bool = False) -> None:
+        self._users, self.sessions, self._attempts = users, sessions, Attempts()
         self.link = secrets.token_urlsafe(24) if link else None
         self._run = f"once-{secrets.token_hex(8)}"  # sessions of a link end with the process
         self._hashing = asyncio.Semaphore(2)  # each takes 32 MiB
 
-    def current(self, cookie: str | None) -> Session | None:
-        """Return who a cookie stands for, if that login still counts."""
-        session = self.sessions.read(cookie)
-        if session is None:
+    def current(self, content: Mapping[str, Any]) -> Session | None:
+        """Return the user of a cookie, if that login still counts."""
+        if content.keys() != set(Session._fields):  # no login, or from another version
             return None
+        session = Session(**content)
+        return session if self.counts(session) else None
+
+    def counts(self, session: Session) -> bool:
+        """Whether a login still counts: neither over nor by an old password."""
         try:
             known = self._users.fingerprint(session.user)
-        except InputError:  # the file is damaged: nobody is in
-            return None
+        except InputError:  # the file is damaged: no login counts
+            return False
         wanted = self._run if session.user == CONSOLE and known is None else known
         fits = wanted is not None and hmac.compare_digest(wanted, session.password)
-        return session if fits else None
+        return fits and self.sessions.counts(session)
 
     def wait(self, address: str, name: str) -> int:
         """Return for how many seconds a login has to wait."""
         return self._attempts.wait(address, name)
 
-    async def by_password(self, address: str, name: str, password: str) -> str | None:
-        """Return a cookie if the password is right."""
+    async def by_password(self, address: str, name: str, password: str) -> Session | None:
+        """Return a session if the password is right."""
         self._attempts.begun(address, name)
         async with self._hashing:
-            fits = await asyncio.to_thread(self._users.check, name, password)
-        fingerprint = self._users.fingerprint(name) if fits else None
+            fingerprint = await asyncio.to_thread(self._users.check, name, password)
         if fingerprint is None:
             return None
         self._attempts.succeeded(address, name)
-        return self.sessions.begin(name, fingerprint)[1]
+        return self.sessions.begin(name, fingerprint)
 
-    def by_link(self, address: str, token: str) -> str | None:
-        """Return a cookie if this is the link, which then counts no longer."""
+    def by_link(self, address: str, token: str) -> Session | None:
+        """Return a session if this is the link, which then counts no longer."""
         self._attempts.begun(address, CONSOLE)
-        given = token.encode("utf-8", "replace")
-        if self.link is None or not hmac.compare_digest(self.link.encode(), given):
+        if self.link is None or not same_token(self.link, token):
             return None
         self.link = None
         self._attempts.succeeded(address, CONSOLE)
-        return self.sessions.begin(CONSOLE, self._run)[1]
+        return self.sessions.begin(CONSOLE, self._run)

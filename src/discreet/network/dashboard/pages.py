@@ -15,8 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.network.dashboard.frontier_picture import HEIGHT, WIDTH, draw
-from discreet.network.dashboard.series import DEFAULT_WINDOW, WINDOWS, charted
+from discreet.network.dashboard.charts import DEFAULT_WINDOW, HEIGHT, WIDTH, WINDOWS, charted, draw
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshot
 
@@ -56,11 +55,11 @@ REASONS = {
     "mapping": "drawn from the tables of another mapping",
     "length": "of a wrong length",
     "malformed": "not a message at all",
-    "unknown-client": "from nobody who is enrolled",
+    "unknown-client": "from no enrolled device",
     "revoked": "from a device that is shut out",
     "symbol": "a symbol that the table does not have",
     "qos": "sent without asking for an acknowledgement",
-    "forgotten": "of a round whose readings are gone",
+    "forgotten": "of a round that was deleted",
 }
 STATES = ("all", "silent", "reporting", "never seen", "revoked")
 

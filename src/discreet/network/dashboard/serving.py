@@ -1,7 +1,8 @@
-"""Starting the dashboard: where it may listen, what it says, and how it ends."""
+"""Starting the dashboard: where it may listen, what it prints, and how it ends."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import sys
@@ -10,18 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from discreet.errors import InputError
 from discreet.network.dashboard.app import Dashboard
-from discreet.network.dashboard.headers import is_loopback, is_wildcard, names_for
-from discreet.network.dashboard.logins import Logins
-from discreet.network.dashboard.sessions import Sessions, load_key
+from discreet.network.dashboard.guards import is_wildcard, names_for
+from discreet.network.dashboard.logins import Logins, Sessions, load_key
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
-from discreet.network.dashboard.timed import TimedRequests
 from discreet.network.dashboard.users import Users
+from discreet.network.site.settings import is_loopback
 from discreet.network.store.opening import open_reader
 
 _END_SECONDS = 3
@@ -34,7 +36,7 @@ class DashboardTask:
     Attributes
     ----------
     host, port : optional
-        As the site says by default.
+        By default that of the site.
     remote : bool
         Consent to listen beyond this machine.
     names : sequence of str
@@ -72,12 +74,15 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
     users = users_of(task.folder)
     known = bool(users.names())
     _check_place(task, host, known)
-    logins = Logins(
-        users, Sessions(load_key(task.folder / "dashboard" / "session.key")), link=not known
-    )
+    home = task.folder / "dashboard"
+    logins = Logins(users, Sessions(home / "ended.json"), link=not known)
     reader = open_reader(view.settings.database, task.folder, view.settings.site)
     app = Dashboard(
-        Snapshots(view, reader), logins, names_for(host, task.names), tls=task.key is not None
+        Snapshots(view, reader),
+        logins,
+        load_key(home / "session.key"),
+        names_for(host, task.names),
+        tls=task.key is not None,
     )
     return app, logins, (host, port)
 
@@ -89,7 +94,7 @@ def _check_place(task: DashboardTask, host: str, users: bool) -> None:
         return
     if not task.remote:
         raise InputError(
-            f"the host {host!r} can be reached from other machines. Say --remote as well if that "
+            f"the host {host!r} can be reached from other machines. Add --remote if that "
             "is wanted, or leave --host out."
         )
     if not users:
@@ -136,7 +141,7 @@ def serve(task: DashboardTask) -> None:
 
 
 class StoppableServer(uvicorn.Server):
-    """A server that ends its streams when it is told to stop, and does not wait for them."""
+    """A server that ends its streams when it is stopped, and does not wait for them."""
 
     def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
         super().__init__(config)
@@ -148,7 +153,7 @@ class StoppableServer(uvicorn.Server):
 
 
 def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[str]:
-    """Return what is said at the start; warnings go to stderr at once."""
+    """Return what is printed at the start; warnings go to stderr at once."""
     scheme = "https" if task.key else "http"
     shown = "localhost" if is_wildcard(host) else f"[{host}]" if ":" in host else host
     address = f"{scheme}://{shown}:{port}/"
@@ -200,3 +205,39 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port} ({reason}). Choose another with --port."
         ) from None
     return listening
+
+
+# --- Requests that do not come whole -------------------------------------------------------
+
+
+REQUEST_SECONDS = 20.0
+
+
+class TimedRequests(H11Protocol):
+    """HTTP on one connection.
+
+    uvicorn waits for ever for the rest of a request, also of a client that is not logged in. Here a
+    connection is closed that has waited for one from one look to the next, so many seconds later.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _waits_after(self) -> tuple[bool, Any]:
+        """Whether a request is waited for, and after which one."""
+        last: Any = self.cycle  # None before the first, despite its type
+        return last is None or last.response_complete, last
+
+    def _look_later(self) -> None:
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._look, self._waits_after())
+
+    def _look(self, before: tuple[bool, Any]) -> None:
+        if before[0] and before == self._waits_after():
+            self.transport.close()
+        else:
+            self._look_later()

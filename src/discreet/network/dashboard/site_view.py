@@ -1,6 +1,6 @@
 """The files of a site as the dashboard sees them, read again when they change.
 
-Settings and mapping are read once: a site that gets other ones is started anew. Clients, audits and
+Settings and mapping are read once: a site that gets other ones is restarted. Clients, audits and
 the frontier may change while the dashboard runs. A file that cannot be read is a finding on the
 page, not the end of it.
 """
@@ -12,15 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from discreet.data.values import written
 from discreet.errors import DiscreetError
 from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
-from discreet.mapping import Mapping
-from discreet.network.dashboard.audits import AuditSummary, load_audit
-from discreet.network.dashboard.guarantee import Guarantee, assess
+from discreet.frontiers.results import Frontier
+from discreet.mapping.mapping import Mapping
+from discreet.network.dashboard.guarantee import AuditSummary, Guarantee, assess, load_audit
 from discreet.network.dashboard.levels import BAD, Finding
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
-from discreet.tradeoff.results import Frontier
-from discreet.values import written
 
 _T = TypeVar("_T")
 
@@ -53,7 +52,7 @@ class SiteView:
         self._frontier = _Watched(self.files.frontier, Frontier.load)
 
     def clients(self) -> Clients:
-        """Return who is enrolled; nobody if the file cannot be read (see ``problems``)."""
+        """Return the clients; none if the file cannot be read (see ``problems``)."""
         return self._clients.value or Clients()
 
     def audit(self) -> AuditSummary | None:

@@ -16,20 +16,28 @@ from typing import Any, Protocol
 
 from discreet.network.dashboard.guarantee import Guarantee
 from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
-from discreet.network.dashboard.marginals import Marginals, Sent, check_marginals
 from discreet.network.dashboard.sensors import (
     MICRO,
     REVOKED,
     SILENT,
     UNBOUNDED,
     Device,
+    Marginals,
+    Sent,
+    check_marginals,
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.site.settings import Site, worker_names
-from discreet.network.store.errors import StoreError
-from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
-from discreet.network.store.workers import latest_notes, silent_workers
+from discreet.network.store.connection import StoreError
+from discreet.network.store.rows import (
+    ClientState,
+    Decision,
+    Refusal,
+    Sample,
+    latest_notes,
+    silent_workers,
+)
 
 RATE_WINDOW = 60.0
 _KEPT_SECONDS = 1.0
@@ -59,7 +67,7 @@ class Readings(Protocol):
 
 @dataclass(frozen=True)
 class StoreState:
-    """How the database and its disk are.
+    """State of the database and its disk.
 
     Attributes
     ----------
@@ -253,7 +261,7 @@ class Snapshots:
         )
 
     def _check_marginals(self, devices: Sequence[Device], now: float) -> Marginals:
-        """Return what the symbols say, looked at every ten minutes: it takes a while."""
+        """Return the test of the symbols, repeated every ten minutes: it is slow."""
         if self._marginals is None or not 0 <= now - self._marginals[0] < _LOOK_SECONDS:
             try:
                 sent = [self._sent(each) for each in devices if each.state != REVOKED]
@@ -285,16 +293,16 @@ class Snapshots:
 
 
 def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return everything that needs a look, the worst first."""
+    """Return everything that needs attention, the worst first."""
     wrong = [each for each in found if each.level in (WARN, BAD)]
     return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
 
 
 def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
-    """Return what is wrong with the fusion centre: it is away, or its rounds do not close."""
+    """Return what is wrong with the fusion centre: it is down, or its rounds do not close."""
     settings, found = view.settings, []
     if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
-        words = "Nothing has been heard of it. Is `discreet serve` running?"
+        words = "It has reported nothing. Is `discreet serve` running?"
         found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
     elif stored.noted is not None:
         found += _broker(stored) + _workers(settings, stored, now)
@@ -310,12 +318,12 @@ def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
 def _broker(stored: Stored) -> list[Finding]:
     if stored.broker != "away":
         return []
-    words = "The fusion centre cannot reach it; devices keep their readings until it can."
-    return [Finding(BAD, "The broker is away", words, "system")]
+    words = "The fusion centre cannot reach it; devices keep their messages until it can."
+    return [Finding(BAD, "The broker is unreachable", words, "system")]
 
 
 def _workers(settings: Site, stored: Stored, now: float) -> list[Finding]:
-    """Return which workers are away while others do their share."""
+    """Return which workers are down while others do their share."""
     if settings.workers == 1:  # the fusion centre itself
         return []
     gone = silent_workers(worker_names(settings), dict(stored.health), now - _QUIET_SECONDS)
@@ -338,7 +346,7 @@ def _devices(devices: Sequence[Device]) -> list[Finding]:
     foreign = [each.name for each in devices if each.foreign and each.state != "revoked"]
     if foreign:
         short = f"{len(foreign)} device{'s'[: len(foreign) > 1]} with another mapping"
-        words = f"{_some(foreign)}. Their messages are refused: enrol them anew."
+        words = f"{_some(foreign)}. Their messages are refused: enrol them again."
         found.append(Finding(BAD, short, words, "sensors"))
     gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
     if gone:
@@ -410,10 +418,10 @@ def _disk(folder: Path) -> tuple[int, int] | None:
 
 def _disk_finding(usage: tuple[int, int] | None) -> Finding | None:
     if usage is None:
-        return Finding(WARN, "The disk cannot be looked at", "", "system")
+        return Finding(WARN, "The disk cannot be checked", "", "system")
     total, free = usage
     if free < _FULL_BYTES:
-        words = "Nothing can be stored; devices keep their readings until there is room."
+        words = "Nothing can be stored; devices keep their messages until there is room."
         return Finding(BAD, "The disk is full", words, "system")
     if free < _LITTLE_BYTES or free < _LITTLE_DISK * total:
         words = f"{free / 2**20:,.0f} MiB are left. A full disk stops the fusion centre."

@@ -47,21 +47,21 @@ class Children:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def check(self) -> None:
-        """See that all are still there.
+        """Check that all still run.
 
         Raises
         ------
         InputError
-            With the last words of one that has ended.
+            With the last line that an ended one printed.
         """
         for name, process in self._running:
             if process.poll() is not None:
-                said = self.printed(name).strip().splitlines()
-                words = said[-1] if said else f"exit code {process.returncode}"
-                raise InputError(f"the demo's {name} has ended: {words}. See {self.log(name)}.")
+                printed = self.printed(name).strip().splitlines()
+                last = printed[-1] if printed else f"exit code {process.returncode}"
+                raise InputError(f"the demo's {name} has ended: {last}. See {self.log(name)}.")
 
     def stop(self) -> None:
-        """End all, the last one first; who does not listen is killed."""
+        """End all, the last one first; one that does not react is killed."""
         end = time.monotonic() + _SECONDS
         for _, process in reversed(self._running):
             process.terminate()

@@ -24,13 +24,13 @@ def _config(port: int) -> dict[str, Any]:
 async def _serve(port: int) -> None:
     from amqtt.broker import Broker
 
-    told = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, told.set)
+        loop.add_signal_handler(each, stop.set)
     broker = Broker(_config(port))
     await broker.start()
-    await told.wait()
+    await stop.wait()
     with contextlib.suppress(Exception):  # it is the demo's end in any case
         await asyncio.wait_for(broker.shutdown(), 3)
 

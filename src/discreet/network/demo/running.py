@@ -6,8 +6,6 @@ are made up: each round they are written to files, which the sensors read.
 
 from __future__ import annotations
 
-import os
-import secrets
 import shlex
 import shutil
 import signal
@@ -20,10 +18,11 @@ from pathlib import Path
 
 from discreet.errors import InputError
 from discreet.export.neutral import Policy
+from discreet.files import write_whole
 from discreet.network.broker import Broker, find_mosquitto, free_port
 from discreet.network.demo.children import Children
 from discreet.network.site.contact import broker_process
-from discreet.network.site.joining import Wish, enroll
+from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
 from discreet.network.store.opening import open_reader
@@ -75,7 +74,7 @@ class Account:
 
     @property
     def complete(self) -> list[Decision]:
-        """The decisions of rounds in which every sensor was heard, and the truth is known."""
+        """The decisions of rounds in which every sensor reported, and the truth is known."""
         return [
             each
             for each in self.decisions
@@ -89,7 +88,7 @@ class Account:
 
 
 def run_network(plan: DemoPlan) -> Account:
-    """Set up the network, run it and tell what it decides.
+    """Set up the network, run it and print what it decides.
 
     Raises
     ------
@@ -114,7 +113,7 @@ def run_network(plan: DemoPlan) -> Account:
             if plan.seconds is not None or not account.complete:
                 raise
             plan.say("stopping")  # which is how it is meant to end
-        with suppress(Exception):  # the account is worth having without it
+        with suppress(Exception):  # the summary is useful without it
             account.messages = sum(each.messages for each in reader.clients())
             account.refused = sum(each.times for each in reader.refused() if each.kept_out)
     return account
@@ -195,8 +194,8 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
     site = make_folder(wanted)
     for sensor in plan.sensors:
         name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
-        # Each round of the demo is another moment of the home, so that each is drawn afresh.
-        enroll(folder, Wish(name, [sensor], policy=Policy(repeat="never")), out)
+        # Each round of the demo is another moment of the home, so that each is a new draw.
+        enroll(folder, EnrolmentRequest(name, [sensor], policy=Policy(repeat="never")), out)
         words = ["enroll", name, "--site", str(folder), "--sensor", sensor]
         plan.say(f"$ discreet {shlex.join([*words, '--repeat', 'never', '--out', str(out)])}")
     return folder, site
@@ -235,7 +234,9 @@ def _broker(plan: DemoPlan, folder: Path, site: Site) -> Iterator[str]:
     try:
         _until(lambda: _answers(site.broker.port), children)
         plan.say("broker: amqtt, as Mosquitto is not installed. It speaks MQTT 3.1.1 only.")
-        plan.say("  OFF: TLS, certificates, rights, revocation. Good for a look on this machine,")
+        plan.say(
+            "  OFF: TLS, certificates, rights, revocation. For trying it on this machine only,"
+        )
         plan.say("  never for a site: install Mosquitto 2 (Debian: apt install mosquitto).")
         yield "amqtt: MQTT 3.1.1; TLS, certificates, rights and revocation are off"
     finally:
@@ -279,16 +280,13 @@ def _until(condition: Callable[[], bool], children: Children) -> None:
 
 def _write_readings(plan: DemoPlan, readings: dict[str, int]) -> None:
     for sensor, reading in readings.items():
-        file = plan.folder / "readings" / sensor
-        draft = file.with_name(f".{secrets.token_hex(4)}")
-        draft.write_text(f"{reading}\n")
-        os.replace(draft, file)
+        write_whole(plan.folder / "readings" / sensor, f"{reading}\n")
 
 
 def _watch(
     plan: DemoPlan, site: Site, children: Children, reader: Reader, account: Account
 ) -> None:
-    """Make up readings round by round and tell what is decided, until the time is over."""
+    """Make up readings round by round and print what is decided, until the time is over."""
     end: float | None = None
     began, said_link, seen = time.monotonic(), False, -1
     number = -1
@@ -330,11 +328,11 @@ def _stays(seconds: float | None) -> str:
 
 def _say_link(plan: DemoPlan, children: Children) -> bool:
     """Pass on what the dashboard prints once it listens: its address and the way in."""
-    said = children.printed("dashboard")
-    if "http" not in said or not said.endswith("\n"):
+    printed = children.printed("dashboard")
+    if "http" not in printed or not printed.endswith("\n"):
         return False
     plan.say("the dashboard is up:")
-    for line in said.strip().splitlines():
+    for line in printed.strip().splitlines():
         if "http" in line:
             plan.say(f"  {line.strip()}")
     plan.say("  (the link with login in it is the way in; it works once)")

@@ -1,4 +1,4 @@
-"""The broker: installed, reachable, of this site, and strict about who comes in.
+"""The broker: installed, reachable, of this site, and strict about which clients it accepts.
 
 Nobody's session is touched: after the handshake nothing is sent.
 """
@@ -36,13 +36,13 @@ def program() -> Iterator[Finding]:
         )
         return
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             [str(found), "-h"], capture_output=True, text=True, timeout=_SECONDS, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         yield failure("Mosquitto", f"{found} does not run ({error})", "Install it again.")
         return
-    version = said.partition("version ")[2].split()[:1]
+    version = printed.partition("version ")[2].split()[:1]
     if not version or not version[0].startswith("2."):
         seen = version[0] if version else "unknown"
         fix = "Install Mosquitto 2: version 1 has no MQTT 5 as it is needed here."
@@ -52,7 +52,7 @@ def program() -> Iterator[Finding]:
 
 
 def broker(folder: Path, site: Site) -> Iterator[Finding]:
-    """Whether the broker answers, proves who it is, and wants the same of others."""
+    """Whether the broker answers, proves its identity, and requires the same of clients."""
     place = f"{site.broker.host}:{site.broker.port}"
     start = f"Start it: systemctl start discreet-{site.site}-broker, or see {folder / 'README.md'}."
     try:
@@ -73,7 +73,7 @@ def _tls(folder: Path, site: Site) -> Iterator[Finding]:
     certificate, key = files.fusion_certificate()
     try:
         known = knock(site, files.broker / "ca.crt", certificate, key)
-        stranger = knock(site, files.broker / "ca.crt")
+        anonymous = knock(site, files.broker / "ca.crt")
     except ssl.SSLCertVerificationError as error:
         yield failure(
             "TLS",
@@ -89,16 +89,16 @@ def _tls(folder: Path, site: Site) -> Iterator[Finding]:
         yield failure(
             "TLS",
             "the broker refuses the fusion centre's certificate",
-            "Look at certificates and revocation list above, and have the broker reload.",
+            "Check certificates and revocation list above, and have the broker reload.",
         )
-    elif stranger == "accepted":
+    elif anonymous == "accepted":
         yield failure(
             "TLS",
             "the broker lets in whoever comes, without a certificate",
             "Start it with broker/mosquitto.conf of this site, and with nothing else.",
         )
     else:
-        yield ok("TLS", "the broker is of this site, and refuses who shows no certificate")
+        yield ok("TLS", "the broker is of this site, and refuses clients without a certificate")
     yield from _list_in_force(site, files)
 
 
@@ -130,12 +130,12 @@ def _list_in_force(site: Site, files: SiteFiles) -> Iterator[Finding]:
         yield warning(
             "revocation",
             "whether the broker has taken the last one could not be tried",
-            f"Run this as who may read {files.probes}, or discreet revoke the device once more.",
+            f"Run this as a user that may read {files.probes}, or run discreet revoke again.",
         )
 
 
 def _ended(certificate: Path) -> bool:
-    """Whether a certificate is refused for its age, whatever the list says."""
+    """Whether a certificate is refused for its age, not because of the list."""
     found = x509.load_pem_x509_certificate(certificate.read_bytes())
     return found.not_valid_after_utc <= datetime.now(UTC)
 
@@ -143,12 +143,12 @@ def _ended(certificate: Path) -> bool:
 def knock(
     site: Site, ca: Path, certificate: Path | None = None, key: Path | None = None
 ) -> Verdict:
-    """Shake hands with the broker and see whether it hangs up.
+    """Do a TLS handshake with the broker and return whether it refuses.
 
     Raises
     ------
     OSError
-        If it cannot be reached, or is not who it should be (``ssl.SSLCertVerificationError``).
+        If it cannot be reached, or proves no valid identity (``ssl.SSLCertVerificationError``).
     """
     context = ssl.create_default_context(cafile=ca)
     if certificate is not None:
@@ -159,9 +159,9 @@ def knock(
             with context.wrap_socket(line, server_hostname=site.broker.host) as secure:
                 secure.settimeout(_VERDICT_SECONDS)
                 secure.recv(1)
-                return "refused"  # it hung up
+                return "refused"  # it closed the connection
         except TimeoutError:
-            return "accepted"  # it waits for us to speak
+            return "accepted"  # it waits for the first packet
         except ssl.SSLCertVerificationError:
             raise
         except (ssl.SSLError, ConnectionError):

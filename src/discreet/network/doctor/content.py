@@ -1,4 +1,4 @@
-"""What runs: the database, the fusion centre's last word, the mapping and its guarantee."""
+"""What a site holds: database, mapping and guarantee, and how long certificates last."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from collections.abc import Mapping as ReadMapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from discreet.data.values import shown
 from discreet.errors import DiscreetError, InputError
-from discreet.mapping import Mapping
-from discreet.network.dashboard.audits import load_audit
-from discreet.network.dashboard.guarantee import assess
+from discreet.mapping.mapping import Mapping
+from discreet.network.dashboard.guarantee import assess, load_audit
 from discreet.network.dashboard.levels import BAD, GOOD
 from discreet.network.doctor.findings import Finding, failure, ok, warning
-from discreet.network.site.settings import Clients, Site, SiteFiles, load_clients, worker_names
+from discreet.network.site.files import read_bytes
+from discreet.network.site.register import Entry, load_register
+from discreet.network.site.settings import (
+    Clients,
+    Site,
+    SiteFiles,
+    load_clients,
+    worker_name,
+    worker_names,
+)
 from discreet.network.store.opening import open_reader
-from discreet.network.store.rows import Sample
-from discreet.network.store.workers import silent_workers
-from discreet.values import shown
+from discreet.network.store.rows import Sample, silent_workers
 
 _SILENT = 30.0  # seconds after which a fusion centre is taken for stopped
 
@@ -93,7 +103,7 @@ def _devices(mapping: Mapping, clients: Clients) -> Finding:
         if client.mapping is not None and client.mapping != mapping.id:
             return warning(
                 "devices",
-                f"{name} has tables of another mapping; nothing it sends is believed",
+                f"{name} has tables of another mapping; its messages are refused",
                 f"Give it the new ones: discreet enroll {name} --renew.",
             )
     spoken_for = {sensor for client in live.values() for sensor in client.sensors}
@@ -110,7 +120,7 @@ def _devices(mapping: Mapping, clients: Clients) -> Finding:
 
 
 def _promise(folder: Path, site: Site, mapping: Mapping) -> Finding:
-    """Return how the guarantee of the mapping is."""
+    """Return the state of the mapping's guarantee."""
     fix = "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
     try:
         audit = load_audit(SiteFiles(folder).audit)
@@ -124,3 +134,106 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Finding:
     return (
         failure("guarantee", words, fix) if state.level == BAD else warning("guarantee", words, fix)
     )
+
+
+# --- Certificates --------------------------------------------------------------------------
+
+
+_SOON = 60  # days
+_ANEW = "Make a new site with `discreet init` and enrol the devices there."
+
+
+def certificates(folder: Path, site: Site) -> Iterator[Finding]:
+    """Check the authority, what it has signed for the site, and its revocation list."""
+    files = SiteFiles(folder)
+    try:
+        authority = x509.load_pem_x509_certificate(read_bytes(files.broker / "ca.crt"))
+    except (InputError, ValueError) as error:
+        yield failure("certificates", f"broker/ca.crt: {error}", "Restore it from a good copy.")
+        return
+    named = {"authority": files.broker / "ca.crt", "broker": files.broker / "broker.crt"}
+    for worker in range(1, site.workers + 1):
+        named[worker_name(worker)] = files.fusion_certificate(worker)[0]
+    for name, file in named.items():
+        yield _certificate(f"certificate of the {name}", file, authority)
+    yield _revocation_list(files.broker / "ca.crl", authority)
+
+
+def _certificate(subject: str, file: Path, authority: x509.Certificate) -> Finding:
+    try:
+        found = x509.load_pem_x509_certificate(read_bytes(file))
+        found.verify_directly_issued_by(authority)
+    except (InputError, ValueError, TypeError) as error:
+        return failure(subject, f"{file.name}: {error}", "Restore it from a good copy.")
+    except InvalidSignature:
+        words = f"{file.name} is not of this site's authority"
+        return failure(subject, words, "Restore it from a good copy.")
+    begins = found.not_valid_before_utc
+    if begins > datetime.now(UTC):
+        return failure(subject, f"not good before {begins.date()}", "Is the clock right?")
+    return _age(subject, found.not_valid_after_utc, _ANEW)
+
+
+def _age(subject: str, end: datetime, fix: str) -> Finding:
+    days = (end - datetime.now(UTC)).days
+    if end < datetime.now(UTC):
+        return failure(subject, f"ended on {end.date()}", fix)
+    if days < _SOON:
+        return warning(subject, f"ends on {end.date()}, in {days} days", fix)
+    return ok(subject, f"good until {end.date()}")
+
+
+def _revocation_list(file: Path, authority: x509.Certificate) -> Finding:
+    subject = "revocation list"
+    fix = "Enrol or revoke any device, which rewrites it, and have the broker reload."
+    try:
+        found = x509.load_pem_x509_crl(read_bytes(file))
+    except (InputError, ValueError) as error:
+        return failure(subject, f"{error}. Without it the broker refuses every connection", fix)
+    if not found.is_signature_valid(authority.public_key()):  # type: ignore[arg-type]
+        return failure(
+            subject, "is not of this site's authority: the broker refuses every connection", fix
+        )
+    end = found.next_update_utc
+    if end is None:
+        return failure(subject, "has no end, which no broker takes", fix)
+    aged = _age(subject, end, fix)
+    count = len(list(found))
+    if aged.level == "ok":
+        return ok(subject, f"{count} revoked, {aged.words}")
+    return Finding(
+        subject, aged.level, f"{aged.words}; then the broker refuses every connection", fix
+    )
+
+
+def devices(folder: Path) -> Iterator[Finding]:
+    """Check the certificates of the devices, as the register has them."""
+    subject = "devices' certificates"
+    try:
+        register = load_register(folder)
+    except InputError:
+        yield ok(subject, "not checked: keys/ is not here")
+        return
+    live = [
+        each
+        for each in register.issued
+        if each.revoked is None and each.role in ("sensor", "observer")
+    ]
+    aged = [_age(each.name, each.expires, _renewal(each)) for each in live]
+    bad = [each for each in aged if each.level != "ok"]
+    if not bad:
+        yield ok(subject, f"{len(live)} enrolled")
+        return
+    ended = any(each.level == "failure" for each in bad)
+    words = "; ".join(f"{each.subject} {each.words}" for each in bad[:5])
+    more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
+    yield (failure if ended else warning)(
+        subject, words + more, f"Give each a new one: {bad[0].fix}."
+    )
+
+
+def _renewal(entry: Entry) -> str:
+    """Return the command that gives a device, or an observer, a new certificate."""
+    if entry.role == "observer":  # has no tables and no key of messages that would have to stay
+        return f"discreet revoke {entry.name}, then discreet enroll {entry.name} --observer"
+    return f"discreet enroll {entry.name} --renew"

@@ -1,4 +1,4 @@
-"""A finding: what was looked at, how it is, and what to do if it is not well."""
+"""A finding: what was checked, the result, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Level = Literal["ok", "warning", "failure"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes
     ----------
     subject : str
         Such as "clock".
     level : str
-        A failure keeps the site from working; a warning will, or is worth a look.
+        A failure keeps the site from working; a warning will, or needs attention.
     words : str
         What was seen.
     fix : str
@@ -36,10 +36,10 @@ def ok(subject: str, words: str) -> Finding:
 
 
 def warning(subject: str, words: str, fix: str) -> Finding:
-    """Return something worth a look."""
+    """Return something that needs attention."""
     return Finding(subject, "warning", words, fix)
 
 
 def failure(subject: str, words: str, fix: str) -> Finding:
-    """Return something that has to be mended."""
+    """Return something that has to be fixed."""
     return Finding(subject, "failure", words, fix)

@@ -21,7 +21,7 @@ _SECONDS = 5
 
 
 def clock(site: Site) -> Iterator[Finding]:
-    """Whether the clock can be believed: rounds are told by it, and certificates end by it."""
+    """Whether the clock is right: rounds and the ends of certificates depend on it."""
     now = datetime.now(UTC)
     shown = now.strftime("%Y-%m-%d %H:%M:%S UTC")
     set_it = "Set the clock and keep it set: timedatectl set-ntp true."
@@ -33,17 +33,17 @@ def clock(site: Site) -> Iterator[Finding]:
     if synchronised is False:
         yield warning("clock", f"it is {shown}, but nothing keeps it set", set_it)
     else:
-        seen = "kept by the network" if synchronised else "who keeps it set cannot be told here"
+        seen = "kept by the network" if synchronised else "what keeps it set is not known here"
         yield ok("clock", f"it is {shown}, {seen}")
 
 
 def _is_synchronised() -> bool | None:
-    """Whether systemd says that the clock is kept; None if it cannot be asked."""
+    """Whether systemd reports that the clock is synchronised; None if it cannot be queried."""
     program = shutil.which("timedatectl")
     if program is None:
         return None
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             [program, "show", "--property=NTPSynchronized", "--value"],
             capture_output=True,
             text=True,
@@ -52,7 +52,7 @@ def _is_synchronised() -> bool | None:
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"yes": True, "no": False}.get(said)
+    return {"yes": True, "no": False}.get(printed)
 
 
 def randomness() -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def randomness() -> Iterator[Finding]:
         yield failure(
             "randomness",
             str(error),
-            "Do not run sensors or make keys on this machine until its source is mended.",
+            "Do not run sensors or make keys on this machine until its source is repaired.",
         )
     else:
         yield ok("randomness", "the system's source answers and is not stuck")
@@ -124,6 +124,6 @@ def privacy(folder: Path) -> Iterator[Finding]:
 def _is_open(path: Path, folder: Path) -> bool:
     try:
         about = path.stat()
-    except FileNotFoundError:  # what runs makes files and takes them away
+    except FileNotFoundError:  # running services create and delete files
         return False
     return stat.S_ISREG(about.st_mode) and bool(about.st_mode & 0o044)

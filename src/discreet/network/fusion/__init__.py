@@ -1,1 +1,1 @@
-"""The fusion centre: messages in, stored readings and decisions out."""
+"""The fusion centre: messages in, stored symbols and decisions out."""

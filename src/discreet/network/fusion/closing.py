@@ -1,19 +1,63 @@
-"""Close rounds when they are due: gather what came, fuse it, store the decision."""
+"""Rounds, closed when they are due: gather what came, fuse it, store and announce the decision."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mapping import Mapping
+from discreet.data.values import written
+from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
-from discreet.network.fusion.registry import Known, Registry
-from discreet.network.fusion.rounds import RoundClock
+from discreet.network.fusion.registry import ClientSpec, Registry
 from discreet.network.store.rows import Decision
 from discreet.network.store.writing import Store
-from discreet.values import written
+from discreet.network.topics import decision_topic
+
+# --- When rounds begin and end -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundClock:
+    """The rounds of a site, counted from its epoch.
+
+    Parameters
+    ----------
+    epoch : float
+        When round 0 begins, in seconds since 1970.
+    interval : float
+        Seconds of a round.
+    deadline : float
+        Seconds after the end of a round at which it is closed.
+    """
+
+    epoch: float
+    interval: float
+    deadline: float
+
+    def number(self, at: float) -> int:
+        """Return the round that a moment lies in; negative before the epoch."""
+        return math.floor((at - self.epoch) / self.interval)
+
+    def end(self, number: int) -> float:
+        """Return when a round ends."""
+        return self.epoch + (number + 1) * self.interval
+
+    def closes(self, number: int) -> float:
+        """Return when a round is due to be closed."""
+        return self.end(number) + self.deadline
+
+    def last_due(self, at: float) -> int:
+        """Return the last round that is due to be closed at a moment."""
+        return self.number(at - self.deadline) - 1
+
+
+# --- Closing them --------------------------------------------------------------------------
+
 
 _CHUNK = 5000  # rounds closed at once
 _WARM_UP = 2000  # rounds before the start whose symbols are counted
@@ -23,7 +67,7 @@ class Closer:
     """Decides rounds in order, each once.
 
     What came for a round while the fusion centre itself was away still counts: after a start, or
-    when it was told to ``wait``, it waits one deadline before it closes what is overdue.
+    when ``wait`` was called, it waits one deadline before it closes what is overdue.
 
     Parameters
     ----------
@@ -95,9 +139,9 @@ class Closer:
         self._next, self._wait_until = first, now + self._clock.deadline
 
     def wait(self, now: float) -> None:
-        """Give what is overdue one more deadline, because nothing could be taken in for a while.
+        """Give what is overdue one more deadline, because no message could be accepted.
 
-        Only if a round was closed since the last time: who is always late must not wait for ever.
+        Only if a round was closed since the last time: this must end even on a slow machine.
         """
         if self.closed != self._waited_at:
             self._waited_at, self._wait_until = self.closed, now + self._clock.deadline
@@ -113,7 +157,7 @@ class Closer:
     def close(self, now: float) -> list[Decision]:
         """Close some of the rounds that are due, oldest first, and return the decisions.
 
-        Rounds that nobody spoke in are left out when there are many to catch up with.
+        Rounds without messages are left out when there are many to catch up with.
 
         Raises
         ------
@@ -136,13 +180,13 @@ class Closer:
         Z = np.full((max(0, last - first + 1), len(self._mapping.sensors)), MISSING, np.int64)
         if not len(Z):
             return Z
-        alike: dict[tuple[int, int], list[tuple[Known, int, bytes]]] = {}
+        alike: dict[tuple[int, int], list[tuple[ClientSpec, int, bytes]]] = {}
         longest = self._registry.longest_batch
-        rows = self._store.readings(first - longest + 1, last, self._since)
+        rows = self._store.messages(first - longest + 1, last, self._since)
         for client, _, _, number, symbols in rows:
             known = self._registry.by_name.get(client)
             if known is None or len(symbols) != known.batch * len(known.columns):
-                continue  # enrolled anew with other sensors since
+                continue  # enrolled again with other sensors since
             shape = known.batch, len(known.columns)
             alike.setdefault(shape, []).append((known, number - first, symbols))
         for (batch, width), messages in alike.items():
@@ -165,7 +209,7 @@ class Closer:
 
 
 def _put(
-    Z: NDArray[np.int64], batch: int, width: int, messages: Sequence[tuple[Known, int, bytes]]
+    Z: NDArray[np.int64], batch: int, width: int, messages: Sequence[tuple[ClientSpec, int, bytes]]
 ) -> None:
     """Put the symbols of messages of one shape where they belong."""
     # Backwards: of what is written to one place the last stays, and the first message for a round
@@ -183,3 +227,51 @@ def _rounded(likely: NDArray[np.float64]) -> Sequence[Sequence[float]]:
     # Six digits: more would be noise, and a tenth of what the store holds.
     rows: list[list[float]] = np.round(likely, 6).tolist()
     return rows
+
+
+# --- What is published ---------------------------------------------------------------------
+
+
+def decision_message(site: str, fact: str, decision: Decision) -> tuple[str, bytes]:
+    """Return topic and content of a decision."""
+    content = {
+        "site": site,
+        "fact": fact,
+        "decision": decision.decision,
+        "probability": max(decision.probabilities),
+        "round": decision.round,
+        "closed": round(decision.closed, 3),
+        "reported": decision.reported,
+        "expected": decision.expected,
+    }
+    return decision_topic(site), json.dumps(content).encode()
+
+
+def discovery_message(site: str, mapping: Mapping, clock: RoundClock) -> tuple[str, bytes]:
+    """Return topic and content by which Home Assistant finds the decision, and nothing else.
+
+    A fact with two classes becomes a binary sensor that is on for the second one.
+    """
+    classes = [written(each) for each in mapping.public.classes]
+    binary = len(classes) == 2
+    content: dict[str, object] = {
+        "name": mapping.public.name,
+        "unique_id": f"discreet_{site}_decision",
+        "state_topic": decision_topic(site),
+        "value_template": "{{ value_json.decision }}",
+        "json_attributes_topic": decision_topic(site),
+        "json_attributes_template": (
+            "{{ {'probability': value_json.probability, 'reported': value_json.reported,"
+            " 'expected': value_json.expected} | tojson }}"
+        ),
+        # Silence of the fusion centre must not look like an old decision that still holds.
+        "expire_after": int(3 * clock.interval + clock.deadline) + 1,
+        "device": {"identifiers": [f"discreet_{site}"], "name": f"discreet {site}"},
+    }
+    if binary:
+        content |= {"payload_off": classes[0], "payload_on": classes[1]}
+    else:
+        content |= {"device_class": "enum", "options": classes}
+    kind = "binary_sensor" if binary else "sensor"
+    topic = f"homeassistant/{kind}/discreet_{site}/decision/config"
+    return topic, json.dumps(content).encode()

@@ -1,7 +1,7 @@
-"""Which messages are taken in, and why the others are not.
+"""Which messages are accepted, and why the others are not.
 
-The checks go from cheap to dear and from the outside in: who sent it, its length, its frame, its
-MAC. Only what is authentic is looked at further. Nothing refused here can reach a decision.
+The cheapest checks come first: the sender, the length, the frame, the MAC. Only what is authentic
+is examined further. Nothing refused here can reach a decision.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from discreet.network.fusion.registry import Known, Registry
-from discreet.network.fusion.rounds import RoundClock
-from discreet.network.store.rows import Batch, Reading, Refused
+from discreet.network.fusion.closing import RoundClock
+from discreet.network.fusion.registry import ClientSpec, Registry
+from discreet.network.store.rows import Batch, Refused, StoredMessage
 from discreet.network.store.writing import KEPT_REFUSED
 from discreet.network.wire import Message, WireError, decode
 
@@ -24,7 +24,7 @@ _MAX_KEPT = 4096  # bytes of a refused message that are kept
 
 
 class Intake:
-    """Judge messages one by one.
+    """Check messages one by one.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Intake:
         self._alone = threading.Lock()
         self.floor = 0
 
-    def take(self, topic: str, payload: bytes, now: float) -> Reading | None:
+    def take(self, topic: str, payload: bytes, now: float) -> StoredMessage | None:
         """Return what to store, or None if the message is refused.
 
         Parameters
@@ -84,7 +84,7 @@ class Intake:
         self._latest[known.name] = message[:3]
         if message.round + known.batch - 1 <= self._closed():
             self._count(known.name, "late")
-        return Reading(
+        return StoredMessage(
             known.name,
             message.boot,
             message.seq,
@@ -94,7 +94,7 @@ class Intake:
             now,
         )
 
-    def _objection(self, known: Known, message: Message, now: float) -> str | None:
+    def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
         if message.mapping != self._tag:
             return "mapping"
         if not known.sends_only_its_own(message.symbols):
@@ -112,7 +112,7 @@ class Intake:
         return None
 
     def _reject(self, name: str, message: Message, reason: str, payload: bytes, now: float) -> None:
-        """Refuse an authentic message; the sender is told, unless a retry may succeed."""
+        """Refuse an authentic message; the sender is notified, unless a retry may succeed."""
         self._refuse(name, reason, payload, now)
         if reason != "early":
             with self._alone:
@@ -129,12 +129,12 @@ class Intake:
             self._aside.refusals[name, reason] += 1
 
     def refuse(self, topic: str, payload: bytes, reason: str, now: float) -> None:
-        """Count a message that does not even get looked at."""
+        """Count a message that is refused unread."""
         known = self._registry.by_topic.get(topic)
         self._refuse(NOBODY if known is None else known.name, reason, payload, now)
 
     def drain(self) -> tuple[Batch, list[tuple[str, int, int]]]:
-        """Return what was refused since the last call, and whom to tell: client, boot and seq."""
+        """Return what was refused since the last call, and what to reject: client, boot and seq."""
         with self._alone:
             aside, rejected, kept = self._aside, self._rejected, self._kept
             self._aside, self._rejected, self._kept = Batch(), [], {}

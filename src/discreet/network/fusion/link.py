@@ -1,7 +1,7 @@
-"""The fusion centre's line to the broker, in a loop of its own.
+"""The fusion centre's connection to the broker, in a loop of its own.
 
 Everything that touches the connection happens in the thread that runs the loop. Messages are
-acknowledged when told and not before; as many as the receive maximum may be unacknowledged, and
+acknowledged on request and not before; as many as the receive maximum may be unacknowledged, and
 then the broker holds the rest: that is the back-pressure. Mosquitto 2.0.11 sends on beyond it when
 much is acknowledged at a time, and so nothing is read while more is held than was asked for.
 """
@@ -67,7 +67,7 @@ class Link:
         # Asked for so that packets are queued, and written many at a time by the loop.
         self._client.on_socket_register_write = lambda *_: None
         self._generation = 0
-        self._held = 0  # messages handed out that nobody has returned a ticket for
+        self._held = 0  # messages passed on whose tickets have not come back
         self._tasks: deque[tuple[list[Ticket], list[tuple[str, bytes, bool]]]] = deque()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -86,19 +86,19 @@ class Link:
         self.wake()
 
     def wake(self) -> None:
-        """Have the loop look at what there is to do."""
+        """Have the loop check for work."""
         with suppress(BlockingIOError):  # it is awake anyway
             os.write(self._wake_write, b"\0")
 
     # -- in the loop's thread --
 
     def run(self, stop: threading.Event) -> None:
-        """Keep a connection until told to stop; then write what is left and close it."""
+        """Keep a connection until ``stop`` is set; then write what is left and close it."""
         backoff = Backoff(0.1, 5.0)
         while not stop.is_set():
             if self._connect():
                 self._serve(stop, backoff)
-            self._work(None)  # or decisions would pile up here while the broker is away
+            self._work(None)  # or decisions would pile up here while the broker is unreachable
             if not stop.is_set():
                 stop.wait(backoff.wait())
         self._finish()
@@ -147,7 +147,7 @@ class Link:
                 backoff.reset()
 
     def _work(self, stream: Stream | None) -> None:
-        """Do what was asked for; without a stream it has become pointless."""
+        """Do the queued work; drop it if there is no stream."""
         try:
             os.read(self._wake_read, 65536)
         except BlockingIOError:
@@ -190,7 +190,7 @@ class Link:
 
     def _connected(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
         if reason.is_failure:
-            self._note(f"the broker refuses us ({reason})")
+            self._note(f"the broker refuses the connection ({reason})")
             return
         self._generation += 1
         for subscription in self._subscriptions:

@@ -1,6 +1,6 @@
 """Fuse the symbols that came, with the sensors that are silent summed out.
 
-A silent sensor is not a sensor that sends 0. What the others say is worth
+A silent sensor is not a sensor that sends 0. What the others send is worth
 p(class | symbols heard), the sum over all that the silent ones might have sent.
 
 A fusion table holds the joint probabilities, so that the sum is a sum over its axes. An additive
@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from discreet.mapping import Mapping
-from discreet.mapping_parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 
 MISSING = -1
-"""Stands for the symbol of a sensor that was not heard."""
+"""Stands for the symbol of a silent sensor."""
 _STRENGTH = 50.0  # the frequencies at the start count like so many symbols
 _GROWTH = 1.2  # refit when so many times the symbols have been counted
 
@@ -71,7 +71,7 @@ def posterior(scores: Floats) -> Floats:
 def decide(mapping: Mapping, scores: Floats, Z: Symbols) -> NDArray[np.int64]:
     """Return the number of the class decided for each row, by the rule that the mapping states.
 
-    Where nobody was heard there is nothing to go by but how frequent the classes are.
+    Where no sensor reported, only the frequencies of the classes are known.
     """
     found, rule = mapping.fusion.choose(scores), mapping.fusion.decide
     if rule is not None:
@@ -110,7 +110,7 @@ class TableRule:
         if found is None:
             joint = self._joint.sum(axis=axes)
             classes = self._classes.reshape(-1, *[1] * (joint.ndim - 1))
-            # What never happened in the design tells nothing: the classes are as frequent as ever.
+            # What never happened in the design is no evidence: the classes are as frequent as ever.
             joint = np.where(joint.sum(axis=0) == 0, classes, joint)
             with np.errstate(divide="ignore"):
                 found = np.log(joint)

@@ -1,4 +1,4 @@
-"""Who may send what: the enrolled clients, as the fusion centre needs them at hand."""
+"""The enrolled clients and what each may send."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InputError
-from discreet.mapping import Mapping
+from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import read_model
-from discreet.network.site.settings import Client, Clients, ack_topic, message_topic
+from discreet.network.site.settings import Client, Clients
+from discreet.network.topics import ack_topic, message_topic
 from discreet.network.wire import MAX_SYMBOLS
 
-_MEND = "Restore it from a good copy; until then the clients known before stay known."
+_REMEDY = "Restore it from a good copy; until then the clients known before stay in force."
 
 
 @dataclass(frozen=True)
-class Known:
+class ClientSpec:
     """A client and what its messages must look like.
 
     Attributes
@@ -75,8 +76,8 @@ class Registry:
 
     Attributes
     ----------
-    by_topic : dict of str to Known
-    by_name : dict of str to Known
+    by_topic : dict of str to ClientSpec
+    by_name : dict of str to ClientSpec
     problem : str or None
         Why the file could not be read the last time.
 
@@ -88,8 +89,8 @@ class Registry:
     def __init__(self, file: Path, site: str, mapping: Mapping) -> None:
         self._file, self._site, self._mapping = file, site, mapping
         self._seen = self._stamp()
-        self.by_topic: dict[str, Known] = {}
-        self.by_name: dict[str, Known] = {}
+        self.by_topic: dict[str, ClientSpec] = {}
+        self.by_name: dict[str, ClientSpec] = {}
         self.problem: str | None = None
         self._load()
 
@@ -101,12 +102,12 @@ class Registry:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
     def _load(self) -> None:
-        clients = read_model(self._file, Clients, _MEND)
-        known = [self._known(name, each) for name, each in clients.clients.items()]
+        clients = read_model(self._file, Clients, _REMEDY)
+        known = [self._spec(name, each) for name, each in clients.clients.items()]
         self.by_name = {each.name: each for each in known}
         self.by_topic = {each.topic.decode(): each for each in known}
 
-    def _known(self, name: str, client: Client) -> Known:
+    def _spec(self, name: str, client: Client) -> ClientSpec:
         places = {sensor: t for t, sensor in enumerate(self._mapping.names)}
         unknown = [sensor for sensor in client.sensors if sensor not in places]
         if unknown and client.revoked is None:
@@ -122,7 +123,7 @@ class Registry:
                 "are possible. Enrol it again with a smaller batch."
             )
         sizes = [self._mapping.n_symbols[column] for column in columns]
-        return Known(
+        return ClientSpec(
             name=name,
             key=bytes.fromhex(client.key),
             topic=message_topic(self._site, name).encode(),

@@ -1,9 +1,10 @@
-"""The fusion centre at work: take in, commit, acknowledge, close rounds.
+"""The fusion centre at work: accept, commit, acknowledge, close rounds.
 
-Two threads share the work. One keeps the line to the broker and judges what arrives; the other
-owns the database. A message is acknowledged, to the broker and to its sensor, after the commit that
-holds it and never before. While the database is away nothing is acknowledged, so that the broker
-hands out no more than the receive maximum and the rest waits there or in the sensors' outboxes.
+Two threads share the work. One keeps the connection to the broker and checks what arrives; the
+other owns the database. A message is acknowledged, to the broker and to its sensor, after the
+commit that holds it and never before. While the database cannot be used nothing is acknowledged, so
+that the broker delivers no more than the receive maximum and the rest waits there or in the
+sensors' outboxes.
 """
 
 from __future__ import annotations
@@ -16,20 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from discreet.mapping import Mapping
+from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
-from discreet.network.fusion.announcing import decision_message, discovery_message
-from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.closing import Closer, RoundClock, decision_message, discovery_message
 from discreet.network.fusion.intake import Intake
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.registry import Registry
-from discreet.network.fusion.rounds import RoundClock
 from discreet.network.fusion.state import State
-from discreet.network.store.errors import StoreError
-from discreet.network.store.rows import Batch, Decision, Outcome, Reading
-from discreet.network.store.workers import note_name
+from discreet.network.store.connection import StoreError
+from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
 from discreet.network.store.writing import Store
-from discreet.network.topics import DROPPED, all_messages, shared_messages
+from discreet.network.topics import DROPPED, message_topic, shared_messages
 from discreet.network.wire import REFUSED, STORED, encode_acknowledgements, mapping_tag, runs
 
 logger = logging.getLogger(__name__)
@@ -37,10 +35,9 @@ logger = logging.getLogger(__name__)
 _GATHER = 0.005  # seconds to wait for more before a commit
 _NOTE_EVERY = 2.0  # seconds
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
-_STOOD_STILL = 5.0  # seconds without a look: the machine was asleep, or far too busy
+_SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
 _FORGET_EVERY = 600.0  # seconds
 
-Waiting = tuple[Ticket, Reading | None]
 _T = TypeVar("_T")
 
 
@@ -60,7 +57,7 @@ class FusionSettings:
     receive_maximum : int
         How many messages may wait for a commit.
     keep : float, optional
-        Seconds for which readings are kept; for ever by default.
+        Seconds for which symbols and decisions are kept; for ever by default.
     """
 
     site: str
@@ -104,7 +101,7 @@ class FusionService:
             registry, settings.clock, mapping_tag(mapping.id), lambda: self._closer.closed
         )
         site = settings.site
-        messages = shared_messages(site, "fusion") if settings.shared else all_messages(site)
+        messages = shared_messages(site, "fusion") if settings.shared else message_topic(site, "+")
         self._link = Link(
             settings.broker,
             settings.name,
@@ -114,7 +111,7 @@ class FusionService:
             settings.receive_maximum,
         )
         self._on_decision = on_decision
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[tuple[Ticket, StoredMessage | None]] = deque()
         self._something = threading.Event()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -148,30 +145,30 @@ class FusionService:
             self._stop.set()
             self._link.wake()
 
-    # -- in the thread of the line --
+    # -- in the thread of the connection --
 
     def _arrived(self, topic: str, payload: bytes, ticket: Ticket) -> None:
         if topic == DROPPED:
             self._note_dropped(payload)
-            reading = None
+            message = None
         elif ticket[1]:
-            reading = self._intake.take(topic, payload, time.time())
+            message = self._intake.take(topic, payload, time.time())
         else:
-            # At QoS 0 nothing holds a sender back: no sensor of ours does it.
+            # QoS 0 has no back-pressure; discreet's sensors do not use it.
             self._intake.refuse(topic, payload, "qos", time.time())
-            reading = None
-        self._waiting.append((ticket, reading))
+            message = None
+        self._waiting.append((ticket, message))
         if not self._something.is_set():
             self._something.set()
 
     def _note_dropped(self, payload: bytes) -> None:
-        """Read the broker's count of messages that it had no room for."""
+        """Read the broker's count of dropped messages."""
         if not payload.isdigit() or len(payload) > 18:
             return
         total, before = int(payload), self._dropped_before
         self._dropped_before = total
         if before is not None:
-            # A broker that was started anew counts from 0.
+            # A restarted broker counts from 0.
             self.state.add(shed=total - before if total >= before else total)
 
     def _turned(self, up: bool, problem: str) -> None:
@@ -181,15 +178,15 @@ class FusionService:
             self._greet()
 
     def _greet(self) -> None:
-        said, last = [(*self._discovery, True)], self._last
+        published, last = [(*self._discovery, True)], self._last
         if last is not None and last.round == self._settings.clock.last_due(time.time()):
-            said.append(self._said(last))  # a broker that was started anew has forgotten it
-        self._link.send([], said)
+            published.append(self._publication(last))  # a restarted broker has forgotten it
+        self._link.send([], published)
 
     # -- in the thread of the database --
 
     def _keep_or_end(self) -> None:
-        # Without this thread nothing would be stored any more, and all would look well.
+        # Without this thread nothing would be stored, and no state would show it.
         try:
             self._keep()
         except BaseException as failure:
@@ -212,15 +209,15 @@ class FusionService:
         aside, rejected = self._intake.drain()
         if not waiting and not aside.refusals:
             return
-        readings = [reading for _, reading in waiting if reading is not None]
-        batch = Batch(readings, aside.refusals, aside.quarantine)
-        self.state.put(queue=len(readings))
+        messages = [message for _, message in waiting if message is not None]
+        batch = Batch(messages, aside.refusals, aside.quarantine)
+        self.state.put(queue=len(messages))
         outcome = self._persist(lambda: self._store.commit(batch))
         if outcome is not None:
             self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
 
     def _persist(self, work: Callable[[], _T]) -> _T | None:
-        """Do something with the store until it works; None if told to stop while it does not."""
+        """Retry something with the store until it works; None if stopped before."""
         backoff = Backoff(0.1, 2.0)
         while True:
             try:
@@ -242,25 +239,25 @@ class FusionService:
     ) -> None:
         stored: dict[str, list[tuple[int, int]]] = {}
         refused: dict[str, list[tuple[int, int]]] = {}
-        for place, reading in enumerate(batch.readings):
+        for place, message in enumerate(batch.messages):
             where = refused if place in outcome.conflicting else stored
-            where.setdefault(reading.client, []).append((reading.boot, reading.seq))
+            where.setdefault(message.client, []).append((message.boot, message.seq))
         for client, boot, seq in rejected:
             refused.setdefault(client, []).append((boot, seq))
-        messages = []
+        answers = []
         for client in stored.keys() | refused.keys():
             known = self._registry.by_name.get(client)
             if known is None:
                 continue
             entries = runs(stored.get(client, ()), STORED) + runs(refused.get(client, ()), REFUSED)
             for data in encode_acknowledgements(entries, known.key, known.ack_topic):
-                messages.append((known.ack_topic, data, False))
-        self._link.send(tickets, messages)
+                answers.append((known.ack_topic, data, False))
+        self._link.send(tickets, answers)
         self._count(batch, outcome)
 
     def _count(self, batch: Batch, outcome: Outcome) -> None:
         known = outcome.repeated | outcome.conflicting
-        fresh = [each for i, each in enumerate(batch.readings) if not known or i not in known]
+        fresh = [each for i, each in enumerate(batch.messages) if not known or i not in known]
         reasons: Counter[str] = Counter()
         for (_, reason), count in batch.refusals.items():
             reasons[reason] += count
@@ -269,14 +266,14 @@ class FusionService:
         self.state.refuse(+reasons)
         symbols = sum(len(each.symbols) for each in fresh)
         self.state.add(messages=len(fresh), readings=symbols, commits=1)
-        if batch.readings:
+        if batch.messages:
             now = time.time()
-            waited = sum(now - each.received for each in batch.readings) / len(batch.readings)
+            waited = sum(now - each.received for each in batch.messages) / len(batch.messages)
             self.state.put(lag_seconds=waited)
 
     def _look_after(self) -> None:
         now = time.time()
-        if now - self._looked > _STOOD_STILL:
+        if now - self._looked > _SUSPENDED_AFTER:
             self._closer.wait(now)
         self._looked = now
         if now >= self._next_look:
@@ -311,14 +308,14 @@ class FusionService:
         if not decisions:
             return
         last = self._last = decisions[-1]
-        self._link.send([], [self._said(last)])
+        self._link.send([], [self._publication(last)])
         self.state.add(decisions=len(decisions))
         self.state.put(last_round=last.round, reported=last.reported)
         for decision in decisions if self._on_decision else ():
             assert self._on_decision is not None
             self._on_decision(decision)
 
-    def _said(self, decision: Decision) -> tuple[str, bytes, bool]:
+    def _publication(self, decision: Decision) -> tuple[str, bytes, bool]:
         fact = self._mapping.public.name
         return *decision_message(self._settings.site, fact, decision), True
 
@@ -340,12 +337,12 @@ class FusionService:
             self._stop.wait(0.2)
 
     def _database(self, error: StoreError | None) -> None:
-        state, words = ("here", "") if error is None else (error.state, str(error))
+        state, problem = ("here", "") if error is None else (error.state, str(error))
         self.state.put(database_up=int(error is None))
         if error is not None:
             self._closer.pause()  # another worker may lead meanwhile
-        if self.state.turn("database", state, words):
+        if self.state.turn("database", state, problem):
             if error is None:
-                logger.info("the database is there")
+                logger.info("the database can be used")
             else:
                 logger.warning("%s Nothing is acknowledged until it is back.", error)

@@ -1,6 +1,6 @@
 """What the fusion centre knows about itself: counters and states, for ``/metrics`` and ``/health``.
 
-Nothing here is told apart by symbol, reading or decision.
+Nothing here depends on symbols, readings or decisions.
 """
 
 from __future__ import annotations
@@ -10,29 +10,38 @@ import resource
 import threading
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
 
-_METRICS = {
-    "messages": ("counter", "Messages stored."),
-    "readings": ("counter", "Symbols stored."),
-    "commits": ("counter", "Commits to the database."),
-    "decisions": ("counter", "Rounds closed."),
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from discreet.errors import InputError
+
+_METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] = {
+    "messages": (CounterMetricFamily, "Messages stored."),
+    "readings": (CounterMetricFamily, "Symbols stored."),
+    "commits": (CounterMetricFamily, "Commits to the database."),
+    "decisions": (CounterMetricFamily, "Rounds closed."),
     "shed": (
-        "counter",
+        CounterMetricFamily,
         "Messages that the broker dropped for want of room; each worker counts all.",
     ),
-    "queue": ("gauge", "Messages that wait for their commit."),
-    "lag_seconds": ("gauge", "Mean time from arrival to acknowledgement, lately."),
-    "broker_up": ("gauge", "Whether the broker is there."),
-    "database_up": ("gauge", "Whether the database is there."),
-    "reported": ("gauge", "Sensors heard in the last closed round."),
-    "expected": ("gauge", "Sensors of the mapping."),
-    "last_round": ("gauge", "The last closed round."),
-    "resident_bytes": ("gauge", "Largest resident memory so far."),
+    "queue": (GaugeMetricFamily, "Messages that wait for their commit."),
+    "lag_seconds": (GaugeMetricFamily, "Mean time from arrival to acknowledgement, lately."),
+    "broker_up": (GaugeMetricFamily, "Whether the broker is there."),
+    "database_up": (GaugeMetricFamily, "Whether the database is there."),
+    "reported": (GaugeMetricFamily, "Sensors heard in the last closed round."),
+    "expected": (GaugeMetricFamily, "Sensors of the mapping."),
+    "last_round": (GaugeMetricFamily, "The last closed round."),
+    "resident_bytes": (GaugeMetricFamily, "Largest resident memory so far."),
 }
 
 
-class State:
+class State(Collector):
     """Counters and states, changed by several threads."""
 
     def __init__(self) -> None:
@@ -89,16 +98,85 @@ class State:
 
     def metrics(self) -> bytes:
         """Return the page ``/metrics``, as Prometheus reads it."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        self.put(resident_bytes=peak)
-        lines = []
+        self.put(resident_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        return generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what Prometheus is shown."""
         with self._alone:
-            for name, (kind, words) in _METRICS.items():
-                full = f"discreet_{name}" + "_total" * (kind == "counter")
-                lines += [f"# HELP {full} {words}", f"# TYPE {full} {kind}"]
-                lines.append(f"{full} {self._values[name]:.10g}")
-            lines.append("# HELP discreet_refused_total Messages refused, by reason.")
-            lines.append("# TYPE discreet_refused_total counter")
-            for reason, count in sorted(self._refused.items()):
-                lines.append(f'discreet_refused_total{{reason="{reason}"}} {count}')
-        return "\n".join([*lines, ""]).encode()
+            values, refused = dict(self._values), sorted(self._refused.items())
+        for name, (kind, words) in _METRICS.items():
+            yield kind(f"discreet_{name}", words, value=values[name])
+        by_reason = CounterMetricFamily(
+            "discreet_refused", "Messages refused, by reason.", labels=["reason"]
+        )
+        for reason, count in refused:
+            by_reason.add_metric([reason], count)
+        yield by_reason
+
+
+# --- Pages ---------------------------------------------------------------------------------
+
+
+class Pages:
+    """A small server in a thread of its own.
+
+    Parameters
+    ----------
+    state : State
+    host : str
+    port : int
+        0 for any that is free.
+
+    Raises
+    ------
+    InputError
+        If the port is taken.
+    """
+
+    def __init__(self, state: State, host: str, port: int) -> None:
+        handler = type("Handler", (_Handler,), {"state": state})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except OSError as error:
+            raise InputError(
+                f"the metrics cannot listen on {host}:{port} ({error.strerror}). Stop what does, "
+                "or change metrics in site.json."
+            ) from None
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    state: State
+    timeout = 5.0  # seconds, for a client that sends no request
+    server_version, sys_version = "discreet", ""
+
+    def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self._answer(200, CONTENT_TYPE_PLAIN_0_0_4, self.state.metrics())
+        elif self.path == "/health":
+            self._answer(200, "application/json", self.state.health())
+        else:
+            self._answer(404, "text/plain", b"There are /metrics and /health.\n")
+
+    def _answer(self, code: int, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: a scrape is no event."""

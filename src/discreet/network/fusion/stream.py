@@ -44,7 +44,7 @@ class Stream:
     Attributes
     ----------
     ended : bool
-        Whether the connection is of no more use; the library is told by an empty read.
+        Whether the connection is of no more use; the library learns it by an empty read.
     heard : bool
         Set when anything comes.
     """
@@ -96,7 +96,7 @@ class Stream:
         return bool(self._others) or self.ended
 
     def fill(self) -> None:
-        """Read what there is and hand out the messages in it; errors are the end."""
+        """Read what there is and pass on its messages; an error ends the stream."""
         try:
             while data := self._sock.recv(_ROOM):
                 self.heard = True
@@ -111,7 +111,7 @@ class Stream:
             self.ended = True
 
     def flush(self) -> None:
-        """Write what the socket takes; errors are the end."""
+        """Write what the socket takes; an error ends the stream."""
         try:
             if self._out:
                 del self._out[: self._sock.send(self._out)]
@@ -170,7 +170,7 @@ class StreamingClient(Client):
         return self.stream
 
     def spare(self) -> None:
-        """Wait no longer for the answer to a ping.
+        """Stop waiting for the answer to a ping.
 
         It comes behind all messages that are under way. While these are not read, or take longer
         than the keepalive, the library would give up a connection that is well, and the broker

@@ -17,8 +17,8 @@ from paho.mqtt.client import Client, MQTTMessage
 
 from discreet.errors import InputError
 from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
-from discreet.network.sensor.outbox import Outbox, OutboxError, Waiting
-from discreet.network.site.settings import ack_topic, message_topic
+from discreet.network.sensor.outbox import Outbox, OutboxError, PendingMessage
+from discreet.network.topics import ack_topic, message_topic
 from discreet.network.wire import REFUSED, WireError, decode_acknowledgement
 
 logger = logging.getLogger(__name__)
@@ -26,15 +26,15 @@ logger = logging.getLogger(__name__)
 WINDOW = 100
 """How many messages are under way at once."""
 _PATIENCE = 20.0  # seconds for the broker to accept a connection
-_STUCK = 10.0  # seconds without a word from the broker while it owes us one
+_STUCK = 10.0  # seconds without an answer from the broker while one is due
 _NEVER = float("inf")
 _THIN_LINEAR_TIMEOUTS = 16  # of Linux, see tcp(7); the module socket does not name it
 
 
 class _Flight:
-    """A message under way, and when to send it: never while the line itself carries it."""
+    """A message under way, and when to send it: never while the connection itself carries it."""
 
-    def __init__(self, message: Waiting, first: float) -> None:
+    def __init__(self, message: PendingMessage, first: float) -> None:
         self.message, self.due, self.pause = message, 0.0, Backoff(first, 30 * first)
 
 
@@ -85,7 +85,7 @@ class Courier:
         self._dead, self._give_up_at = False, 0.0
         self._on_the_line: dict[int, _Flight] = {}
         self._taken: deque[int] = deque()  # numbers of messages that the broker has
-        self._last_word = 0.0
+        self._last_answer = 0.0
 
     def _new_client(self) -> Client:
         client = make_client(self._address, self._name, Client)
@@ -101,12 +101,12 @@ class Courier:
         self._allowed = (self._outbox.boot, -1)
         self._thread.start()
 
-    def change(self, work: Callable[[], Waiting]) -> Waiting:
+    def change(self, work: Callable[[], PendingMessage]) -> PendingMessage:
         """Run something that writes to the outbox while nothing else does."""
         with self._alone:
             return work()
 
-    def dispatch(self, message: Waiting) -> None:
+    def dispatch(self, message: PendingMessage) -> None:
         """Send everything up to a message, now."""
         self._allowed = message[:2]
         self._wake.set()
@@ -129,7 +129,7 @@ class Courier:
                     self._wake.clear()
                     if self.up:
                         backoff.reset()
-                self._client.on_disconnect = None  # what is our own doing needs no word
+                self._client.on_disconnect = None  # a disconnection of our own needs no message
                 self._client.disconnect()
                 self._client.loop_stop()
                 self.up = False
@@ -168,14 +168,14 @@ class Courier:
                 self._complain(str(error))
             due = [each for each in self._flights.values() if each.due <= now]
         for flight in due:
-            # TCP repeats what the line loses; a second copy would only stand in its way.
+            # TCP retransmits what is lost; a second copy would only slow it down.
             flight.due = _NEVER
             sent = self._client.publish(self._topic, flight.message.payload, qos=1)
             if not self._on_the_line:
-                self._last_word = now  # from here on it owes us one
+                self._last_answer = now  # from now on an answer is due
             self._on_the_line[sent.mid] = flight
-        if self._on_the_line and now > self._last_word + _STUCK:
-            self._note("the broker says nothing any more")
+        if self._on_the_line and now > self._last_answer + _STUCK:
+            self._note("the broker no longer answers")
             return False
         return True
 
@@ -201,7 +201,7 @@ class Courier:
 
     def _connected(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
         if reason.is_failure:
-            self._note(f"the broker refuses us ({reason})")
+            self._note(f"the broker refuses the connection ({reason})")
             self._dead = True
             return
         client.subscribe(self._ack_topic, qos=0)
@@ -214,7 +214,7 @@ class Courier:
 
     def _published(self, _: Client, __: Any, number: int, ___: Any, ____: Any) -> None:
         # The library holds a lock here that publishing needs: no lock of ours may be taken.
-        self._last_word = time.monotonic()
+        self._last_answer = time.monotonic()
         self._taken.append(number)
         self._wake.set()
 
@@ -224,14 +224,14 @@ class Courier:
             return
         if self.up:
             self._note(f"the connection to the broker is lost ({reason})")
-        else:  # with TLS 1.3 a refused certificate is told by hanging up
+        else:  # with TLS 1.3 a certificate is refused by closing the connection
             self._note(
                 f"the broker hangs up on us ({reason}): was this device revoked, or given a newer "
                 "file?"
             )
 
     def _heard(self, _: Client, __: Any, message: MQTTMessage) -> None:
-        self._last_word = time.monotonic()
+        self._last_answer = time.monotonic()
         try:
             entries = decode_acknowledgement(bytes(message.payload), self._key, self._ack_topic)
         except WireError:
@@ -262,7 +262,7 @@ class Courier:
 
 
 def _hurry(_: Client, __: Any, line: Any) -> None:
-    """Have Linux repeat lost packets at a steady pace: they are too few to jam a bad line."""
+    """Have Linux repeat lost packets at a steady pace: they are too few to cause congestion."""
     if sys.platform == "linux":
         with suppress(OSError):
             line.setsockopt(socket.IPPROTO_TCP, _THIN_LINEAR_TIMEOUTS, 1)

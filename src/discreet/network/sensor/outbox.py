@@ -7,7 +7,6 @@ every start, so that no number is ever used for two messages.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -16,7 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from filelock import FileLock
+
 from discreet.errors import DiscreetError, InputError
+from discreet.network.site.files import hold
 from discreet.network.wire import MAX_BOOT, Entry
 
 MOST_MESSAGES = 200_000
@@ -39,7 +41,7 @@ class OutboxError(DiscreetError):
     """The outbox cannot be written now, and so nothing new can be sent."""
 
 
-class Waiting(NamedTuple):
+class PendingMessage(NamedTuple):
     """A message that has not been acknowledged."""
 
     boot: int
@@ -81,7 +83,7 @@ class Outbox:
             self._base = self._open(folder / "outbox.db")
             self._begin(first_boot)
         except (sqlite3.Error, OSError) as error:
-            os.close(self._lock)
+            self._lock.release()
             raise InputError(
                 f"{folder}: the outbox cannot be opened ({error}). Make room, or name another "
                 "folder with --state."
@@ -114,7 +116,7 @@ class Outbox:
     def close(self) -> None:
         """Let another process hold the outbox."""
         self._base.close()
-        os.close(self._lock)
+        self._lock.release()
 
     def note(self, name: str) -> int:
         """Return a number that was noted; 0 if it was not."""
@@ -146,7 +148,7 @@ class Outbox:
         """The last round that a message was written for; -1 if none."""
         return self._next_round - 1
 
-    def append(self, number: int, rounds: int, make: Callable[[int, int], bytes]) -> Waiting:
+    def append(self, number: int, rounds: int, make: Callable[[int, int], bytes]) -> PendingMessage:
         """Write the message of a round; when this returns, it is safe.
 
         Parameters
@@ -177,7 +179,7 @@ class Outbox:
         self._count += 1 - dropped
         self._next_round = number + rounds
         self.seq += 1
-        return Waiting(self.boot, self.seq - 1, number, payload)
+        return PendingMessage(self.boot, self.seq - 1, number, payload)
 
     def _give_up(self, count: int) -> None:
         """Drop the oldest: their rounds are closed, and nothing more is decided on them."""
@@ -209,7 +211,7 @@ class Outbox:
         self._count -= len(misfits)
         return len(misfits)
 
-    def after(self, boot: int, seq: int, limit: int) -> list[Waiting]:
+    def after(self, boot: int, seq: int, limit: int) -> list[PendingMessage]:
         """Return the next messages that wait after one, oldest first.
 
         Raises
@@ -222,7 +224,7 @@ class Outbox:
                 " ORDER BY boot, seq LIMIT ?",
                 (boot, seq, limit),
             )
-            return [Waiting(*row) for row in rows]
+            return [PendingMessage(*row) for row in rows]
         except sqlite3.Error as error:
             raise OutboxError(f"the outbox cannot be read ({error}).") from None
 
@@ -257,19 +259,12 @@ class Outbox:
             raise OutboxError(f"the outbox cannot be written ({error}).") from None
 
 
-def _hold(folder: Path) -> int:
+def _hold(folder: Path) -> FileLock:
+    held = f"{folder}: another sensor runs from this folder. Stop it, or name another folder."
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        return hold(folder / "lock", held)
     except OSError as error:
         raise InputError(
             f"{folder}: cannot be written ({error.strerror}). Name another folder with --state."
         ) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise InputError(
-            f"{folder}: another sensor runs from this folder. Stop it, or name another folder."
-        ) from None
-    return handle

@@ -6,22 +6,127 @@ neither the time it takes to read nor the reading shows in when it is sent.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.errors import InputError
+from discreet.export.runtimes.python.discreet_sensor import LedgerError, Sensor, SensorError
+from discreet.files import PRIVATE, write_whole
 from discreet.network.connecting import BrokerAddress
 from discreet.network.sensor.courier import Courier
-from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError
-from discreet.network.sensor.release import Readings, Releaser
+from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, PendingMessage
+from discreet.network.sensor.parsing import row_of
 from discreet.network.sensor.sources import Sources
 from discreet.network.site.enrolment import Enrolment
-from discreet.network.site.files import write_private
-from discreet.network.site.settings import message_topic
-from discreet.network.wire import WireError, decode
+from discreet.network.topics import message_topic
+from discreet.network.wire import Message, WireError, decode, encode, mapping_tag
+
+# --- From readings to messages -------------------------------------------------------------
+
+
+Readings = Mapping[str, object]
+
+
+class Releaser:
+    """Draws the symbols of all sensors of a client and writes them to the outbox.
+
+    Parameters
+    ----------
+    enrolment : Enrolment
+    folder : Path
+        Holds the bundles and ledgers; never copied to another device.
+    outbox : Outbox
+
+    Raises
+    ------
+    InputError
+        If a bundle or a ledger cannot be used.
+    """
+
+    def __init__(self, enrolment: Enrolment, folder: Path, outbox: Outbox) -> None:
+        self._enrolment, self._outbox = enrolment, outbox
+        self._topic = message_topic(enrolment.site, enrolment.client)
+        self._key = bytes.fromhex(enrolment.mac_key)
+        self._tag = mapping_tag(enrolment.mapping)
+        pairs = zip(enrolment.sensors, enrolment.bundle_bytes, strict=True)
+        self._sensors = [self._open(folder, name, bundle) for name, bundle in pairs]
+
+    def _open(self, folder: Path, name: str, bundle: bytes) -> Sensor:
+        stem = hashlib.sha256(name.encode()).hexdigest()[:16]
+        file, note = folder / f"{stem}.bundle", f"ledger {stem}"
+        write_whole(file, bundle, PRIVATE)
+        try:
+            sensor = Sensor(
+                file,
+                public_key=self._enrolment.public_key,
+                ledger=folder / f"{stem}.ledger",
+                make_new=not self._outbox.note(note),
+            )
+            if sensor.table.name != name or sensor.table.mapping_id != self._enrolment.mapping:
+                raise InputError(
+                    f"the bundle for {name!r} is of another sensor or mapping. Enrol again."
+                )
+            if not os.path.exists(sensor.ledger.path):
+                sensor.ledger.store(sensor.ledger.record)
+            self._outbox.set_note(note, 1)
+        except (SensorError, OutboxError) as error:
+            raise InputError(str(error)) from None
+        return sensor
+
+    @property
+    def spent(self) -> int:
+        """The most that any of the ledgers has counted, in millionths of a nat."""
+        return max(sensor.spent for sensor in self._sensors)
+
+    def release(self, number: int, rounds: Sequence[Readings]) -> PendingMessage:
+        """Draw and store the message for some rounds.
+
+        Parameters
+        ----------
+        number : int
+            The first of the rounds.
+        rounds : sequence of dict
+            For each round, the readings by sensor; a sensor that is not named has none.
+
+        Raises
+        ------
+        OutboxError
+            If nothing can be released now; nothing is sent then.
+        """
+        try:
+            symbols = self._draw(rounds)
+        except (LedgerError, SensorError) as error:
+            raise OutboxError(str(error)) from None
+        return self._outbox.append(
+            number, len(rounds), lambda boot, seq: self._sealed(boot, seq, number, symbols)
+        )
+
+    def _draw(self, rounds: Sequence[Readings]) -> bytes:
+        now, width = int(time.time()), len(self._sensors)
+        symbols = bytearray(width * len(rounds))
+        for t, sensor in enumerate(self._sensors):
+            rows = [row_of(sensor.table, each.get(sensor.table.name)) for each in rounds]
+            symbols[t::width] = bytes(sensor.release_rows(rows, now // sensor.table.period))
+        return bytes(symbols)
+
+    def _sealed(self, boot: int, seq: int, number: int, symbols: bytes) -> bytes:
+        message = Message(boot, seq, number, self.spent, symbols, self._tag)
+        return encode(message, self._key, self._topic)
+
+    def close(self) -> None:
+        """Let another process use the ledgers."""
+        for sensor in self._sensors:
+            sensor.close()
+
+
+# --- The service ---------------------------------------------------------------------------
+
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +159,7 @@ class SensorTask:
 
 
 def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int:
-    """Send until told to stop or until the readings end; return how many messages wait.
+    """Send until ``stop`` is set or the readings end; return how many messages wait.
 
     Raises
     ------
@@ -85,7 +190,7 @@ def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int
 def _give_up_strange(enrolment: Enrolment, outbox: Outbox) -> None:
     """Give up messages from before an enrolment with another key, name or number of symbols.
 
-    The fusion centre cannot tell whose they are, so that it would never acknowledge them; they
+    The fusion centre cannot authenticate them and would never acknowledge them; they
     would be sent for ever, and take the places of those that it can.
     """
     topic = message_topic(enrolment.site, enrolment.client).encode()
@@ -117,7 +222,7 @@ def broker_address(enrolment: Enrolment, folder: Path) -> BrokerAddress:
         "client.key": enrolment.key,
     }
     for name, text in files.items():
-        write_private(folder / name, text.encode())
+        write_whole(folder / name, text, PRIVATE)
     return BrokerAddress(
         broker.host,
         broker.port,
@@ -165,7 +270,7 @@ class _Schedule:
                 self._send(first, self._end(number) + self._slot, stop)
             following = max(number + 1, self._number())
             if following >= first + self._batch and self._found:
-                self._send(first, 0.0, stop)  # the device slept through the end of the batch
+                self._send(first, 0.0, stop)  # the device was suspended at the end of the batch
             number = following
 
     def _send(self, first: int, at: float, stop: threading.Event) -> None:
@@ -184,7 +289,7 @@ class _Schedule:
 
 
 def _wait_until(at: float, stop: threading.Event) -> bool:
-    """Wait for a moment by the clock; return whether told to stop."""
+    """Wait for a moment by the clock; return whether to stop."""
     while (left := at - time.time()) > 0:
         if stop.wait(min(left, 60.0)):  # the clock may be set meanwhile
             return True

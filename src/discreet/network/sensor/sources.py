@@ -1,7 +1,7 @@
 """Where readings come from: lines, files, commands, tables and MQTT topics.
 
 A source is asked once a round, at its end, for the readings by sensor; a sensor that it does not
-name has no reading in that round. Whatever a source says is hostile until it has been looked at.
+name has no reading in that round. The output of a source is not trusted before it has been checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from discreet.errors import InputError
 from discreet.network.connecting import Backoff
-from discreet.network.sensor.values import MAX_TEXT, home_value, parse
+from discreet.network.sensor.parsing import MAX_TEXT, home_value, parse
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Source(Protocol):
 
 
 class Latest:
-    """The last reading of each sensor, for sources that speak when they like.
+    """The last reading of each sensor, for sources that send at any time.
 
     Parameters
     ----------
@@ -93,16 +93,16 @@ class Latest:
 
 
 class Complaint:
-    """Says what is wrong with a source when it begins to be, not every round."""
+    """Logs a problem of a source when it begins, not every round."""
 
     def __init__(self) -> None:
         self._last = ""
 
-    def say(self, words: str) -> None:
-        """Log the words unless they were the last ones; none at all when it is well again."""
-        if words and words != self._last:
-            logger.warning("%s", words)
-        self._last = words
+    def report(self, text: str) -> None:
+        """Log a problem unless it was the last one; an empty text ends it."""
+        if text and text != self._last:
+            logger.warning("%s", text)
+        self._last = text
 
 
 class LineSource:
@@ -127,7 +127,7 @@ class LineSource:
             while line := self._stream.readline(MAX_TEXT):
                 self._note(parse(line))
         except (OSError, ValueError) as error:  # undecodable bytes are a ValueError
-            logger.warning("the input cannot be read on (%s)", error)
+            logger.warning("the input can no longer be read (%s)", error)
         self._ended = True
 
     @property
@@ -169,19 +169,19 @@ class FileSource:
         """Return what the file holds now; nothing if it cannot be read."""
         try:
             with open(self._path, "rb", buffering=0, opener=_open_at_once) as stream:
-                data = stream.read(MAX_TEXT) or b""  # None from a pipe that says nothing now
+                data = stream.read(MAX_TEXT) or b""  # None from a pipe that is empty now
         except OSError as error:
-            self._complaint.say(f"{self._path}: cannot be read ({error.strerror})")
+            self._complaint.report(f"{self._path}: cannot be read ({error.strerror})")
             return {}
-        self._complaint.say("")
+        self._complaint.report("")
         return {self._sensor: parse(data.decode(errors="replace").strip())}
 
     def close(self) -> None:
-        """Do nothing: the file is opened anew each time."""
+        """Do nothing: the file is opened each time."""
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would wait for its other end
+    return os.open(path, flags | os.O_NONBLOCK)  # or opening a pipe would block
 
 
 class CommandSource:
@@ -220,9 +220,9 @@ class CommandSource:
                 check=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            self._complaint.say(f"{self._command[0]} failed ({type(error).__name__})")
+            self._complaint.report(f"{self._command[0]} failed ({type(error).__name__})")
             return {}
-        self._complaint.say("")
+        self._complaint.report("")
         return {self._sensor: parse(done.stdout[:MAX_TEXT].decode(errors="replace").strip())}
 
     def close(self) -> None:
@@ -338,7 +338,7 @@ class MqttSource:
 
     def _connected(self, client: Any, _: Any, __: Any, reason: Any, ___: Any) -> None:
         if reason.is_failure:
-            logger.warning("the broker of the readings refuses us (%s)", reason)
+            logger.warning("the broker of the readings refuses the connection (%s)", reason)
         else:
             client.subscribe(self._topic, qos=0)
 
@@ -371,7 +371,7 @@ class Sources:
 
     @property
     def lead(self) -> float:
-        """How long before the end of a round to ask; one is asked after the other."""
+        """How long before the end of a round to start reading, one source after the other."""
         return sum(part.lead for part in self._parts)
 
     @property
@@ -393,13 +393,13 @@ class Sources:
 
 
 def open_sources(
-    words: Sequence[str], sensors: Sequence[str], *, interval: float, hold: float
+    specs: Sequence[str], sensors: Sequence[str], *, interval: float, hold: float
 ) -> Sources:
-    """Return the sources that are named in words.
+    """Return the sources of the options ``--read``.
 
     Parameters
     ----------
-    words : sequence of str
+    specs : sequence of str
         ``[SENSOR=]SOURCE``, where SOURCE is ``-`` for standard input, ``csv:PATH``,
         ``file:PATH``, ``command:PROGRAM ARGUMENTS`` or ``mqtt://HOST/TOPIC#FIELD``.
     sensors : sequence of str
@@ -407,7 +407,7 @@ def open_sources(
     interval : float
         Seconds of a round.
     hold : float
-        Seconds for which a reading stands that came by a line or a topic.
+        Seconds for which a reading from a line or a topic stays valid.
 
     Raises
     ------
@@ -415,20 +415,20 @@ def open_sources(
     """
     opened: list[Source] = []
     # Programs run one after the other, and have half of a round together.
-    programs = sum("command:" in word for word in words)
+    programs = sum("command:" in spec for spec in specs)
     try:
-        for word in words:
-            opened.append(_open(word, sensors, interval / 2 / max(1, programs), hold))
+        for spec in specs:
+            opened.append(_open(spec, sensors, interval / 2 / max(1, programs), hold))
     except InputError:
         Sources(opened).close()
         raise
     return Sources(opened)
 
 
-def _open(word: str, sensors: Sequence[str], patience: float, hold: float) -> Source:
-    named = [sensor for sensor in sensors if word.startswith(f"{sensor}=")]
+def _open(spec: str, sensors: Sequence[str], patience: float, hold: float) -> Source:
+    named = [sensor for sensor in sensors if spec.startswith(f"{sensor}=")]
     sensor = max(named, key=len, default=None)
-    rest = word if sensor is None else word[len(sensor) + 1 :]
+    rest = spec if sensor is None else spec[len(sensor) + 1 :]
     mine = sensors if sensor is None else [sensor]
     kind, _, place = rest.partition(":")
     if rest == STDIN:
@@ -437,7 +437,7 @@ def _open(word: str, sensors: Sequence[str], patience: float, hold: float) -> So
         return CsvSource(Path(place), mine)
     if len(mine) != 1:
         raise InputError(
-            f"--read {word[:80]!r}: there are {len(mine)} sensors. Say which: --read SENSOR=SOURCE"
+            f"--read {spec[:80]!r}: there are {len(mine)} sensors. Name one: --read SENSOR=SOURCE"
         )
     if kind == "file" and place:
         return FileSource(mine[0], Path(place))
@@ -446,6 +446,6 @@ def _open(word: str, sensors: Sequence[str], patience: float, hold: float) -> So
     if kind == "mqtt":
         return MqttSource(mine[0], rest, hold)
     raise InputError(
-        f"--read {word[:80]!r} is no source. Use -, csv:PATH, file:PATH, command:PROGRAM or "
+        f"--read {spec[:80]!r} is no source. Use -, csv:PATH, file:PATH, command:PROGRAM or "
         "mqtt://HOST/TOPIC#FIELD, with SENSOR= before it where there are several sensors."
     )

@@ -1,4 +1,4 @@
-"""Speak to the broker of a site: have it reload, and see who it lets in.
+"""Connect to the broker of a site: have it reload, and check which clients it accepts.
 
 What the broker really does is found out by trying it, with certificates made for the
 purpose, not by believing that a signal has arrived.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from discreet.files import PRIVATE, write_whole
 from discreet.network.site.authority import Issued
-from discreet.network.site.files import write_new
 from discreet.network.site.settings import BrokerEndpoint, SiteFiles
 
 _SECONDS = 10.0
@@ -25,7 +25,7 @@ Answer = Literal["accepted", "refused", "unreachable"]
 
 @dataclass(frozen=True)
 class Attempt:
-    """How a connection went, and what was said."""
+    """How a connection attempt ended, and the broker's reason."""
 
     answer: Answer
     words: str = ""
@@ -39,18 +39,18 @@ def broker_process(folder: Path) -> int | None:
         command = Path(f"/proc/{pid}/cmdline").read_bytes() if Path("/proc").is_dir() else None
     except (OSError, ValueError):
         return None
-    # The number may be of another process by now; to be hung up on would end most of them.
+    # The number may be of another process by now; SIGHUP would end most of them.
     return pid if pid > 1 and (command is None or b"mosquitto" in command) else None
 
 
 def reload_broker(folder: Path) -> bool:
-    """Have the broker read rights and revocation list again; whether it could be told."""
+    """Have the broker read rights and revocation list again; return whether it was signalled."""
     pid = broker_process(folder)
     if pid is None or not hasattr(signal, "SIGHUP"):
         return False
     try:
         os.kill(pid, signal.SIGHUP)
-    except OSError:  # another user's, or gone
+    except OSError:  # another user's, or it has ended
         return False
     return True
 
@@ -94,8 +94,8 @@ def try_connection(broker: BrokerEndpoint, ca: Path, name: str, made: Issued) ->
     try:
         with tempfile.TemporaryDirectory(prefix="discreet-") as scratch:
             certificate, key = Path(scratch, "crt"), Path(scratch, "key")
-            write_new(certificate, made.certificate)
-            write_new(key, made.key)
+            write_whole(certificate, made.certificate, PRIVATE)
+            write_whole(key, made.key, PRIVATE)
             client.tls_set(str(ca), str(certificate), str(key))
         client.connect(broker.host, broker.port, keepalive=10, clean_start=True)
     except ssl.SSLError as error:

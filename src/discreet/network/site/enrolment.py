@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from discreet.network.site.files import read_model
 from discreet.network.site.settings import BrokerEndpoint, HexKey, MappingId, Name, SensorName
 
-_MEND = "Have the device enrolled again: discreet enroll."
+_REMEDY = "Have the device enrolled again: discreet enroll."
 _Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_000)]
 MAX_BUNDLE_TEXT = 24 * 2**20
 
@@ -42,7 +42,7 @@ class Enrolment(BaseModel):
         A bundle per sensor, as ``discreet export --to python`` writes it, in base64.
     boot : int
         The first start of the device counts from here; later enrolments have larger numbers,
-        so that a device that begins anew is not taken for a replay of its past.
+        so that a device whose state was lost is not taken for a replay.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -92,4 +92,4 @@ def load_enrolment(file: Path) -> Enrolment:
     ------
     InputError
     """
-    return read_model(file, Enrolment, _MEND)
+    return read_model(file, Enrolment, _REMEDY)

@@ -1,26 +1,23 @@
-"""Files of a site: private from the first moment, read within limits, replaced whole.
-
-Whatever is read may have been written by somebody else; whatever is written may be a key.
-"""
+"""Files of a site: read within limits, since others may have written them, and locked to change."""
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from discreet.errors import InputError
+from discreet.files import PRIVATE, create, make_folder, write_whole
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 MAX_BYTES = 64 * 2**20
+_MOST_SECRET = 2**20
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -49,14 +46,14 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def read_model(file: Path, model: type[_Model], mend: str) -> _Model:
+def read_model(file: Path, model: type[_Model], remedy: str) -> _Model:
     """Return the checked content of a JSON file.
 
     Parameters
     ----------
     file : Path
     model : type of BaseModel
-    mend : str
+    remedy : str
         What to do about a damaged file; ends the message.
 
     Raises
@@ -67,14 +64,14 @@ def read_model(file: Path, model: type[_Model], mend: str) -> _Model:
     try:
         return model.model_validate(json.loads(data))
     except ValidationError as error:
-        raise InputError(f"{file}: {first_problem(error)}. {mend}") from None
+        raise InputError(f"{file}: {first_problem(error)}. {remedy}") from None
     except (ValueError, RecursionError) as error:
-        words = str(error) if isinstance(error, json.JSONDecodeError) else "no UTF-8 JSON"
-        raise InputError(f"{file}: is not JSON ({words}). {mend}") from None
+        problem = str(error) if isinstance(error, json.JSONDecodeError) else "no UTF-8 JSON"
+        raise InputError(f"{file}: is not JSON ({problem}). {remedy}") from None
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return where a file is wrong first and why, never what stands there: it may be a key."""
+    """Return where a file is wrong first and why, never its content: it may be a key."""
     found = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part)[:40] for part in found["loc"])
     return f"{place}: {found['msg']}" if place else str(found["msg"])
@@ -85,113 +82,57 @@ def model_bytes(content: BaseModel) -> bytes:
     return (json.dumps(content.model_dump(mode="json"), indent=1) + "\n").encode()
 
 
-def write_private(file: Path, data: bytes) -> None:
-    """Replace a file whole or not at all; nobody but its owner can ever read it.
+def read_secret(path: Path) -> bytes | None:
+    """Return what a file holds, or None if there is none.
+
+    Raises
+    ------
+    InputError
+        If others may read it, or it cannot be read.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InputError(f"{path}: others may read it (mode {mode:o}). Run: chmod 600 {path}")
+    return read_bytes(path, _MOST_SECRET)
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """Write a file for its owner only, whole or not at all; its folder is made if need be.
 
     Raises
     ------
     InputError
     """
-    draft = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        write_new(draft, data, like=file)
-        draft.replace(file)
-        sync_folder(file.parent)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{file}: cannot be written ({reason}).") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        make_folder(path.parent, PRIVATE)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+    write_whole(path, data, PRIVATE)
 
 
-def _keep_owner(handle: int, file: Path) -> None:
-    """Have a file that root replaces stay readable for the service that it belongs to.
-
-    By its handle: that service may change names in its folder, and could have another file
-    given to itself by putting a link in the place.
-    """
-    if os.name != "posix" or os.geteuid() != 0:
-        return
-    about = (file if file.exists() else file.parent).stat()
-    os.fchown(handle, about.st_uid, about.st_gid)
-
-
-def write_new(file: Path, data: bytes, like: Path | None = None) -> None:
-    """Write a private file that must not be there yet, and wait until it is safe.
-
-    Parameters
-    ----------
-    file : Path
-    data : bytes
-    like : Path, optional
-        Whose owner it gets if root writes it.
-    """
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-    with open(handle, "wb") as stream:
-        if like is not None:
-            _keep_owner(handle, like)
-        stream.write(data)
-        stream.flush()
-        os.fsync(handle)
-
-
-def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by their path inside a new folder, all of it private.
-
-    A path that ends in a slash is an empty folder.
-    """
-    folder.mkdir(mode=PRIVATE_FOLDER)
-    for name, data in files.items():
-        inner, _, last = name.rpartition("/")
-        if inner:
-            (folder / inner).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        if last:
-            write_new(folder / name, data)
-    for each in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
-        sync_folder(each)
-
-
-def new_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a private folder whole or not at all.
-
-    Parameters
-    ----------
-    folder : Path
-        Absolute; one that does not exist or is empty.
-    files : dict of str to bytes
-        Contents by path inside the folder.
+def hold(file: Path, refusal: str) -> FileLock:
+    """Return a lock on a file that ends when it is released, or with the process.
 
     Raises
     ------
     InputError
+        With the refusal, if another process holds it.
+    OSError
+        If the file cannot be made or locked.
     """
-    draft = folder.with_name(f".{secrets.token_hex(8)}.part")
+    with suppress(FileExistsError), create(file, PRIVATE, like=file.parent):
+        pass  # filelock alone would leave a file that root has made to root
+    lock = FileLock(file, blocking=False, thread_local=False, fallback_to_soft=False)
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} is not an empty folder. Name a new one.")
-        write_tree(draft, files)
-        if folder.exists():
-            folder.rmdir()  # rename does not replace a folder everywhere
-        draft.rename(folder)
-        sync_folder(folder.parent)
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{folder}: cannot be written ({reason}). Name another place.") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are safe."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        lock.acquire()
+    except Timeout:
+        raise InputError(refusal) from None
+    return lock
 
 
 @contextmanager
@@ -203,22 +144,15 @@ def locked(folder: Path) -> Iterator[None]:
     InputError
         If another command holds the lock, or it cannot be taken.
     """
-    import fcntl
-
-    file = folder / ".lock"
+    held = f"{folder}: another command is changing this site. Try again when it is done."
     try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
-        _keep_owner(handle, folder)
+        lock = hold(folder / ".lock", held)
     except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{folder}: the site cannot be changed ({reason}).") from None
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"{folder}: another command is changing this site. Try again when it is done."
-            ) from None
         yield
     finally:
-        os.close(handle)
+        lock.release()

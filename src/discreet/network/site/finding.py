@@ -7,6 +7,22 @@ from pathlib import Path
 
 from discreet.errors import InputError
 
+_NEEDED = {
+    "paho-mqtt": "paho",
+    "cryptography": "cryptography",
+    "filelock": "filelock",
+    "prometheus-client": "prometheus_client",
+    "starlette": "starlette",
+    "uvicorn": "uvicorn",
+    "itsdangerous": "itsdangerous",
+    "argon2-cffi": "argon2",
+}
+
+
+def missing_packages() -> list[str]:
+    """Return what the network needs and is not installed, looked for without importing it."""
+    return [name for name, module in _NEEDED.items() if find_spec(module) is None]
+
 
 def find_site(folder: Path | None) -> Path:
     """Return the site that a command is about: the one named, this folder, or ``site`` in it."""
@@ -16,14 +32,12 @@ def find_site(folder: Path | None) -> Path:
 
 
 def need_network() -> None:
-    """Say in one message what is not installed.
+    """Raise one message that names what is not installed.
 
     Raises
     ------
     InputError
     """
-    missing = [
-        name for name in ("cryptography", "paho.mqtt") if find_spec(name.split(".")[0]) is None
-    ]
+    missing = missing_packages()
     if missing:
         raise InputError(f"the network needs {' and '.join(missing)}. Install discreet[network].")

@@ -1,4 +1,4 @@
-"""Let a device in, and shut it out.
+"""Enrol and revoke devices.
 
 Both change the site's register, from which the broker's rights and its revocation list
 follow, and the list of clients that the fusion centre believes.
@@ -18,20 +18,25 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+from discreet.data.values import shown, suggest
 from discreet.errors import InputError
 from discreet.export.neutral import Policy
-from discreet.mapping import Mapping
-from discreet.network.site.authority import CLIENT_DAYS, Authority, Issued, as_issued
-from discreet.network.site.bundles import load_signing_key, signed_bundles
+from discreet.files import PRIVATE, create, write_folder, write_whole
+from discreet.mapping.mapping import Mapping
+from discreet.network.site.authority import (
+    CLIENT_DAYS,
+    Authority,
+    Issued,
+    as_issued,
+    load_signing_key,
+    signed_bundles,
+)
 from discreet.network.site.contact import Attempt, broker_process, reload_broker, try_connection
 from discreet.network.site.enrolment import Enrolment
 from discreet.network.site.files import (
     locked,
     model_bytes,
-    new_folder,
     read_bytes,
-    write_new,
-    write_private,
 )
 from discreet.network.site.register import (
     Register,
@@ -51,7 +56,6 @@ from discreet.network.site.settings import (
     load_site,
     save_clients,
 )
-from discreet.values import shown, suggest
 
 _REVOCABLE = ("sensor", "observer")
 _TAKEOVER = timedelta(minutes=10)
@@ -60,8 +64,8 @@ _PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Who is to be enrolled, and as what.
+class EnrolmentRequest:
+    """A device to be enrolled, and its policy.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ class Revoked:
         "stopped": no broker runs; the next one will refuse the client.
         "pending": a broker runs that has not taken the new list.
     words : str
-        What the broker said.
+        The broker's reason.
     """
 
     outcome: Literal["out", "stopped", "pending"]
@@ -127,7 +131,7 @@ class Revoked:
 # --- Enrol ---------------------------------------------------------------------------------
 
 
-def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
+def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
     """Enrol a device: write its file, and let the broker and the fusion centre know it.
 
     Raises
@@ -135,42 +139,44 @@ def enroll(folder: Path, wish: Wish, out: Path) -> Enrolled:
     InputError
         Nothing has changed then.
     """
-    check_client_name(wish.name)
+    check_client_name(request.name)
     site = load_site(folder)
     with locked(folder):
         register, clients = load_register(folder), load_clients(folder)
-        _check_new(wish, register, clients)
-        wish = _as_before(wish, clients.clients[wish.name]) if wish.renew else wish
+        _check_new(request, register, clients)
+        request = _as_before(request, clients.clients[request.name]) if request.renew else request
         mapping = Mapping.load(folder / site.mapping)
-        sensors = _sensors(wish, mapping, clients)
+        sensors = _sensors(request, mapping, clients)
         authority, moment = load_authority(folder), now()
-        made = authority.issue_client(wish.name, valid=timedelta(days=wish.days))
-        key = clients.clients[wish.name].key if wish.renew else secrets.token_hex(32)
+        made = authority.issue_client(request.name, valid=timedelta(days=request.days))
+        key = clients.clients[request.name].key if request.renew else secrets.token_hex(32)
         client = Client(
             sensors=sensors,
-            batch=wish.batch,
+            batch=request.batch,
             key=key,
             serial=made.serial,
             enrolled=moment,
             mapping=mapping.id,
-            budget=wish.policy.budget,
-            period=wish.policy.period,
-            repeat=wish.policy.repeat,
+            budget=request.policy.budget,
+            period=request.policy.period,
+            repeat=request.policy.repeat,
         )
-        content = _enrolment(folder, site, mapping, wish, client, made)
-        probe = authority.issue_client(wish.name) if wish.renew else None
+        content = _enrolment(folder, site, mapping, request, client, made)
+        probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
-            register = register.with_issued(wish.name, "sensor", probe)
-        changed = register.with_revoked(wish.name, moment).with_issued(wish.name, "sensor", made)
+            register = register.with_issued(request.name, "sensor", probe)
+        changed = register.with_revoked(request.name, moment).with_issued(
+            request.name, "sensor", made
+        )
         with _kept_only_if_done(out, model_bytes(content)):
-            save_clients(folder, clients.with_client(wish.name, client))
+            save_clients(folder, clients.with_client(request.name, client))
             save_register(folder, site, authority, changed)
         told, old = reload_broker(folder), None
         if probe is not None:  # whoever is connected with the old file would stay so
-            _save_probe(folder, wish.name, probe)
-            old = _cut(folder, site, authority, wish.name, probe)
+            _save_probe(folder, request.name, probe)
+            old = _cut(folder, site, authority, request.name, probe)
     late = _late(site, client.batch)
-    return Enrolled(wish.name, sensors, made.expires.date().isoformat(), told, old, late)
+    return Enrolled(request.name, sensors, made.expires.date().isoformat(), told, old, late)
 
 
 def _late(site: Site, batch: int) -> int:
@@ -179,7 +185,7 @@ def _late(site: Site, batch: int) -> int:
 
 
 def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
-    """Let somebody read the decision and nothing else; write the three files that it takes.
+    """Enrol an observer, which reads the decision only; write its three files.
 
     Raises
     ------
@@ -195,7 +201,7 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
         made = authority.issue_client(name, valid=timedelta(days=days))
         files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
         files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
-        new_folder(out.absolute(), files)
+        write_folder(out, files, mode=PRIVATE)
         try:
             save_register(folder, site, authority, register.with_issued(name, "observer", made))
         except BaseException:
@@ -204,25 +210,25 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
     return Enrolled(name, (), made.expires.date().isoformat(), reload_broker(folder))
 
 
-def _check_new(wish: Wish, register: Register, clients: Clients) -> None:
-    if not wish.renew:
-        _check_free(wish.name, register)
-    elif not register.of(wish.name) or wish.name not in clients.live:
+def _check_new(request: EnrolmentRequest, register: Register, clients: Clients) -> None:
+    if not request.renew:
+        _check_free(request.name, register)
+    elif not register.of(request.name) or request.name not in clients.live:
         raise InputError(
-            f"--renew: no device {wish.name!r} is enrolled. {suggest(wish.name, clients.live)} "
-            "Leave --renew out to enrol a new one."
+            f"--renew: no device {request.name!r} is enrolled. "
+            f"{suggest(request.name, clients.live)} Leave --renew out to enrol a new one."
         )
 
 
-def _as_before(wish: Wish, before: Client) -> Wish:
-    """Return the wish with what was not given as it was: a forgotten --budget ends no budget."""
+def _as_before(request: EnrolmentRequest, before: Client) -> EnrolmentRequest:
+    """Return the request with what was not given as it was: a forgotten --budget ends no budget."""
     kept = {
         name: getattr(before, name)
         for name in ("budget", "period", "repeat")
-        if name not in wish.given and getattr(before, name) is not None
+        if name not in request.given and getattr(before, name) is not None
     }
-    batch = wish.batch if "batch" in wish.given else before.batch
-    return replace(wish, batch=batch, policy=replace(wish.policy, **kept))
+    batch = request.batch if "batch" in request.given else before.batch
+    return replace(request, batch=batch, policy=replace(request.policy, **kept))
 
 
 def _check_free(name: str, register: Register) -> None:
@@ -233,13 +239,13 @@ def _check_free(name: str, register: Register) -> None:
         )
 
 
-def _sensors(wish: Wish, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
+def _sensors(request: EnrolmentRequest, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
     """Return the sensors that a device is to speak for, none of which another one has."""
-    before = clients.clients[wish.name].sensors if wish.renew else ()
-    sensors = tuple(wish.sensors) or before or (wish.name,)
+    before = clients.clients[request.name].sensors if request.renew else ()
+    sensors = tuple(request.sensors) or before or (request.name,)
     for name in sensors:
         if name not in mapping.names:
-            hint = "" if wish.sensors else " Say which of them this device reads: --sensor."
+            hint = "" if request.sensors else " Name those that this device reads: --sensor."
             raise InputError(
                 f"the mapping has no sensor {shown(name)}. {suggest(name, mapping.names)}{hint}"
             )
@@ -247,7 +253,7 @@ def _sensors(wish: Wish, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
             (
                 other
                 for other, each in clients.live.items()
-                if other != wish.name and name in each.sensors
+                if other != request.name and name in each.sensors
             ),
             None,
         )
@@ -258,21 +264,27 @@ def _sensors(wish: Wish, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
             )
     if len(set(sensors)) < len(sensors):
         raise InputError("--sensor names one sensor twice. Name it once.")
-    if len(sensors) * wish.batch > MAX_SYMBOLS:
+    if len(sensors) * request.batch > MAX_SYMBOLS:
         raise InputError(
-            f"{len(sensors)} sensors and --batch {wish.batch} make {len(sensors) * wish.batch} "
-            f"symbols; a message holds {MAX_SYMBOLS}. Take a smaller batch."
+            f"{len(sensors)} sensors and --batch {request.batch} make "
+            f"{len(sensors) * request.batch} symbols; a message holds {MAX_SYMBOLS}. "
+            "Take a smaller batch."
         )
     return sensors
 
 
 def _enrolment(
-    folder: Path, site: Site, mapping: Mapping, wish: Wish, client: Client, made: Issued
+    folder: Path,
+    site: Site,
+    mapping: Mapping,
+    request: EnrolmentRequest,
+    client: Client,
+    made: Issued,
 ) -> Enrolment:
     key = load_signing_key(folder)
     return Enrolment(
         site=site.site,
-        client=wish.name,
+        client=request.name,
         sensors=client.sensors,
         batch=client.batch,
         epoch=site.epoch,
@@ -285,15 +297,16 @@ def _enrolment(
         ca=read_bytes(SiteFiles(folder).ca).decode(),
         mac_key=client.key,
         public_key=key.public_hex,
-        bundles=signed_bundles(mapping, client.sensors, wish.policy, key),
+        bundles=signed_bundles(mapping, client.sensors, request.policy, key),
     )
 
 
 @contextmanager
 def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
-    """Write a new file, and take it away again if what follows fails."""
+    """Write a new file, and remove it if what follows fails."""
     try:
-        write_new(file, data)
+        with create(file, PRIVATE) as stream:
+            stream.write(data)
     except FileExistsError:
         raise InputError(f"{file} is there already. Name another file: --out.") from None
     except (OSError, ValueError) as error:
@@ -303,7 +316,7 @@ def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
         ) from None
     try:
         yield
-    except BaseException:  # also when somebody presses Ctrl-C
+    except BaseException:  # also Ctrl-C
         file.unlink(missing_ok=True)
         raise
 
@@ -312,12 +325,12 @@ def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
 
 
 def revoke(folder: Path, name: str) -> Revoked:
-    """Shut a device out: from now on it is neither connected, nor let in, nor believed.
+    """Shut a device out: it is disconnected, and its connections and messages are refused.
 
-    The fusion centre is told first, by its list of clients. Then the broker reloads rights and
+    The fusion centre refuses it first, by its list of clients. Then the broker reloads rights and
     revocation list, which takes the rights of a live session; a connection in the device's
-    name, with a certificate of ten minutes that nobody else gets, ends the session. That the
-    new list is in force is seen by trying a certificate that is on it.
+    name, with a certificate of ten minutes that never leaves this machine, ends the session. That
+    the new list is in force is seen by trying a certificate that is on it.
 
     Raises
     ------
@@ -363,10 +376,10 @@ def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issue
 
 
 def _save_probe(folder: Path, name: str, probe: Issued) -> None:
-    """Keep a certificate that was never good for anything, so that a second try can use it."""
+    """Keep a certificate that was never valid, so that a second run can use it."""
     files = SiteFiles(folder)
-    write_private(files.probes / f"{name}.crt", probe.certificate)
-    write_private(files.probes / f"{name}.key", probe.key)
+    write_whole(files.probes / f"{name}.crt", probe.certificate, PRIVATE)
+    write_whole(files.probes / f"{name}.key", probe.key, PRIVATE)
 
 
 def _load_probe(folder: Path, name: str) -> Issued | None:

@@ -9,13 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from discreet.errors import InputError
-from discreet.mapping import Mapping
-from discreet.network.site.authority import Authority, make_authority
-from discreet.network.site.broker_files import access_list, mosquitto_config
-from discreet.network.site.bundles import make_signing_key
-from discreet.network.site.files import model_bytes, new_folder, read_bytes
+from discreet.files import PRIVATE, check_folder, write_folder
+from discreet.mapping.mapping import Mapping
+from discreet.network.site.authority import Authority, make_authority, make_signing_key
+from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.register import Register
-from discreet.network.site.services import service_files
+from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (
     BrokerEndpoint,
     Clients,
@@ -32,7 +31,7 @@ _LONGEST = 86_400.0
 
 
 def a_year_from_now() -> date:
-    """Return when a guarantee has to be looked at again, if nothing else is said."""
+    """Return when a guarantee has to be checked again, by default."""
     return (datetime.now(UTC) + timedelta(days=365)).date()
 
 
@@ -76,13 +75,11 @@ def make_folder(plan: SitePlan) -> Site:
     InputError
     MappingFileError
     """
-    from discreet.export.folder import check_folder
-
     check_name(plan.name, "name of the site")
-    check_folder(plan.folder, option="")
+    check_folder(plan.folder)
     site = _settings(plan)
     files = _files(plan, site)
-    new_folder(plan.folder.absolute(), files)
+    write_folder(plan.folder, files, mode=PRIVATE)
     return site
 
 
@@ -162,7 +159,7 @@ def _extras(plan: SitePlan) -> dict[str, bytes]:
     if plan.audit is not None:
         found["audit.json"] = _audit(plan.audit)
     if plan.frontier is not None:
-        from discreet.tradeoff.results import Frontier
+        from discreet.frontiers.results import Frontier
 
         Frontier.load(plan.frontier)  # refuses what is none
         found["frontier.json"] = read_bytes(plan.frontier)

@@ -11,12 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from discreet.files import PRIVATE, write_whole
 from discreet.network.site.authority import Authority, Issued
-from discreet.network.site.files import model_bytes, read_bytes, read_model, write_private
+from discreet.network.site.files import model_bytes, read_bytes, read_model
+from discreet.network.site.services import access_list
 from discreet.network.site.settings import Name, Serial, Site, SiteFiles
 
 Role = Literal["broker", "fusion", "sensor", "observer"]
-_MEND = "Restore keys/ from a good copy."
+_REMEDY = "Restore keys/ from a good copy."
 
 
 class Entry(BaseModel):
@@ -63,7 +65,7 @@ class Register(BaseModel):
 
     @property
     def rights(self) -> dict[str, Role]:
-        """Who may do what: the role of every name that is not revoked."""
+        """The role of every name that is not revoked."""
         return {each.name: each.role for each in self.issued if each.revoked is None}
 
 
@@ -74,7 +76,7 @@ def load_register(folder: Path) -> Register:
     ------
     InputError
     """
-    return read_model(SiteFiles(folder).register, Register, _MEND)
+    return read_model(SiteFiles(folder).register, Register, _REMEDY)
 
 
 def load_authority(folder: Path) -> Authority:
@@ -97,14 +99,12 @@ def save_register(folder: Path, site: Site, authority: Authority, register: Regi
     ------
     InputError
     """
-    from discreet.network.site.broker_files import access_list
-
     files = SiteFiles(folder)
     revoked = authority.revocation_list(register.revoked)
-    write_private(files.broker / "ca.crl", revoked)
-    write_private(files.broker / "acl", access_list(site.site, register.rights).encode())
-    write_private(files.keys / "ca.crl", revoked)
-    write_private(files.register, model_bytes(register))
+    write_whole(files.broker / "ca.crl", revoked, PRIVATE)
+    write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
+    write_whole(files.keys / "ca.crl", revoked, PRIVATE)
+    write_whole(files.register, model_bytes(register), PRIVATE)
 
 
 def now() -> datetime:

@@ -1,45 +1,27 @@
-"""What keeps a site running: systemd units, a Compose file, and the page that explains the folder.
+"""What the services of a site read: Mosquitto's files, systemd units, a Compose file, the page.
 
 Services run as a user of their own, see the site and little else of the machine, and never
-see ``keys/``: who breaks into the broker or the fusion centre cannot enrol anybody.
+see ``keys/``: whoever breaks into the broker or the fusion centre cannot enrol devices. The broker
+grants rights by name; its paths are relative to ``broker/``, so that a site can be moved.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
-from discreet.network.site.settings import Site, worker_name
+from discreet.network.site.settings import BrokerEndpoint, Site, is_loopback, worker_name
+from discreet.network.topics import DROPPED, ack_topic, decision_topic, message_topic
 
 USER = "discreet"
-_HARDENED = """\
-User={user}
-UMask=0077
-Restart=always
-RestartSec=2
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-ProtectSystem=strict
-ProtectHome=read-only
-ProtectProc=invisible
-ProtectClock=yes
-ProtectHostname=yes
-ProtectControlGroups=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-PrivateTmp=yes
-PrivateDevices=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-"""
+_DISCOVERY = "homeassistant/#"
 
 
 def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict[str, bytes]:
@@ -53,75 +35,103 @@ def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict
     broker_program : Path, optional
         Where Mosquitto is installed. By default where Debian has it.
     """
-    home = folder.absolute()
-    broker = broker_program or Path("/usr/sbin/mosquitto")
-    units = {
-        f"discreet-{site.site}-broker": _broker_unit(home, site, broker),
-        f"discreet-{site.site}-dashboard": _python_unit(
-            home, site, "dashboard", ["dashboard", str(home)], "fusion dashboard"
+    workers = [
+        {"number": number, "name": worker_name(number)} for number in range(1, site.workers + 1)
+    ]
+    about = {"site": site, "home": folder.absolute(), "workers": workers, "user": USER}
+    owner = os.getuid() if hasattr(os, "getuid") and os.getuid() else 1000
+    texts = {
+        "compose.yaml": _filled("compose.yaml", **about, version=__version__, owner=owner),
+        "README.md": _filled("README.md", **about),
+    }
+    program = broker_program or Path("/usr/sbin/mosquitto")
+    for name, text in _units(about, program).items():
+        texts[f"systemd/{name}.service"] = text
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _units(about: dict[str, Any], broker_program: Path) -> dict[str, str]:
+    home, start = str(about["home"]), [sys.executable, "-m", "discreet"]
+    prefix = f"discreet-{about['site'].site}"
+    found = {
+        f"{prefix}-broker": _filled(
+            "broker.service", **about, command=[str(broker_program), "-c", "mosquitto.conf"]
         ),
-        "discreet-sensor@": _sensor_unit(),
+        f"{prefix}-dashboard": _filled(
+            "python.service",
+            **about,
+            what="Dashboard",
+            command=[*start, "dashboard", home],
+            writable=["fusion", "dashboard"],
+        ),
+        "discreet-sensor@": _filled("sensor.service", python=sys.executable),
     }
-    for worker in range(1, site.workers + 1):
-        arguments = ["serve", str(home)]
-        if site.workers > 1:
-            arguments += ["--worker", str(worker)]
-        units[f"discreet-{site.site}-{worker_name(worker)}"] = _python_unit(
-            home, site, "fusion centre", arguments, "fusion"
+    for worker in about["workers"]:
+        which = ["--worker", str(worker["number"])] if len(about["workers"]) > 1 else []
+        found[f"{prefix}-{worker['name']}"] = _filled(
+            "python.service",
+            **about,
+            what="Fusion centre",
+            command=[*start, "serve", home, *which],
+            writable=["fusion"],
         )
-    found = {f"systemd/{name}.service": text.encode() for name, text in units.items()}
-    return found | {
-        "compose.yaml": compose_file(site).encode(),
-        "README.md": _page(site).encode(),
-    }
+    return found
 
 
-# --- systemd -------------------------------------------------------------------------------
+def mosquitto_config(broker: BrokerEndpoint) -> str:
+    """Return the configuration of the broker.
+
+    It listens on loopback only if that is where it is to be found.
+    """
+    return _filled("mosquitto.conf", broker=broker, loopback=is_loopback(broker.host))
 
 
-def _broker_unit(home: Path, site: Site, program: Path) -> str:
-    folder = home / "broker"
-    return (
-        f"[Unit]\nDescription=Broker of the discreet site {site.site}\n"
-        "After=network-online.target\nWants=network-online.target\n\n[Service]\n"
-        f"WorkingDirectory={_path(folder)}\n"
-        f"ExecStart={_words([str(program), '-c', 'mosquitto.conf'])}\n"
-        "ExecReload=/bin/kill -HUP $MAINPID\n"
-        f"ReadWritePaths={_quoted(folder)}\nInaccessiblePaths=-{_quoted(home / 'keys')}\n"
-        f"MemoryDenyWriteExecute=yes\nLimitNOFILE=65536\n{_HARDENED.format(user=USER)}\n"
-        "[Install]\nWantedBy=multi-user.target\n"
+def access_list(site: str, rights: Mapping[str, str]) -> str:
+    """Return the rights of every client.
+
+    Parameters
+    ----------
+    site : str
+    rights : dict of str to str
+        Role by name.
+    """
+    granted = ((name, _granted(site, name, role)) for name, role in rights.items())
+    return _filled("acl", granted=[(name, topics) for name, topics in granted if topics])
+
+
+def _granted(site: str, name: str, role: str) -> list[str]:
+    if role == "sensor":
+        return [f"write {message_topic(site, name)}", f"read {ack_topic(site, name)}"]
+    if role == "fusion":
+        return [
+            f"read {message_topic(site, '+')}",
+            f"write {ack_topic(site, '+')}",
+            f"write {decision_topic(site)}",
+            f"write {_DISCOVERY}",
+            f"read {DROPPED}",
+        ]
+    if role == "observer":
+        return [f"read {decision_topic(site)}", f"read {_DISCOVERY}"]
+    return []
+
+
+# --- Templates -----------------------------------------------------------------------------
+
+
+@cache
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("discreet.network.site"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
     )
+    found.filters |= {"quoted": _quoted, "path": _path, "words": _words}
+    return found
 
 
-def _python_unit(home: Path, site: Site, what: str, arguments: list[str], writes: str) -> str:
-    broker = f"discreet-{site.site}-broker.service"
-    paths = " ".join(_quoted(home / each) for each in writes.split())
-    hidden = " ".join(f"-{_quoted(home / each)}" for each in ("keys", "broker"))
-    command = _words([sys.executable, "-m", "discreet", *arguments])
-    return (
-        f"[Unit]\nDescription={what.capitalize()} of the discreet site {site.site}\n"
-        f"After=network-online.target {broker}\nWants=network-online.target\n\n[Service]\n"
-        f"WorkingDirectory={_path(home)}\nExecStart={command}\n"
-        f"ReadWritePaths={paths}\nInaccessiblePaths={hidden}\nLimitNOFILE=65536\n{_HARDENED.format(user=USER)}\n"
-        "[Install]\nWantedBy=multi-user.target\n"
-    )
-
-
-def _sensor_unit() -> str:
-    """Return the unit for a device: ``discreet-sensor@hall`` runs ``/etc/discreet/hall.enrol``."""
-    command = "-m discreet sensor ${CREDENTIALS_DIRECTORY}/enrol --state ${STATE_DIRECTORY}"
-    user = _HARDENED.format(user=USER).removeprefix(f"User={USER}\n")
-    return (
-        "# For a device: NAME.enrol (0600, root) and NAME.source go into /etc/discreet.\n"
-        "# The latter says where readings come from, as options of `discreet sensor`:\n"
-        "# SOURCE=--read file:/run/temperature\n"
-        "[Unit]\nDescription=discreet sensor %i\nAfter=network-online.target time-sync.target\n"
-        "Wants=network-online.target\n\n[Service]\n"
-        f"ExecStart={_words([sys.executable])} {command} $SOURCE\n"
-        "EnvironmentFile=/etc/discreet/%i.source\nLoadCredential=enrol:/etc/discreet/%i.enrol\n"
-        f"DynamicUser=yes\nStateDirectory=discreet/%i\nStateDirectoryMode=0700\n{user}\n"
-        "[Install]\nWantedBy=multi-user.target\n"
-    )
+def _filled(name: str, **values: object) -> str:
+    return _templates().get_template(name).render(values)
 
 
 def _escaped(text: str) -> str:
@@ -139,125 +149,3 @@ def _path(path: Path) -> str:
 
 def _words(words: list[str]) -> str:
     return " ".join(f'"{_escaped(word).replace("$", "$$")}"' for word in words)
-
-
-# --- Compose -------------------------------------------------------------------------------
-
-
-def compose_file(site: Site) -> str:
-    """Return a Compose file that runs the same parts from the same folder."""
-    owner = os.getuid() if hasattr(os, "getuid") and os.getuid() else 1000
-    fusion = "".join(_fusion_service(site, worker) for worker in range(1, site.workers + 1))
-    return f"""\
-# The same site with Docker Compose:
-#   DISCREET_SOURCE=/path/to/a/clone/of/discreet docker compose up --build --detach
-# The folder has to belong to the user below (chown -R {owner} .).
-name: discreet-{site.site}
-
-x-common: &common
-  user: "${{DISCREET_USER:-{owner}:{owner}}}"
-  network_mode: host
-  restart: unless-stopped
-  read_only: true
-  cap_drop: [ALL]
-  security_opt: ["no-new-privileges:true"]
-  tmpfs: [/tmp]
-
-x-discreet: &discreet
-  <<: *common
-  image: discreet:{__version__}
-  build:
-    context: ${{DISCREET_SOURCE:?names a clone of discreet}} # never this folder: it has keys
-    dockerfile_inline: |
-      FROM python:3.13-slim
-      COPY . /source
-      RUN pip install --no-cache-dir '/source[postgres]'
-      ENTRYPOINT ["discreet"]
-  depends_on: [broker]
-  tmpfs: [/tmp, /site/keys, /site/broker] # hidden: neither is needed
-
-services:
-  broker:
-    <<: *common
-    image: eclipse-mosquitto:2
-    working_dir: /site/broker
-    entrypoint: [mosquitto, -c, mosquitto.conf]
-    volumes: ["./broker:/site/broker"]
-{fusion}  dashboard:
-    <<: *discreet
-    command: [dashboard, /site]
-    volumes: {_volumes("fusion", "dashboard")}
-"""
-
-
-def _fusion_service(site: Site, worker: int) -> str:
-    more = f', --worker, "{worker}"' if site.workers > 1 else ""
-    return f"""\
-  {worker_name(worker)}:
-    <<: *discreet
-    command: [serve, /site{more}]
-    volumes: {_volumes("fusion")}
-"""
-
-
-def _volumes(*writable: str) -> str:
-    mounts = ['"./:/site:ro"', *(f'"./{each}:/site/{each}"' for each in writable)]
-    return f"[{', '.join(mounts)}]"
-
-
-# --- The page ------------------------------------------------------------------------------
-
-
-def _page(site: Site) -> str:
-    name = site.site
-    workers = range(1, site.workers + 1)
-    serve = [f"discreet serve . {f'--worker {k} ' if site.workers > 1 else ''}&" for k in workers]
-    fusion = " ".join(f"discreet-{name}-{worker_name(k)}" for k in workers)
-    by_hand = "\n".join(serve)
-    return f"""\
-# discreet site {name}
-
-Everything in this folder is secret. `keys/` decides who belongs to the site: keep a copy of it in a
-safe place, and off this machine if you can; nothing that runs needs it.
-
-| what | where |
-|---|---|
-| settings | `site.json` |
-| mapping that runs | `mapping.json` |
-| certificate authority, signing key of bundles | `keys/` |
-| broker | `broker/` |
-| fusion centre, its clients and by default its database | `fusion/` |
-| dashboard: users | `dashboard/` |
-
-## By hand
-
-```sh
-(cd broker && mosquitto -c mosquitto.conf) &   # Mosquitto 2
-{by_hand}
-discreet dashboard .
-discreet doctor --site .
-```
-
-As the user that the folder belongs to, but not as root: Mosquitto would then go over to the user
-`mosquitto`, who can neither read nor write here, and end with "Unable to write pid file".
-
-## With systemd
-
-```sh
-useradd --system {USER}
-chown -R {USER}: .   # the folders above have to let this user through
-cp systemd/discreet-{name}-*.service /etc/systemd/system/
-systemctl enable --now discreet-{name}-broker {fusion} discreet-{name}-dashboard
-```
-
-## With Compose
-
-`compose.yaml` says how.
-
-## Sensors
-
-```sh
-discreet enroll NAME --site .   # writes NAME.enrol: carry it to the device, then delete it here
-discreet revoke NAME --site .   # shuts it out at once
-```
-"""

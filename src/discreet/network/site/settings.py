@@ -1,11 +1,12 @@
 """The settings of a site and the clients it knows, as ``site.json`` and ``clients.json`` hold them.
 
-Everything that runs at a site reads these two files. They say who may send what; the keys
-that prove it lie beside them.
+Everything that runs at a site reads these two files. They define which client may send what; the
+keys that prove it lie beside them.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from datetime import date, datetime
 from pathlib import Path
@@ -22,13 +23,14 @@ from pydantic import (
 )
 
 from discreet.errors import InputError
-from discreet.network.site.files import model_bytes, read_model, write_private
+from discreet.files import PRIVATE, write_whole
+from discreet.network.site.files import model_bytes, read_model
 
 NAME = r"[a-z0-9][a-z0-9-]{0,31}"
 FUSION = "fusion"
 """Common name of the fusion centre's certificate; further workers are fusion-2, fusion-3, ..."""
 _RESERVED = re.compile(r"(fusion|observer|broker|dashboard|decision|ca)(-\d+)?")
-_MEND = "Restore it from a good copy, or make the site anew with `discreet init`."
+_REMEDY = "Restore it from a good copy, or make a new site with `discreet init`."
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -73,7 +75,7 @@ class Endpoint(BaseModel):
 
 
 class BrokerEndpoint(Endpoint):
-    """Where the broker is found, and how it is spoken to.
+    """Where the broker is found, and how to connect to it.
 
     Attributes
     ----------
@@ -105,7 +107,7 @@ class Site(BaseModel):
     mapping : str
         File of the mapping that runs, relative to the site's folder.
     expires : date, optional
-        When the guarantee of the mapping has to be looked at again.
+        When the guarantee of the mapping has to be checked again.
     workers : int
         How many fusion workers have a certificate.
     """
@@ -132,7 +134,7 @@ class Client(BaseModel):
     Attributes
     ----------
     budget : float, optional
-        What each of its sensors may release in all, in nats, as its bundle says; none: no limit.
+        What each of its sensors may release in all, in nats, as in its bundle; none: no limit.
     period, repeat : optional
         The rest of that policy, for when it is renewed.
     mapping : str, optional
@@ -215,6 +217,14 @@ class SiteFiles:
         return f"sqlite:{path}"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens on the host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def worker_name(worker: int) -> str:
     """Return the common name of a fusion worker, counted from 1."""
     return FUSION if worker == 1 else f"{FUSION}-{worker}"
@@ -226,21 +236,6 @@ def worker_names(site: Site) -> list[str]:
 
 
 # --- Topics --------------------------------------------------------------------------------
-
-
-def message_topic(site: str, client: str) -> str:
-    """Return where a client's messages go."""
-    return f"discreet/v1/{site}/{client}/z"
-
-
-def ack_topic(site: str, client: str) -> str:
-    """Return where a client reads its acknowledgements."""
-    return f"discreet/v1/{site}/{client}/ack"
-
-
-def decision_topic(site: str) -> str:
-    """Return where the fused decision stands."""
-    return f"discreet/v1/{site}/decision"
 
 
 # --- Reading and writing -------------------------------------------------------------------
@@ -285,7 +280,7 @@ def load_site(folder: Path) -> Site:
     file = SiteFiles(folder).settings
     if not file.exists():
         raise InputError(f"{folder}: is no site, it has no site.json. Make one: discreet init.")
-    return read_model(file, Site, _MEND)
+    return read_model(file, Site, _REMEDY)
 
 
 def load_clients(folder: Path) -> Clients:
@@ -295,7 +290,7 @@ def load_clients(folder: Path) -> Clients:
     ------
     InputError
     """
-    return read_model(SiteFiles(folder).clients, Clients, _MEND)
+    return read_model(SiteFiles(folder).clients, Clients, _REMEDY)
 
 
 def save_clients(folder: Path, clients: Clients) -> None:
@@ -305,7 +300,7 @@ def save_clients(folder: Path, clients: Clients) -> None:
     ------
     InputError
     """
-    write_private(SiteFiles(folder).clients, model_bytes(clients))
+    write_whole(SiteFiles(folder).clients, model_bytes(clients), PRIVATE)
 
 
 def checked(model: type[_Model], **values: Any) -> _Model:

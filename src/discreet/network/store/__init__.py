@@ -1,1 +1,1 @@
-"""Where readings and decisions are kept: one schema, in SQLite or PostgreSQL."""
+"""Where symbols and decisions are kept: one schema, in SQLite or PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The little that the store asks of a database."""
+"""The interface that the store needs of a database: statements, and one kind of error."""
 
 from __future__ import annotations
 
@@ -6,15 +6,32 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from discreet.network.store.rows import Outcome, Reading
+from discreet.errors import DiscreetError
+from discreet.network.store.rows import Outcome, StoredMessage
+
+
+class StoreError(DiscreetError):
+    """The database cannot be used now; what was being written may or may not be there.
+
+    Attributes
+    ----------
+    state : str
+        "away" or "full", for the dashboard.
+    """
+
+    def __init__(self, message: str, state: str = "away") -> None:
+        super().__init__(message)
+        self.state = state
+
 
 Row = tuple[Any, ...]
 
 
 class Connection(Protocol):
-    """A database, connected when first used and again after it was away.
+    """A database, connected when first used and again after it was unavailable.
 
-    Statements mark parameters with ``?``. Every method raises ``StoreError`` and nothing else.
+    Statements mark parameters with ``?``. Methods raise ``StoreError`` and, but for
+    ``make_tables``, nothing else.
     """
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -29,14 +46,20 @@ class Connection(Protocol):
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each of some rows."""
 
-    def insert_readings(self, site: str, readings: Sequence[Reading]) -> Outcome:
+    def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
 
     def lead(self, site: str) -> bool:
         """Whether this connection leads the workers of a site, which only one does at a time."""
 
     def make_tables(self) -> None:
-        """Make the tables that are missing."""
+        """Make the tables, or migrate those of an earlier version, in one transaction.
+
+        Raises
+        ------
+        SchemaError
+            The tables are of a later version, or damaged.
+        """
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""

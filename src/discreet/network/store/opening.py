@@ -1,4 +1,4 @@
-"""From the word in the settings to a database."""
+"""From the address in the settings to a database."""
 
 from __future__ import annotations
 

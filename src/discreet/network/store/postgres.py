@@ -8,10 +8,9 @@ from typing import Any
 
 import psycopg
 
-from discreet.network.store.connection import Row
-from discreet.network.store.errors import StoreError
-from discreet.network.store.rows import Outcome, Reading
-from discreet.network.store.schema import statements
+from discreet.network.store.connection import Row, StoreError
+from discreet.network.store.rows import Outcome, StoredMessage
+from discreet.network.store.schema import POSTGRES, update_schema
 
 _COLUMNS = "client, boot, seq, round, symbols, spent, received"
 _TYPES = ("int4", "text", "int8", "int8", "int8", "bytea", "int8", "float8")
@@ -21,20 +20,20 @@ CREATE TEMPORARY TABLE IF NOT EXISTS staged (
     received DOUBLE PRECISION) ON COMMIT DELETE ROWS
 """
 _MERGE = f"""
-INSERT INTO readings (site, {_COLUMNS})
+INSERT INTO messages (site, {_COLUMNS})
 SELECT %s, {_COLUMNS} FROM staged ORDER BY client, boot, seq, place
 ON CONFLICT (site, client, boot, seq) DO NOTHING
 """
-# What this very transaction has written is told by xmin from what was there before.
+# xmin separates what this transaction has written from what was there before.
 _FOUND = """
 SELECT place, there.xmin = pg_current_xact_id()::xid,
     staged.round = there.round AND staged.symbols = there.symbols AND staged.spent = there.spent
-FROM staged JOIN readings there ON there.site = %s AND there.client = staged.client
+FROM staged JOIN messages there ON there.site = %s AND there.client = staged.client
     AND there.boot = staged.boot AND there.seq = staged.seq
 """
-# Whoever is gone without a word must be noticed on both sides: here, or intake would stand still;
-# by the server, or it would keep the lead of a worker, and its locks, for hours.
-_PATIENCE: dict[str, Any] = {
+# A dead connection must be noticed on both sides: here, or nothing more would be stored; by the
+# server, or it would keep the lead and the locks of a worker for hours.
+_TIMEOUTS: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -44,7 +43,7 @@ _PATIENCE: dict[str, Any] = {
     " -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
     " -c tcp_user_timeout=15s",
 }
-_LOCK = 0x64697363726565  # "discree": makes tables one worker at a time
+_LOCK = 0x64697363726565  # "discree": one worker at a time makes or migrates tables
 
 
 class PostgresConnection:
@@ -64,7 +63,7 @@ class PostgresConnection:
 
     def _connected(self) -> psycopg.Connection[Row]:
         if self._base is None:
-            self._base = psycopg.connect(self._url, autocommit=True, **_PATIENCE)
+            self._base = psycopg.connect(self._url, autocommit=True, **_TIMEOUTS)
             if self._read_only:
                 self._base.execute("SET default_transaction_read_only = on")
             else:
@@ -113,27 +112,29 @@ class PostgresConnection:
         with self._translated() as base, base.cursor() as cursor:
             cursor.executemany(_marked(sql), rows)
 
-    def insert_readings(self, site: str, readings: Sequence[Reading]) -> Outcome:
+    def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
         with self._translated() as base, base.cursor() as cursor:
             command = f"COPY staged (place, {_COLUMNS}) FROM STDIN (FORMAT BINARY)"
             with cursor.copy(command) as copy:
                 copy.set_types(_TYPES)
-                for place, reading in enumerate(readings):
-                    copy.write_row((place, *reading))
-            if cursor.execute(_MERGE, (site,)).rowcount == len(readings):
+                for place, message in enumerate(messages):
+                    copy.write_row((place, *message))
+            if cursor.execute(_MERGE, (site,)).rowcount == len(messages):
                 return Outcome()  # all were new, as nearly always
-            return self._left_out(cursor, site, readings)
+            return self._left_out(cursor, site, messages)
 
     @staticmethod
-    def _left_out(cursor: psycopg.Cursor[Row], site: str, readings: Sequence[Reading]) -> Outcome:
-        """Tell what was there before from what is new: the first of its key."""
+    def _left_out(
+        cursor: psycopg.Cursor[Row], site: str, messages: Sequence[StoredMessage]
+    ) -> Outcome:
+        """Separate what was there before from what is new: the first of its key."""
         rows = cursor.execute(_FOUND, (site,)).fetchall()
         repeated: set[int] = set()
         conflicting: set[int] = set()
         seen = set()
         for place, ours, same in sorted(rows):
-            key = readings[place][:3]
+            key = messages[place][:3]
             if ours and same and key not in seen:
                 seen.add(key)
             else:
@@ -141,7 +142,7 @@ class PostgresConnection:
         return Outcome(frozenset(repeated), frozenset(conflicting))
 
     def lead(self, site: str) -> bool:
-        """Whether this connection leads; the server lets the next one lead when it is gone."""
+        """Whether this connection leads; if it ends, the server lets the next one lead."""
         with self._translated() as base:
             if self._leads != (site, base):
                 sql = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
@@ -150,15 +151,13 @@ class PostgresConnection:
         return self._leads is not None
 
     def make_tables(self) -> None:
-        """Make the tables that are missing."""
-        made = statements(integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", compact="")
-        with self.transaction(), self._translated() as base:
-            base.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            for statement in made:
-                base.execute(statement)
+        """Make the tables, or migrate those of an earlier version."""
+        with self.transaction():
+            self.query("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
+            update_schema(self, POSTGRES)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._let_go()
 
 

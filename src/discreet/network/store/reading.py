@@ -1,8 +1,8 @@
 """The read side of the store: what the dashboard needs.
 
 A reader has a connection of its own that cannot write, so that it may run in another process than
-the fusion centre. While the database is away every method raises ``StoreError``, whose ``state`` is
-"away" or "full"; the next call tries again.
+the fusion centre. While the database cannot be used every method raises ``StoreError``, whose
+``state`` is "away" or "full"; the next call tries again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Reader:
         return found[0] if found else None
 
     def clients(self) -> list[ClientState]:
-        """Return what is known of every client that was ever heard, by name.
+        """Return what is known of every client that has ever sent a message, by name.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Reader:
         StoreError
         """
         rows = self._base.query(
-            "SELECT symbols, spent FROM readings WHERE site = ? AND client = ?"
+            "SELECT symbols, spent FROM messages WHERE site = ? AND client = ?"
             " ORDER BY boot DESC, seq DESC LIMIT ?",
             (self.site, client, limit),
         )
@@ -128,7 +128,7 @@ class Reader:
         return _slope(self.history("messages", window))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._base.close()
 
 

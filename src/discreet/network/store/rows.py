@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Reading(NamedTuple):
-    """A message that was accepted; client, boot and seq tell it from every other."""
+class StoredMessage(NamedTuple):
+    """A message that was accepted; client, boot and seq identify it."""
 
     client: str
     boot: int
@@ -70,12 +71,12 @@ class Refusal(NamedTuple):
 
     @property
     def kept_out(self) -> bool:
-        """Whether the messages were turned away; late ones and repeats are stored all the same."""
+        """Whether the messages were not stored; late ones and repeats are."""
         return self.reason not in ("late", "replay")
 
 
 class Refused(NamedTuple):
-    """A refused message that is kept for a look at it, never to be decided on."""
+    """A refused message that is kept for inspection, never to be decided on."""
 
     client: str
     reason: str
@@ -94,14 +95,14 @@ class Sample(NamedTuple):
 class Batch:
     """What is committed together."""
 
-    readings: list[Reading] = field(default_factory=list)
+    messages: list[StoredMessage] = field(default_factory=list)
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
     quarantine: list[Refused] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the readings of a batch, by their places in it.
+    """The result for the messages of a batch, by their places in it.
 
     Attributes
     ----------
@@ -113,3 +114,32 @@ class Outcome:
 
     repeated: frozenset[int] = frozenset()
     conflicting: frozenset[int] = frozenset()
+
+
+# --- Workers -------------------------------------------------------------------------------
+
+
+_MARK = "worker "
+
+
+def note_name(worker: str) -> str:
+    """Return the name under which a worker stores its state."""
+    return _MARK + worker
+
+
+def latest_notes(health: Mapping[str, Sample], since: float) -> list[dict[str, Any]]:
+    """Return what each worker has noted of itself since a moment; of one alone, what there is."""
+    notes = [
+        dict(sample.value)
+        for name, sample in health.items()
+        if name.startswith(_MARK) and sample.at >= since and isinstance(sample.value, dict)
+    ]
+    return notes or [{name: sample.value for name, sample in health.items()}]
+
+
+def silent_workers(
+    names: Iterable[str], health: Mapping[str, Sample], since: float
+) -> tuple[str, ...]:
+    """Return the workers that have noted nothing since a moment."""
+    notes = ((name, health.get(note_name(name))) for name in names)
+    return tuple(name for name, sample in notes if sample is None or sample.at < since)

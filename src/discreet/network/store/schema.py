@@ -1,29 +1,69 @@
-"""The tables, the same in SQLite and PostgreSQL but for the names of types."""
+"""The tables of a database, and how those of an earlier version become today's.
+
+Version 1 called the messages "readings" and never wrote its number down.
+"""
 
 from __future__ import annotations
 
-VERSION = 1
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from discreet.errors import DiscreetError
+from discreet.network.store.connection import Connection, Row
+
+VERSION = 2
+
+
+class SchemaError(DiscreetError):
+    """The tables are not those that this version of discreet can use; waiting does not help."""
+
+
+class Dialect(NamedTuple):
+    """What differs between databases.
+
+    Attributes
+    ----------
+    integer, real, blob : str
+        Types of columns.
+    options : str
+        Follows the columns of a table.
+    columns : str
+        Query for the name of every table and of each of its columns.
+    rename : tuple of str
+        Statements that rename the table "readings" of version 1, in time that does not grow with
+        its rows, or as little as the database allows.
+    """
+
+    integer: str
+    real: str
+    blob: str
+    options: str
+    columns: str
+    rename: tuple[str, ...]
+
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS schema_version (version {integer} PRIMARY KEY);
-CREATE TABLE IF NOT EXISTS readings (
+CREATE TABLE IF NOT EXISTS messages (
     site TEXT NOT NULL, client TEXT NOT NULL, boot {integer} NOT NULL, seq {integer} NOT NULL,
     round {integer} NOT NULL, symbols {blob} NOT NULL, spent {integer} NOT NULL,
     received {real} NOT NULL,
     PRIMARY KEY (site, client, boot, seq)
-){compact};
-CREATE INDEX IF NOT EXISTS readings_by_round ON readings (site, round);
+){options};
+CREATE INDEX IF NOT EXISTS messages_by_round ON messages (site, round);
 CREATE TABLE IF NOT EXISTS decisions (
     site TEXT NOT NULL, round {integer} NOT NULL, closed {real} NOT NULL,
     reported {integer} NOT NULL, expected {integer} NOT NULL, probabilities TEXT NOT NULL,
     decision TEXT NOT NULL,
     PRIMARY KEY (site, round)
-){compact};
+){options};
 CREATE TABLE IF NOT EXISTS refused (
     site TEXT NOT NULL, client TEXT NOT NULL, reason TEXT NOT NULL, count {integer} NOT NULL,
     last {real} NOT NULL,
     PRIMARY KEY (site, client, reason)
-){compact};
+){options};
 CREATE TABLE IF NOT EXISTS quarantine (
     site TEXT NOT NULL, client TEXT NOT NULL, reason TEXT NOT NULL, at {real} NOT NULL,
     payload {blob} NOT NULL
@@ -34,21 +74,131 @@ CREATE TABLE IF NOT EXISTS clients (
     last_round {integer} NOT NULL, boot {integer} NOT NULL, seq {integer} NOT NULL,
     spent {integer} NOT NULL, messages {integer} NOT NULL,
     PRIMARY KEY (site, client)
-){compact};
+){options};
 CREATE TABLE IF NOT EXISTS health (
     site TEXT NOT NULL, at {real} NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (site, name, at)
-){compact};
+){options};
 CREATE TABLE IF NOT EXISTS floors (
     site TEXT PRIMARY KEY, round {integer} NOT NULL
-){compact};
+){options};
 CREATE TABLE IF NOT EXISTS mappings (
     site TEXT PRIMARY KEY, mapping TEXT NOT NULL, since {real} NOT NULL
-){compact};
+){options};
 """
+SQLITE = Dialect(
+    "INTEGER",
+    "REAL",
+    "BLOB",
+    " WITHOUT ROWID",
+    "SELECT tables.name, columns.name FROM sqlite_master AS tables"
+    " JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'",
+    ("ALTER TABLE readings RENAME TO messages", "DROP INDEX IF EXISTS readings_by_round"),
+)
+POSTGRES = Dialect(
+    "BIGINT",
+    "DOUBLE PRECISION",
+    "BYTEA",
+    "",
+    "SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+    " WHERE relkind = 'r' AND pg_table_is_visible(pg_class.oid) AND attnum > 0"
+    " AND NOT attisdropped",
+    (
+        "ALTER TABLE readings RENAME TO messages",
+        "ALTER INDEX IF EXISTS readings_pkey RENAME TO messages_pkey",
+        "ALTER INDEX IF EXISTS readings_by_round RENAME TO messages_by_round",
+    ),
+)
 
 
-def statements(*, integer: str, real: str, blob: str, compact: str) -> list[str]:
-    """Return what makes the tables, with the types of a database."""
-    text = _TABLES.format(integer=integer, real=real, blob=blob, compact=compact)
+def update_schema(base: Connection, dialect: Dialect) -> None:
+    """Make the tables, or migrate those of an earlier version, inside of a transaction.
+
+    Parameters
+    ----------
+    base : Connection
+        In a transaction that no other of this kind runs beside.
+    dialect : Dialect
+
+    Raises
+    ------
+    StoreError
+    SchemaError
+        Nothing may be committed.
+    """
+    there = _columns(base.query(dialect.columns))
+    version = _version(base, there)
+    if version > VERSION:
+        raise SchemaError(
+            f"the database has schema version {version}; this discreet knows versions up to "
+            f"{VERSION}. Install the discreet that wrote it, or a newer one."
+        )
+    if version < VERSION:
+        for statement in (*(dialect.rename if version == 1 else ()), *_statements(dialect)):
+            base.change(statement)
+        base.change("INSERT INTO schema_version (version) VALUES (?)", (VERSION,))
+        there = _columns(base.query(dialect.columns))
+    _check(there)
+
+
+def _version(base: Connection, there: dict[str, set[str]]) -> int:
+    """Return the version of the schema; 0 if there is none yet."""
+    ours = there.keys() & {*_wanted(), "readings"}
+    if not ours:
+        return 0
+    if there.get("schema_version") != {"version"}:
+        raise _damaged(f"has a table {min(ours)!r} and no schema version")
+    numbers = [number for (number,) in base.query("SELECT version FROM schema_version")]
+    if numbers == [] and len(ours) == 1:
+        return 0  # version 1 was interrupted before it had made any other table
+    if len(numbers) > 1 or not all(isinstance(number, int) and number > 1 for number in numbers):
+        raise _damaged(f"gives its schema version as {numbers!r:.60}")
+    version: int = numbers[0] if numbers else 1
+    _check_name(version, ours)
+    return version
+
+
+def _check_name(version: int, ours: set[str]) -> None:
+    """Check that messages are in the table where a version keeps them, and in no other."""
+    if ours >= {"readings", "messages"}:
+        raise SchemaError(
+            "the database has a table 'messages' and a table 'readings', which an older discreet "
+            "writes to. Stop the older one, copy the rows that 'messages' lacks, and drop "
+            "'readings'."
+        )
+    if version == 1 and "readings" not in ours:
+        raise _damaged("lacks the table 'readings' of schema version 1")
+
+
+def _check(there: dict[str, set[str]]) -> None:
+    for table, columns in _wanted().items():
+        if table not in there:
+            raise _damaged(f"lacks the table {table!r}")
+        if missing := columns - there[table]:
+            raise _damaged(f"lacks the column {min(missing)!r} of the table {table!r}")
+
+
+def _damaged(what: str) -> SchemaError:
+    return SchemaError(
+        f"the database {what}: it is damaged, or belongs to another program. Restore it from a "
+        "backup, or name another database in site.json."
+    )
+
+
+def _wanted() -> dict[str, set[str]]:
+    """Return the columns of every table, as SQLite reads the statements."""
+    with closing(sqlite3.connect(":memory:")) as scratch:
+        scratch.executescript(";".join(_statements(SQLITE)))
+        return _columns(scratch.execute(SQLITE.columns).fetchall())
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, set()).add(column)
+    return found
+
+
+def _statements(dialect: Dialect) -> list[str]:
+    text = _TABLES.format(**dialect._asdict())
     return [each.strip() for each in text.split(";") if each.strip()]

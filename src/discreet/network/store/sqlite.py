@@ -9,18 +9,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from discreet.network.store.connection import Row
-from discreet.network.store.errors import StoreError
-from discreet.network.store.rows import Outcome, Reading
-from discreet.network.store.schema import statements
+from discreet.network.store.connection import Row, StoreError
+from discreet.network.store.rows import Outcome, StoredMessage
+from discreet.network.store.schema import SQLITE, update_schema
 
-_WAIT = 10.0  # seconds for another process, such as a backup, to let go
+_WAIT = 10.0  # seconds for another process, such as a backup, to release its lock
 _INSERT = (
-    "INSERT OR IGNORE INTO readings (site, client, boot, seq, round, symbols, spent, received)"
+    "INSERT OR IGNORE INTO messages (site, client, boot, seq, round, symbols, spent, received)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _FIND = (
-    "SELECT round, symbols, spent FROM readings"
+    "SELECT round, symbols, spent FROM messages"
     " WHERE site = ? AND client = ? AND boot = ? AND seq = ?"
 )
 
@@ -110,10 +109,10 @@ class SqliteConnection:
         with self._translated() as base:
             base.executemany(sql, rows)
 
-    def insert_readings(self, site: str, readings: Sequence[Reading]) -> Outcome:
+    def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
         with self._translated() as base:
-            rows = [(site, *reading) for reading in readings]
+            rows = [(site, *message) for message in messages]
             base.execute("SAVEPOINT whole")
             if base.executemany(_INSERT, rows).rowcount == len(rows):
                 base.execute("RELEASE whole")
@@ -138,12 +137,10 @@ class SqliteConnection:
         return True
 
     def make_tables(self) -> None:
-        """Make the tables that are missing."""
-        made = statements(integer="INTEGER", real="REAL", blob="BLOB", compact=" WITHOUT ROWID")
-        with self._translated() as base:
-            for statement in made:
-                base.execute(statement)
+        """Make the tables, or migrate those of an earlier version."""
+        with self.transaction():
+            update_schema(self, SQLITE)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._let_go()

@@ -13,12 +13,12 @@ from discreet.network.store.rows import (
     ClientState,
     Decision,
     Outcome,
-    Reading,
     Refused,
+    StoredMessage,
 )
 
 KEPT_REFUSED = 20
-"""How many refused messages of a client are kept for a look at them."""
+"""How many refused messages of a client are kept for inspection."""
 FORGOTTEN_AT_ONCE = 500
 """Rounds deleted in one commit: all of a year would hold up what arrives, or time out."""
 KEPT_HEALTH = 86_400.0
@@ -67,7 +67,7 @@ SET mapping = excluded.mapping, since = excluded.since
 
 
 class Store:
-    """The readings and decisions of one site. One thread at a time may use it.
+    """The messages and decisions of one site. One thread at a time may use it.
 
     Parameters
     ----------
@@ -79,11 +79,12 @@ class Store:
         self._base, self.site = connection, site
 
     def prepare(self) -> None:
-        """Make the tables that are missing.
+        """Make the tables, or migrate those of an earlier version.
 
         Raises
         ------
         StoreError
+        SchemaError
         """
         self._base.make_tables()
 
@@ -99,19 +100,19 @@ class Store:
         """
         with self._base.transaction():
             outcome = Outcome()
-            if batch.readings:
-                outcome = self._base.insert_readings(self.site, batch.readings)
-                self._note_clients(batch.readings, outcome)
+            if batch.messages:
+                outcome = self._base.insert_messages(self.site, batch.messages)
+                self._note_clients(batch.messages, outcome)
             self._note_refusals(batch, outcome)
         return outcome
 
-    def _note_clients(self, readings: Sequence[Reading], outcome: Outcome) -> None:
+    def _note_clients(self, messages: Sequence[StoredMessage], outcome: Outcome) -> None:
         known = outcome.repeated | outcome.conflicting
         states: dict[str, ClientState] = {}
-        for place, reading in enumerate(readings):
+        for place, message in enumerate(messages):
             if known and place in known:
                 continue
-            client, boot, seq, round_, _, spent, received = reading
+            client, boot, seq, round_, _, spent, received = message
             old = states.get(client)
             if old is None:
                 states[client] = ClientState(client, received, round_, boot, seq, spent, 1)
@@ -134,9 +135,9 @@ class Store:
     def _note_refusals(self, batch: Batch, outcome: Outcome) -> None:
         counts, now = batch.refusals.copy(), time.time()
         for place in outcome.repeated:
-            counts[batch.readings[place].client, "replay"] += 1
+            counts[batch.messages[place].client, "replay"] += 1
         for place in outcome.conflicting:
-            counts[batch.readings[place].client, "conflict"] += 1
+            counts[batch.messages[place].client, "conflict"] += 1
         rows = [(self.site, *key, count, now) for key, count in sorted(counts.items()) if count]
         if rows:
             self._base.change_many(_REFUSAL, rows)
@@ -170,7 +171,7 @@ class Store:
         self._base.change(_MAPPING, (self.site, mapping, since))
         return since
 
-    def readings(
+    def messages(
         self, first: int, last: int, since: float = 0.0
     ) -> list[tuple[str, int, int, int, bytes]]:
         """Return client, boot, seq, round and symbols of what begins in some rounds.
@@ -186,7 +187,7 @@ class Store:
         StoreError
         """
         rows = self._base.query(
-            "SELECT client, boot, seq, round, symbols FROM readings"
+            "SELECT client, boot, seq, round, symbols FROM messages"
             " WHERE site = ? AND round >= ? AND round <= ? AND received >= ? ORDER BY boot, seq",
             (self.site, first, last, since),
         )
@@ -219,14 +220,14 @@ class Store:
         return None if found is None else int(found)
 
     def first_round(self) -> int | None:
-        """Return the first round that there is a reading of.
+        """Return the first round that there is a message of.
 
         Raises
         ------
         StoreError
         """
         ((found,),) = self._base.query(
-            "SELECT min(round) FROM readings WHERE site = ?", (self.site,)
+            "SELECT min(round) FROM messages WHERE site = ?", (self.site,)
         )
         return None if found is None else int(found)
 
@@ -275,7 +276,7 @@ class Store:
         return int(found[0][0]) if found else 0
 
     def forget(self, before: int) -> bool:
-        """Delete readings and decisions of old rounds, some at a time; return if that was all.
+        """Delete messages and decisions of old rounds, some at a time; return if that was all.
 
         The floor rises in the same commit: what was deleted could otherwise be replayed as new.
 
@@ -286,7 +287,7 @@ class Store:
         upto = min([before, *(first + FORGOTTEN_AT_ONCE for first in self._first_rounds())])
         with self._base.transaction():
             self._base.change(_FLOOR, (self.site, upto))
-            for table in ("readings", "decisions"):
+            for table in ("messages", "decisions"):
                 self._base.change(
                     f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, upto)
                 )
@@ -294,14 +295,14 @@ class Store:
 
     def _first_rounds(self) -> list[int]:
         rows = self._base.query(
-            "SELECT min(round) FROM readings WHERE site = ?"
+            "SELECT min(round) FROM messages WHERE site = ?"
             " UNION ALL SELECT min(round) FROM decisions WHERE site = ?",
             (self.site, self.site),
         )
         return [int(first) for (first,) in rows if first is not None]
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._base.close()
 
 

@@ -54,7 +54,7 @@
         if (!answer.ok) return;
         this.data = await answer.json();
         this.draw();
-      } catch { /* the server is away; the page says so, and a new connection loads again */ }
+      } catch { /* the server is unreachable; the page shows it, and a new connection loads again */ }
     }
 
     draw() {

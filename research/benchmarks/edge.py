@@ -1,0 +1,235 @@
+"""What the export to devices must show, at full size.
+
+    python -m research.benchmarks.edge [--only agreement,speed] [--scale 1.0]
+
+The tests try the same figures at a smaller size, with the same code
+(tests/support/device_figures.py). A figure whose tools are missing (gcc, node with MicroPython's
+WebAssembly build, the ARM compiler, QEMU) is left out and says so; .ci/run installs them all.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import binom
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from support import device_figures as figures
+from support.devices import (
+    SANITIZED,
+    STRICT,
+    build,
+    make_sensor,
+    micropython_runtime,
+    needs,
+    run_native,
+    write_header,
+)
+
+from discreet.export.signing import SigningKey
+
+KEY = SigningKey(Ed25519PrivateKey.generate())
+Row = tuple[str, str, str]
+
+
+PLACE = tempfile.TemporaryDirectory(prefix="discreet-edge-")
+
+
+def folder() -> str:
+    return tempfile.mkdtemp(dir=PLACE.name)
+
+
+def driver() -> Path:
+    needs("gcc")
+    return build(folder(), "driver.c", *STRICT, "-O2")
+
+
+def agreement(scale: float) -> Iterator[Row]:
+    draws = int(1e6 * scale)
+    count, differing = figures.agreement(folder(), driver(), 200, draws)
+    for name, wrong in differing.items():
+        yield f"{name}: draws that differ, of {count:,} over 200 mappings", str(wrong), "0"
+
+
+def frequencies(scale: float) -> Iterator[Row]:
+    draws = int(1e7 * scale)
+    for name, p_values in figures.frequencies(figures.sixteen(), draws, driver()).items():
+        least = f"least p of {len(p_values)} rows, {draws:,} draws each"
+        yield f"{name}: {least}", f"{min(p_values):.4f}", "> 0.0006 (1 % in all)"
+
+
+def rounding(scale: float) -> Iterator[Row]:
+    rng = np.random.default_rng(6)
+    for name, epsilon in (("1", 1.0), ("5", 5.0)):
+        tables = list(figures.mild_tables(rng, int(2000 * scale), epsilon))
+        found = figures.rounding(tables)
+        label = f"{len(tables)} tables, log-ratios of up to {name} before rows are scaled"
+        yield f"{label}: shipped epsilon - real", f"{found['shipped above real']:.2e}", "<= 1e-6"
+        yield "  shipped - audited", f"{found['audit below shipped']:.2e}", "<= 0"
+        yield "  shipped - counted by the ledger", f"{found['ledger below shipped']:.2e}", "<= 0"
+
+
+def timing(scale: float) -> Iterator[Row]:
+    needs("gcc")
+    aim = "interval below 0.55"
+    samples = int(200_000 * scale)
+    found = figures.latencies_c(folder(), samples)
+    yield f"C: AUC, {samples:,} samples of 32 draws", *both_areas(found), aim
+    yield "C: Welch's t", f"{figures.welch(*found):.1f}", "|t| < 4.5 (dudect)"
+    found = figures.latencies_c(folder(), samples // 10, early=True)
+    shown = f"{both_areas(found)[0]}, t = {figures.welch(*found):.0f}"
+    yield "  with an early exit, for comparison", shown, ""
+    for symbols in (2, 3, 16):
+        found = figures.latencies_python(samples, symbols=symbols)
+        yield f"Python: AUC, {samples:,} draws, {symbols} symbols", *both_areas(found), aim
+    processes = max(2, int(30 * scale))
+    for symbols in (2, 16):
+        elsewhere = list(figures.latencies_elsewhere(processes, 40_000, symbols))
+        for judge in (figures.auc_interval, figures.learned_interval):
+            areas = np.array([judge(*found) for found in elsewhere])
+            name = "learned" if judge is figures.learned_interval else "AUC"
+            label = f"  {processes} fresh processes, {symbols} symbols, {name}: median, worst"
+            worst = areas[areas[:, 2].argmax()]
+            shown = f"{np.median(areas[:, 1]):.4f}, {worst[1]:.4f} [{worst[0]:.4f}, {worst[2]:.4f}]"
+            yield label, shown, aim
+    found = figures.latencies_release(folder(), KEY, samples // 4)
+    yield f"Python: AUC, {samples // 4:,} whole releases", *both_areas(found), aim
+    found = figures.latencies_python(samples, figures.pick_integer)
+    yield "  comparing integers, for comparison", *both_areas(found), ""
+    found = figures.latencies_python(samples // 10, figures.pick_early)
+    yield "  with an early exit, for comparison", *both_areas(found), ""
+
+
+def both_areas(found: tuple[object, object]) -> list[str]:
+    """The AUC of the latency alone, and of a classifier that learned from the half of it."""
+    areas = (figures.auc_interval(*found), figures.learned_interval(*found))
+    shown = [f"{area:.4f} [{low:.4f}, {high:.4f}]" for low, area, high in areas]
+    return [f"{shown[0]}, learned {shown[1]}"]
+
+
+def randomness(scale: float) -> Iterator[Row]:
+    needs("gcc")
+    place = folder()
+    write_header(place, make_sensor())
+    program = build(place, "sources.c", *STRICT, *SANITIZED, "-O1")
+    answers = [line.split() for line in run_native(program).decode().splitlines()]
+    bad = [answer for name, answer in answers if name != "7/0"]
+    label = "C: constant, stuck (512 ways), short, half-filled, failing, absent, alternating, late"
+    yield f"{label}: refused", f"{bad.count('-2')} of {len(bad)}", "all"
+    refused, tried = figures.refused_sources(folder(), KEY), len(figures.BAD_SOURCES)
+    yield "Python: the same, but for late: refused", f"{refused} of {tried}", "all"
+
+
+def clones(scale: float) -> Iterator[Row]:
+    same, tried, chance = figures.clones(folder(), KEY, int(20_000 * scale))
+    low, high = binom.interval(0.99, tried, chance)
+    label = f"two devices from one bundle: agreement over {tried:,} draws"
+    yield label, f"{same / tried:.4f}", f"in [{low / tried:.4f}, {high / tried:.4f}]"
+
+
+def averaging(scale: float) -> Iterator[Row]:
+    trials = int(2000 * scale)
+    once, often = figures.averaging(folder(), KEY, trials, 1000, "code")
+    yield f"memoised: attacker right after 1 release ({trials} trials)", f"{once:.3f}", ""
+    yield "memoised: after 1,000 releases of the same reading", f"{often:.3f}", f"<= {once:.3f}"
+    once, often = figures.averaging(folder(), KEY, trials // 10, 1000, "never")
+    yield "not memoised, for comparison: after 1,000", f"{often:.3f}", ""
+
+
+def hostile(scale: float) -> Iterator[Row]:
+    needs("gcc")
+    count = int(1e5 * scale)
+    start = time.perf_counter()
+    yield "C under ASan and UBSan", figures.fuzz_c(folder(), count), "no crash, none unverified"
+    yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
+    start = time.perf_counter()
+    refused, sound = figures.fuzz_python(folder(), KEY, count)
+    yield "Python: mutated bundles refused", f"{refused:,} of {count:,}", "all"
+    yield "  bodies that parse once signed and mended", f"{sound:,}", "no crash"
+    yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
+    start = time.perf_counter()
+    sound = sum(figures.fuzz_bodies(micropython_runtime(), count))
+    yield f"MicroPython: of {count:,} bodies, mended, that parse", f"{sound:,}", "no crash"
+    yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
+
+
+def speed(scale: float) -> Iterator[Row]:
+    rounds = max(5, int(101 * scale))
+    times = figures.speed_python(rounds)
+    plain, vector, pcg64 = np.median(times, axis=0)
+    least = times.min(axis=0)
+    yield "stdlib, CPU ns per reading: median (least)", f"{plain:.0f} ({least[0]:.0f})", "<= 200"
+    yield "vectorised", f"{vector:.2f} ({least[1]:.2f})", "<= 5"
+    yield "  with PCG64 words instead", f"{pcg64:.2f} ({least[2]:.2f})", ""
+    ratio = float(np.median(times[:, 1] / times[:, 2]))
+    yield "  ratio, run by run", f"{ratio:.2f}", "<= 1"
+    needs("gcc")
+    times = figures.speed_c(folder(), rounds)
+    aes, pcg64, system = np.median(times, axis=0)
+    yield "C with AES-CTR words", f"{aes:.2f} ({times[:, 0].min():.2f})", "<= 5"
+    yield "  with PCG64 words instead", f"{pcg64:.2f}", ""
+    yield "  ratio, run by run", f"{float(np.median(times[:, 0] / times[:, 1])):.2f}", "<= 1"
+    yield "  with getrandom for every 64 words", f"{system:.2f}", ""
+
+
+def size(scale: float) -> Iterator[Row]:
+    needs("arm-none-eabi-gcc")
+    for cpu in ("cortex-m0plus", "cortex-m3", "cortex-m4"):
+        drawing, everything = figures.sizes(folder(), cpu)
+        yield f"{cpu}: bytes of code and tables, 16 codes, 2 symbols", str(drawing), "< 1024"
+        yield "  with ledger, memory and its keyed words", str(everything), ""
+
+
+def instructions(scale: float) -> Iterator[Row]:
+    needs("arm-none-eabi-gcc")
+    needs("qemu-system-arm")
+    found, total = figures.cortex_m(folder())
+    yield "same symbols as Python", str(found.pop("sum") == total), "True"
+    first, last = found.pop("first"), found.pop("last")
+    yield "1,000 draws of the first symbol, and of the last", f"{first:,}, {last:,}", "40 apart"
+    for name, count in found.items():
+        yield f"{name}, Cortex-M3, 16 codes, 2 symbols", f"{count:,}", ""
+
+
+FIGURES: dict[str, Callable[[float], Iterator[Row]]] = {
+    "agreement": agreement,
+    "frequencies": frequencies,
+    "rounding": rounding,
+    "timing": timing,
+    "randomness": randomness,
+    "clones": clones,
+    "averaging": averaging,
+    "hostile": hostile,
+    "speed": speed,
+    "size": size,
+    "instructions": instructions,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(FIGURES), help="figures, separated by commas")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
+    options = parser.parse_args()
+    console = Console()
+    for name in options.only.split(","):
+        table = Table(name, "figure", "target")
+        try:
+            for row in FIGURES[name](options.scale):
+                table.add_row(*row)
+        except pytest.skip.Exception as missing:
+            table.add_row("left out", str(missing), "")
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()

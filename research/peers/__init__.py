@@ -1,0 +1,1 @@
+"""Methods to compare with, which a trusted curator runs on all sensors at once."""

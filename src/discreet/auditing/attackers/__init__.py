@@ -1,0 +1,1 @@
+"""Attackers that learn from rows: a lower side of what leaks."""

@@ -1,0 +1,1 @@
+"""Bounds on what leaks, for any attacker, from rows and tables."""

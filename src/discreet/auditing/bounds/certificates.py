@@ -1,0 +1,415 @@
+"""What may honestly be claimed about a mapping: results, structure, any attacker.
+
+A certificate is an upper bound that holds with a stated confidence, under stated
+assumptions, and comes with the words that may be said. Where nothing can be promised its
+value is ``NotCertifiable``, which is neither a number nor zero.
+
+``alpha`` is spent on one certificate. Claims about several private facts, or several
+certificates that must hold at once, share it: divide it among them.
+
+The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``, what
+many releases add up to in ``over_time``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.auditing.bounds.intervals import clopper_pearson_upper, kl_upper
+from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
+from discreet.auditing.bounds.kernel_rows import KernelRows
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
+from discreet.errors import InputError
+
+Floats = NDArray[np.float64]
+
+_NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
+ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
+
+SHIPPED = "the integer tables in the mapping file are what the sensors draw from"
+ONE_RELEASE = "every sensor sends one symbol"
+HELD_OUT = "the audit rows were not used to learn or to choose the mapping"
+SAME_WORLD = "rows are independent draws from what the sensors will see, given the private class"
+GROUPS_APART = (
+    "every {unit} is an independent draw from those that the sensors will see; nothing is assumed "
+    "about the rows within one"
+)
+SHARES = "the private classes are as frequent in {drawn} as they will be"
+PRIOR_GIVEN = "the private classes are as frequent as stated"
+
+
+@dataclass(frozen=True)
+class NotCertifiable:
+    """Nothing can be promised, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An upper bound, or the fact that there is none.
+
+    Attributes
+    ----------
+    name : str
+    value : float or NotCertifiable
+    confidence : float
+        Probability, over the audit rows, with which the bound holds; 1 if no rows are used.
+    rows : tuple of int
+        Audit rows of each private class; empty if no rows are used.
+    assumptions : tuple of str
+    words : str
+        What may be said, in plain English.
+    counted : str
+        The independent observations behind it, rows or groups; empty if no rows are used.
+    of_tables : bool
+        Whether the tables alone guarantee as much, so that the rows add nothing.
+    """
+
+    name: str
+    value: float | NotCertifiable
+    confidence: float
+    rows: tuple[int, ...]
+    assumptions: tuple[str, ...]
+    words: str
+    counted: str = ""
+    of_tables: bool = False
+
+    @property
+    def bound(self) -> float | None:
+        """The number, or None where there is none."""
+        return None if isinstance(self.value, NotCertifiable) else self.value
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the certificate for JSON; without a bound there is no number for one."""
+        found: dict[str, Any] = {"name": self.name}
+        if isinstance(self.value, NotCertifiable):
+            found |= {"certifiable": False, "reason": self.value.reason}
+        else:
+            found |= {"certifiable": True, "value": self.value}
+        return found | {
+            "confidence": self.confidence,
+            "rows": list(self.rows),
+            "counted": self.counted,
+            "of_tables": self.of_tables,
+            "assumptions": list(self.assumptions),
+            "words": self.words,
+        }
+
+
+def row_assumptions(rows: AuditRows) -> tuple[str, ...]:
+    """Return what every certificate from rows takes for granted."""
+    apart = SAME_WORLD if rows.groups is None else GROUPS_APART.format(unit=rows.unit)
+    return (SHIPPED, ONE_RELEASE, HELD_OUT, apart)
+
+
+def share_assumption(rows: AuditRows, prior: Floats | None) -> str:
+    """Return where the frequencies of the private classes come from."""
+    return SHARES.format(drawn=rows.drawn_first) if prior is None else PRIOR_GIVEN
+
+
+def opening(rows: AuditRows, alpha: float, *, any_class: bool = False) -> str:
+    """Begin a sentence about a bound: its confidence and, with groups, what is drawn."""
+    sure = f"At confidence {percent(1 - alpha)}"
+    drawn = rows.drawn_first if any_class else rows.drawn
+    return f"{sure}, for {drawn}," if rows.groups is not None else sure
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse anything but a probability strictly between 0 and 1."""
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}.")
+
+
+def percent(confidence: float) -> str:
+    """Write a confidence for a sentence."""
+    return f"{100 * confidence:.6g} %"
+
+
+def many(count: int) -> str:
+    """Write a count that may have thousands of digits."""
+    return f"{count:,}" if count < 10**9 else f"about 10^{len(str(count)) - 1}"
+
+
+# --- Structure: no data ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Structural:
+    """The bound that needs no rows, for every sensor and for all of them."""
+
+    sensors: tuple[Certificate, ...]
+    total: Certificate
+
+
+def structural_epsilons(tables: Sequence[Floats]) -> Floats:
+    """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
+    found = []
+    for table in tables:
+        sent = table[:, table.max(axis=0) > 0]
+        with np.errstate(divide="ignore"):
+            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
+        found.append(float(ratios.max()) * ROUND_UP)
+    return np.array(found)
+
+
+def certify_structure(tables: Sequence[Floats], names: Sequence[str] = ()) -> Structural:
+    """Bound every log-ratio by the tables alone.
+
+    For any two rows of codes the probabilities of an output differ by a factor of at most
+    exp(sum of the sensors' bounds). Averages over rows keep that, so it holds for every
+    distribution of readings, every private fact and every class, and adds up over
+    repeated releases. Confidence 1; nothing is spent.
+    """
+    names = list(names) or [f"{t}" for t in range(len(tables))]
+    epsilons = structural_epsilons(tables)
+    assumptions = (SHIPPED, ONE_RELEASE)
+    sensors = tuple(
+        Certificate(
+            f"structural epsilon of {name!r}",
+            float(e) if np.isfinite(e) else NotCertifiable(_one_sided(name)),
+            1.0,
+            (),
+            assumptions,
+            f"Whatever sensor {name!r} reads, no symbol is more than exp(epsilon) times as "
+            "likely for one reading as for another."
+            if np.isfinite(e)
+            else f"Nothing is promised: {_one_sided(name)}.",
+        )
+        for name, e in zip(names, epsilons, strict=True)
+    )
+    open_names = [name for name, e in zip(names, epsilons, strict=True) if not np.isfinite(e)]
+    if open_names:
+        reason = "; ".join(_one_sided(name) for name in open_names)
+        total = Certificate(
+            "structural epsilon",
+            NotCertifiable(reason),
+            1.0,
+            (),
+            assumptions,
+            f"Nothing is promised for every conceivable world: {reason}.",
+        )
+    else:
+        total = Certificate(
+            "structural epsilon",
+            float(epsilons.sum()) * ROUND_UP,
+            1.0,
+            (),
+            assumptions,
+            "Whatever the sensors read and whatever is private, no output is more than "
+            "exp(epsilon) times as likely for one truth as for another.",
+        )
+    return Structural(sensors, total)
+
+
+def _one_sided(name: str) -> str:
+    return f"the table of sensor {name!r} sends some symbol only for some codes"
+
+
+# --- Any attacker ----------------------------------------------------------------------------
+
+
+def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
+    """Bound the total variation between the outputs of the two classes best told apart.
+
+    Let A be the best set of outputs for the truly worst pair (a, b): it is fixed, if
+    unknown. TV = p(A|a) - p(A|b), and the rows' version of that is at most their plug-in
+    TV. Q(A|x) has a range of at most eta, the Dobrushin coefficient, so Hoeffding's
+    inequality gives TV <= TV^ + eta sqrt(ln(1/alpha)/2 (1/n_a + 1/n_b)); ``spread`` has the
+    sharper Bernstein version that is used. Because only the worst pair has to hold, the
+    maximum over pairs needs no union bound. ``spread`` has the bounds for groups, too. Where
+    outputs are too many to list, ``kernel_bound`` stands in.
+
+    Without rows: eta, and tanh(epsilon/2) from the structural epsilon.
+    """
+    check_alpha(alpha)
+    value = min(_pair_limit(rows), _worst_pair(rows, alpha))
+    return _attack_certificate(
+        "total variation",
+        value,
+        1.0,
+        rows,
+        alpha,
+        f"{opening(rows, alpha)} the outputs of any two private classes overlap "
+        f"by at least {1 - min(value, 1):.3f} (total variation at most {value:.3f})",
+        ceiling=_pair_limit(rows),
+    )
+
+
+def certify_advantage(rows: AuditRows, alpha: float) -> Certificate:
+    """Bound how far any attacker beats guessing: ``exact.advantage``.
+
+    The advantage is the larger of balanced accuracy - 1/m and half the worst pair's total
+    variation. Balanced accuracy is (1/m) sum_g p(A_g|g) for a fixed best partition, and
+    the argument of ``certify_total_variation`` gives
+    (1/m) (sum_z max_g p^(z|g) + eta sqrt(ln(1/alpha)/2 sum_g 1/n_g)). One of the two is the
+    larger one in truth, and only that one has to hold: no union bound.
+
+    Without rows: eta (m - 1)/m, and e^eps/(e^eps + m - 1) - 1/m.
+    """
+    check_alpha(alpha)
+    pair = 0.5 * min(_pair_limit(rows), _worst_pair(rows, alpha))
+    m = rows.n_classes
+    balanced = min(_balanced_limit(rows), _balanced_gain(rows, alpha)) if m > 2 else pair
+    value = max(pair, balanced)
+    return _attack_certificate(
+        "advantage",
+        value,
+        1 - 1 / m,
+        rows,
+        alpha,
+        f"{opening(rows, alpha)} no attacker, with any method and the mapping file "
+        f"in hand, beats guessing by more than {100 * value:.2f} percentage points",
+        ceiling=max(0.5 * _pair_limit(rows), _balanced_limit(rows)),
+    )
+
+
+def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None) -> Certificate:
+    """Bound the plain accuracy of any attacker, with the classes as frequent as they are.
+
+    With a known prior: sum_z max_g prior_g p^(z|g) plus the deviation, or the inverse of kl
+    there if that is less (rows weigh prior_g/n_g, and the largest weight stands for 1/n;
+    both are about one and the same average, see ``spread``), and without rows
+    max prior + (1 - max prior) eta.
+
+    Otherwise the rows must be drawn at random, classes and all. For the fixed best
+    partition, accuracy is the mean of Q(A_g|x) in [0, 1] over rows, so Chernoff's bound
+    inverts kl at the plug-in accuracy with n rows. Half of alpha goes there; half to an upper
+    bound on the largest prior, which with eta bounds the accuracy as above. With groups, one
+    is drawn and then any of its rows: the means over groups are what is averaged.
+    """
+    check_alpha(alpha)
+    if prior is not None:
+        value = _accuracy_with_prior(rows, alpha, prior)
+    else:
+        value = _accuracy_from_shares(rows, alpha)
+    return _attack_certificate(
+        "accuracy",
+        value,
+        1.0,
+        rows,
+        alpha,
+        f"{opening(rows, alpha, any_class=True)} no attacker names the private class correctly "
+        f"more often than {100 * value:.2f} times in 100",
+        (share_assumption(rows, prior),),
+    )
+
+
+def _attack_certificate(
+    name: str,
+    value: float,
+    trivial: float,
+    rows: AuditRows,
+    alpha: float,
+    words: str,
+    extra: tuple[str, ...] = (),
+    ceiling: float = np.inf,
+) -> Certificate:
+    """Make the certificate, or say that the bound is no better than none.
+
+    ``ceiling`` is what the tables alone guarantee.
+    """
+    found: float | NotCertifiable = value * ROUND_UP
+    if not rows.listable and (left_out := KernelRows.of(rows).left_out) and name != "accuracy":
+        words += f" (from {left_out})"
+    words += "."
+    # An accuracy just below 1 says much where one class is nearly always the right guess.
+    if value >= trivial * (1 - 1e-12 if name == "accuracy" else _NO_BETTER):
+        reason = f"{rows.counted} do not rule out that an attacker is always right"
+        if not rows.listable:
+            reason += f"; {many(rows.n_outputs)} outputs are too many to list"
+        found, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
+    return Certificate(
+        name,
+        found,
+        1 - alpha,
+        rows.counts,
+        (*row_assumptions(rows), *extra),
+        words,
+        rows.counted,
+        of_tables=not isinstance(found, NotCertifiable) and found >= ceiling,
+    )
+
+
+def _structural_total(rows: AuditRows) -> float:
+    return float(structural_epsilons(rows.tables).sum())
+
+
+def _pair_limit(rows: AuditRows) -> float:
+    return min(rows.eta, float(np.tanh(0.5 * _structural_total(rows))))
+
+
+def _balanced_limit(rows: AuditRows) -> float:
+    m = rows.n_classes
+    by_ratio = advantage_at(_structural_total(rows), m)
+    return min(rows.eta * (m - 1) / m, by_ratio)
+
+
+def advantage_at(epsilon: float, n_classes: int) -> float:
+    """Return the largest advantage that pairwise log-ratios of at most epsilon allow."""
+    return 1.0 / (1.0 + (n_classes - 1) * float(np.exp(-epsilon))) - 1.0 / n_classes
+
+
+def _worst_pair(rows: AuditRows, alpha: float) -> float:
+    if 0 in rows.counts:
+        return 1.0
+    if not rows.listable:
+        return kernel_total_variation(KernelRows.of(rows), alpha)
+    given, worst = rows.average, 0.0
+    for a, b in combinations(range(rows.n_classes), 2):
+        factors = np.zeros(rows.n_classes)
+        factors[[a, b]] = 1.0
+        distance = 0.5 * float(np.abs(given[a] - given[b]).sum())
+        worst = max(worst, distance + deviation(rows, alpha, factors))
+    return worst
+
+
+def _balanced_gain(rows: AuditRows, alpha: float) -> float:
+    if 0 in rows.counts:
+        return 1.0
+    if not rows.listable:
+        return kernel_balanced_gain(KernelRows.of(rows), alpha)
+    m = rows.n_classes
+    found = float(rows.average.max(axis=0).sum())
+    return (found + deviation(rows, alpha, np.ones(m)) - 1.0) / m
+
+
+def _accuracy_with_prior(rows: AuditRows, alpha: float, prior: Floats) -> float:
+    limit = _accuracy_limit(rows, float(prior.max()))
+    if not rows.listable or any(n == 0 and p > 0 for n, p in zip(rows.counts, prior, strict=True)):
+        return limit
+    found = min(1.0, float((prior[:, None] * rows.average).max(axis=0).sum()))
+    stray = deviation(rows, alpha, prior)
+    if rows.groups is not None:
+        return min(limit, found + stray)
+    weight = float(np.max(prior / np.maximum(rows.counts, 1)))
+    by_kl = float(kl_upper(found, np.log(1.0 / ((1 - VARIANCE_SHARE) * alpha)) * weight))
+    return min(limit, by_kl, found + stray)
+
+
+def _accuracy_from_shares(rows: AuditRows, alpha: float) -> float:
+    if not len(rows.index):
+        return 1.0
+    if rows.groups is None:
+        largest = clopper_pearson_upper(rows.counts, len(rows.index), alpha / 2).max()
+    else:
+        largest = overall_upper(rows, rows.shares, alpha / 2).max()
+    limit = _accuracy_limit(rows, float(largest))
+    if not rows.listable:
+        return limit
+    found = np.minimum(1.0, rows.joint.max(axis=0).sum())
+    return min(limit, float(overall_upper(rows, found, alpha / 2)))
+
+
+def _accuracy_limit(rows: AuditRows, largest: float) -> float:
+    """Bound the accuracy by the largest prior and the tables alone."""
+    odds = (1.0 - largest) * float(np.exp(-_structural_total(rows)))
+    by_ratio = largest / (largest + odds) if largest + odds else 1.0
+    return min(largest + (1.0 - largest) * rows.eta, by_ratio)

@@ -1,0 +1,491 @@
+"""Class-conditional distributions of the outputs, p(z|g), from rows and known tables.
+
+The tables are known, so Q(z|x) is averaged over rows instead of drawing symbols:
+p^(z|g) = (1/n_g) sum of Q(z|x_i) over the rows of class g. Q factorises over sensors,
+so the sum over rows is a product of thin matrices, one for each part of the
+sensors, and the matrix of all rows by all outputs is never built. The same holds for
+the second moments, with squared tables.
+
+Outputs are numbered with the first sensor slowest, as in ``discreet.leakage.joint_outputs``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from discreet.data.unique_rows import distinct_rows
+from discreet.errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
+_BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache
+_HEAD_OVERHEAD = 2**15  # multiplications that take the time of calling for one more product
+_GROUP_NUMBERS = 2**27  # rows times outputs for which the mean of every group is worth its time
+
+
+def count_outputs(tables: Sequence[Floats]) -> int:
+    """Return the number of outputs, the product of the numbers of symbols."""
+    total = 1
+    for table in tables:
+        total *= table.shape[1]
+    return total
+
+
+def smallest_and_largest(tables: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return min and max of Q(z|x) over all rows of codes x, for every output z."""
+    smallest = largest = np.ones(1)
+    for table in tables:
+        smallest = np.multiply.outer(smallest, table.min(axis=0)).ravel()
+        largest = np.multiply.outer(largest, table.max(axis=0)).ravel()
+    return smallest, largest
+
+
+def dobrushin_coefficients(tables: Sequence[Floats]) -> Floats:
+    """Return each sensor's largest total variation between the symbols of two codes."""
+    return np.array([_widest_pair(table) for table in tables])
+
+
+def dobrushin(tables: Sequence[Floats]) -> float:
+    """Bound the total variation between the outputs of any two rows of codes.
+
+    Sensors draw independently, so couplings multiply: eta <= 1 - prod (1 - eta_t).
+    """
+    return float(1.0 - np.prod(1.0 - dobrushin_coefficients(tables)))
+
+
+def _widest_pair(table: Floats) -> float:
+    if table.shape[1] == 2:
+        return float(np.ptp(table[:, 0]))
+    distances = (0.5 * np.abs(table - row).sum(axis=1).max() for row in table)
+    return min(1.0, float(max(distances)))
+
+
+@dataclass(frozen=True)
+class AuditRows:
+    """The rows of an audit: codes, private classes and the tables they go through.
+
+    They say what is drawn when the bounds speak of p(z|g):
+
+    * without groups, a row of class g;
+    * with groups, a group that has class g, and then one of its rows of class g. Groups are
+      independent draws, each weighs the same, and nothing is assumed about what happens
+      inside: how many rows of which class a group has may depend on what it reads;
+    * with groups and a cap c, a row of class g, where a group of N such rows counts as
+      min(N, c) of them. Without a cap nothing could be promised: one group in ten thousand
+      might hold nearly all rows, and no sample would show it.
+
+    Parameters
+    ----------
+    tables : sequence of arrays, codes by symbols
+        The shipped weights over 2**32, so that they are exact.
+    codes : int array of shape (n_rows, n_sensors)
+    index : int array of shape (n_rows,)
+        The class of every row, 0 to n_classes - 1.
+    n_classes : int
+    groups : int array of shape (n_rows,), optional
+        Rows of one group (a day, a home) may depend on one another in any way.
+    cap : int, optional
+        Most rows of a class that a group counts with, where rows are drawn and not groups.
+    unit : str, default="group"
+        What a group is called in a sentence.
+    sensors : tuple of str, optional
+        Names for messages.
+    """
+
+    tables: tuple[Floats, ...]
+    codes: Ints
+    index: Ints
+    n_classes: int
+    groups: Ints | None = None
+    cap: int | None = None
+    unit: str = "group"
+    sensors: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not len(self.codes) == len(self.index):
+            raise InputError(
+                f"{len(self.codes)} rows of codes and {len(self.index)} labels were given. "
+                "Give one label per row."
+            )
+        if self.groups is not None and len(self.groups) != len(self.codes):
+            raise InputError(
+                f"{len(self.codes)} rows and {len(self.groups)} groups were given. "
+                "Give one group per row."
+            )
+        if self.cap is not None and (self.groups is None or self.cap < 1):
+            raise InputError(
+                "cap, the most rows that a group counts with, must be at least 1 and needs groups, "
+                f"got {self.cap}."
+            )
+        if self.codes.shape[1:] != (len(self.tables),):
+            raise InputError(
+                f"codes have shape {self.codes.shape} for {len(self.tables)} tables. "
+                "Give one column of codes per sensor."
+            )
+        if self.n_classes < 2:
+            raise InputError(f"a private fact has at least two classes, got {self.n_classes}.")
+        if len(self.index) and not 0 <= self.index.min() <= self.index.max() < self.n_classes:
+            raise InputError(f"classes must be 0 to {self.n_classes - 1}.")
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Rows per class."""
+        return tuple(np.bincount(self.index, minlength=self.n_classes).tolist())
+
+    @cached_property
+    def spreads(self) -> dict[int, float]:
+        """What ``spread`` has measured, by class; kept here because it is asked for often."""
+        return {}
+
+    @cached_property
+    def compared(self) -> dict[int, Any]:
+        """The same rows, as ``kernel_rows`` compares them with one another, by seed."""
+        return {}
+
+    @cached_property
+    def eta(self) -> float:
+        """The Dobrushin coefficient of all sensors together."""
+        return dobrushin(self.tables)
+
+    @property
+    def n_outputs(self) -> int:
+        return count_outputs(self.tables)
+
+    @property
+    def listable(self) -> bool:
+        """Whether the outputs are few enough to be listed, for every pair of classes."""
+        return self.n_outputs * self.n_classes**2 <= 4 * MAX_AUDIT_OUTPUTS
+
+    @cached_property
+    def group(self) -> Ints:
+        """The group of every row, numbered from 0; without groups a row is its own."""
+        if self.groups is None:
+            return np.arange(len(self.index))
+        return np.unique(self.groups, return_inverse=True)[1].astype(np.int64)
+
+    @property
+    def n_groups(self) -> int:
+        """Independent draws in all: groups, or rows without groups."""
+        return int(self.group.max()) + 1 if len(self.group) else 0
+
+    @cached_property
+    def held(self) -> Floats:
+        """Rows of every class in every group as they count: at most ``cap``, if there is one."""
+        cells = np.bincount(
+            self.index * self.n_groups + self.group, minlength=self.n_classes * self.n_groups
+        )
+        held = cells.reshape(self.n_classes, self.n_groups).astype(np.float64)
+        return held if self.cap is None else np.minimum(held, self.cap)
+
+    @cached_property
+    def observations(self) -> tuple[int, ...]:
+        """Independent observations of every class: rows, or groups that have the class."""
+        if self.groups is None:
+            return self.counts
+        return tuple(np.count_nonzero(self.held, axis=1).tolist())
+
+    @property
+    def means_listable(self) -> bool:
+        """Whether the outputs of every group may be listed by themselves."""
+        return self.listable and len(self.index) * self.n_outputs <= _GROUP_NUMBERS
+
+    @cached_property
+    def shares(self) -> Floats:
+        """How frequent every class is in what is drawn: a row, or a row of a drawn group."""
+        if self.groups is None or not len(self.index):
+            return np.array(self.counts) / max(1, len(self.index))
+        if self.cap is not None:
+            return np.asarray(self.held.sum(axis=1) / self.held.sum())
+        return np.asarray((self.held / self.held.sum(axis=0)).mean(axis=1))
+
+    @property
+    def drawn(self) -> str:
+        """What the bounds speak of, for a sentence."""
+        if self.groups is None:
+            return "a row drawn at random"
+        if self.cap is None:
+            return (
+                f"a {self.unit} drawn at random among those with the class, then one of its rows "
+                "of that class"
+            )
+        return (
+            f"a row drawn at random, a {self.unit} counting with at most {self.cap} rows of a class"
+        )
+
+    @property
+    def drawn_first(self) -> str:
+        """What is drawn where the class is not given."""
+        grouped = self.groups is not None and self.cap is None
+        return f"a {self.unit} drawn at random, then any of its rows" if grouped else self.drawn
+
+    @property
+    def counted(self) -> str:
+        """How many independent observations there are, for a sentence."""
+        by_class = ", ".join(map(str, self.observations))
+        if self.groups is None:
+            return f"{len(self.index)} rows ({by_class} by class)"
+        return f"{self.n_groups} {self.unit}s ({by_class} with rows of each class)"
+
+    def take(self, chosen: NDArray[np.bool_]) -> AuditRows:
+        """Return some of the rows."""
+        groups = None if self.groups is None else self.groups[chosen]
+        return replace(self, codes=self.codes[chosen], index=self.index[chosen], groups=groups)
+
+    def split(self, share: float, seed: int) -> tuple[AuditRows, AuditRows]:
+        """Split rows at random, within each class, or whole groups if there are any.
+
+        The first part holds about this share of the rows. What is learned from it may
+        be used on the second as if it had been known beforehand.
+        """
+        rng = np.random.default_rng(seed)
+        first = np.zeros(len(self.index), dtype=bool)
+        if self.groups is None:
+            for k in range(self.n_classes):
+                own = np.flatnonzero(self.index == k)
+                first[rng.permutation(own)[: round(share * len(own))]] = True
+        else:
+            picked = np.zeros(self.n_groups, dtype=bool)
+            picked[rng.permutation(self.n_groups)[: round(share * self.n_groups)]] = True
+            first = picked[self.group]
+        parts = self.take(first), self.take(~first)
+        self.parts.append(parts)
+        return parts
+
+    @cached_property
+    def parts(self) -> list[tuple[AuditRows, AuditRows]]:
+        """Every split that was made."""
+        return []
+
+    @cached_property
+    def average(self) -> Floats:
+        """p^(z|g), one row per class; an empty class has zeros."""
+        if self.groups is None:
+            for parts in self.parts:  # no pass over the rows, if the parts have made theirs
+                if all("average" in vars(part) for part in parts):
+                    first, second = (self._share_of(part) * part.average for part in parts)
+                    return first + second
+        return average_outputs(self.tables, self.codes, self._by_class(self.row_weights))
+
+    def _share_of(self, part: AuditRows) -> Floats:
+        """Return the share of every class's rows that a part has."""
+        return np.asarray(np.divide(part.counts, np.maximum(self.counts, 1))[:, None])
+
+    @cached_property
+    def joint(self) -> Floats:
+        """p^(g, z) of what is drawn: a row, or a group and then any of its rows."""
+        if self.groups is None or self.cap is not None:
+            return self.shares[:, None] * self.average
+        weights = 1.0 / (self.n_groups * self.held.sum(axis=0)[self.group])
+        return average_outputs(self.tables, self.codes, self._by_class(weights))
+
+    @cached_property
+    def moments(self) -> Moments:
+        """What the bounds need to know about the values Q(z|x), or their means over a group."""
+        size = np.array(self.observations, dtype=np.float64)
+        if self.groups is not None and self.means_listable:
+            return Moments(size, self.average, self._group_squares())
+        squares = [table**2 for table in self.tables]
+        weights = self._by_class(self.row_weights)
+        return Moments(size, self.average, average_outputs(squares, self.codes, weights))
+
+    def group_means(self, k: int, chosen: Ints) -> Iterator[Floats]:
+        """Yield the means of Q(z|x) over the rows of class k of these groups, in blocks.
+
+        The groups come in the order given; each must have rows of the class.
+        """
+        place = np.full(self.n_groups, -1)
+        place[chosen] = np.arange(len(chosen))
+        own = np.flatnonzero((self.index == k) & (place[self.group] >= 0))
+        own = own[np.argsort(place[self.group[own]], kind="stable")]
+        starts = np.flatnonzero(np.diff(self.group[own], prepend=-1))
+        ends = np.append(starts[1:], len(own))
+        block = max(1, _BLOCK_NUMBERS // self.n_outputs)
+        for first, last in _blocks(starts, ends, block):
+            rows = own[starts[first] : ends[last - 1]]
+            products = _row_products(self.tables, self.codes[rows])
+            sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=0)
+            yield sums / (ends - starts)[first:last, None]
+
+    def _group_squares(self) -> Floats:
+        """Return the mean over groups of the square of their mean, by class and output."""
+        found = np.zeros((self.n_classes, self.n_outputs))
+        for k in range(self.n_classes):
+            groups = np.flatnonzero(self.held[k])
+            for means in self.group_means(k, groups):
+                found[k] += np.square(means).sum(axis=0) / len(groups)
+        return found
+
+    @cached_property
+    def row_weights(self) -> Floats:
+        """Weight of every row in the average of its class."""
+        if self.groups is None:
+            return 1.0 / np.maximum(self.counts, 1)[self.index]
+        rows = np.bincount(self.index * self.n_groups + self.group)[
+            self.index * self.n_groups + self.group
+        ]
+        if self.cap is None:
+            return np.asarray(1.0 / (np.array(self.observations)[self.index] * rows))
+        return np.asarray(np.minimum(1.0, self.cap / rows) / self.held.sum(axis=1)[self.index])
+
+    def _by_class(self, own: Floats) -> Floats:
+        """Return weights of rows as one line per class, zero for the rows of others."""
+        weights = np.zeros((self.n_classes, len(self.index)))
+        weights[self.index, np.arange(len(self.index))] = own
+        return weights
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What the rows show of Q(z|x), or of its means over groups, by class and output.
+
+    Attributes
+    ----------
+    size : ndarray of shape (n_classes,)
+        Independent observations: rows, or groups that have the class.
+    mean, square : ndarray of shape (n_classes, n_outputs)
+        Averages of Q(z|x_i) and of its square. Where groups are too many to list their means
+        the square is that of single rows, which is larger and makes every bound wider.
+    """
+
+    size: Floats
+    mean: Floats
+    square: Floats
+
+
+def _blocks(starts: Ints, ends: Ints, rows: int) -> Iterator[tuple[int, int]]:
+    """Cut groups that lie one after the other into runs of about so many rows."""
+    first = 0
+    while first < len(starts):
+        last = int(np.searchsorted(ends, starts[first] + rows, "right"))
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
+def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
+    """Return sum_i weights[g, i] prod_t tables[t][x_i^t, z^t] for every g and z.
+
+    Equal rows are collapsed. For every class one matrix product runs over the rows with the
+    same head, and another over the heads.
+    """
+    unique = distinct_rows(codes)
+    distinct, inverse = unique.rows, unique.inverse
+    parts = _Parts(tables, len(distinct))
+    sums = np.zeros((len(weights), parts.shape[0], parts.shape[1] * parts.shape[2]))
+    with _one_thread_if(len(distinct) * sum(parts.shape) > _BLOCK_NUMBERS):
+        for own, total in zip(weights, sums, strict=True):
+            merged = np.bincount(inverse, own, minlength=len(distinct))
+            for block in parts.blocks(distinct, np.flatnonzero(merged)):
+                middle = block.middle * merged[block.rows, None]
+                for heads, runs in block.heads():
+                    within = np.stack([middle[run].T @ block.right[run] for run in runs])
+                    total += heads.T @ within.reshape(len(runs), -1)
+    return sums.reshape(len(weights), -1)
+
+
+def set_probabilities(tables: Sequence[Floats], codes: Ints, inside: NDArray[np.bool_]) -> Floats:
+    """Return Q(A|x_i) of every row for one set A of outputs, ``inside`` by output.
+
+    The sum over A is a product of the heads with the indicator of A, of the middle part with
+    the result, and with the right half row by row.
+    """
+    unique = distinct_rows(codes)
+    distinct, inverse = unique.rows, unique.inverse
+    parts = _Parts(tables, len(distinct))
+    indicator = inside.reshape(parts.shape[0], -1).astype(np.float64)
+    found = np.empty(len(distinct))
+    with _one_thread_if(len(distinct) * sum(parts.shape) > _BLOCK_NUMBERS):
+        for block in parts.blocks(distinct, np.arange(len(distinct))):
+            for heads, runs in block.heads():
+                sets = (heads @ indicator).reshape(len(runs), *parts.shape[1:])
+                for run, own in zip(runs, sets, strict=True):
+                    sums = block.middle[run] @ own
+                    found[block.rows[run]] = np.einsum("ij,ij->i", sums, block.right[run])
+    return found[inverse]
+
+
+class _Parts:
+    """The sensors in three parts, whose products over rows are thin matrices.
+
+    Distinct rows are in order, so that those with the same codes at the first sensors, their
+    head, stand together: what the head contributes is multiplied once for all of them.
+    """
+
+    def __init__(self, tables: Sequence[Floats], n_rows: int) -> None:
+        cut = _balanced_cut([table.shape[1] for table in tables])
+        self.depth = min(range(cut + 1), key=lambda depth: _work(tables, depth, n_rows))
+        self.cut = cut
+        self.tables = tables[: self.depth], tables[self.depth : cut], tables[cut:]
+        self.shape = tuple(count_outputs(each) for each in self.tables)
+
+    def blocks(self, distinct: Ints, rows: Ints) -> Iterator[_Block]:
+        """Cut rows into blocks whose thin matrices fit the memory meant for them."""
+        size = max(1, _BLOCK_NUMBERS // sum(self.shape))
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            yield _Block(self, some, distinct[some])
+
+
+class _Block:
+    """Some of the rows, in order, with the products of their middle parts and right halves."""
+
+    def __init__(self, parts: _Parts, rows: Ints, codes: Ints) -> None:
+        self.parts, self.rows, self.codes = parts, rows, codes
+        self.middle = _row_products(parts.tables[1], codes[:, parts.depth : parts.cut])
+        self.right = _row_products(parts.tables[2], codes[:, parts.cut :])
+
+    def heads(self) -> Iterator[tuple[Floats, list[slice]]]:
+        """Yield products of heads that differ, and the rows of each, a few heads at a time."""
+        codes = self.codes[:, : self.parts.depth]
+        changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1)) + 1
+        begins, ends = [0, *changes.tolist()], [*changes.tolist(), len(codes)]
+        step = max(1, _BLOCK_NUMBERS // (self.parts.shape[1] * self.parts.shape[2]))
+        for first in range(0, len(begins), step):
+            some = slice(first, first + step)
+            runs = [slice(*each) for each in zip(begins[some], ends[some], strict=True)]
+            yield _row_products(self.parts.tables[0], codes[begins[some]]), runs
+
+
+def _work(tables: Sequence[Floats], depth: int, n_rows: int) -> float:
+    """Return about the multiplications for heads of this many sensors."""
+    total, own = count_outputs(tables), count_outputs(tables[:depth])
+    heads = min(n_rows, math.prod(len(table) for table in tables[:depth]))
+    return n_rows * (total / own) + heads * (total + _HEAD_OVERHEAD)
+
+
+def _one_thread_if(large: bool) -> AbstractContextManager[object]:
+    """Blocks are small and a second thread costs more than it brings.
+
+    So does asking for one thread where there is next to nothing to do.
+    """
+    return threadpool_limits(1) if large else nullcontext()
+
+
+def _row_products(tables: Sequence[Floats], codes: Ints) -> Floats:
+    """Return the products of the rows' table entries, rows by outputs.
+
+    By halves of halves: all but the last multiplication are of next to nothing.
+    """
+    if len(tables) < 2:
+        return tables[0].take(codes[:, 0], axis=0) if len(tables) else np.ones((len(codes), 1))
+    half = len(tables) // 2
+    first = _row_products(tables[:half], codes[:, :half])
+    second = _row_products(tables[half:], codes[:, half:])
+    return (first[:, :, None] * second[:, None, :]).reshape(len(codes), -1)
+
+
+def _balanced_cut(symbols: Sequence[int]) -> int:
+    """Return where to cut the sensors so that the larger half has fewest outputs."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(symbols))])
+    return int(np.argmin(np.maximum(logs, logs[-1] - logs)))

@@ -1,0 +1,158 @@
+"""What many reports add up to: epsilon and advantage over several releases.
+
+However readings depend on one another, only the structural epsilon adds up: a hundred noisy
+looks at one fact average the noise out, and a secret that lies in the changes ("does the device
+switch every minute?") may show in no single report. If readings of different releases are
+independent given the private class, which the caller has to declare, the log-ratios of outputs
+add up as well, and so do, at most, the distances between the classes: the overlap of products
+is at least the product of the overlaps. A bound for a group drawn at random adds up in neither
+way: the reports of one home share that home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from discreet.auditing.bounds.certificates import (
+    ONE_RELEASE,
+    ROUND_UP,
+    Certificate,
+    NotCertifiable,
+    advantage_at,
+    percent,
+)
+from discreet.errors import InputError
+
+INDEPENDENT_RELEASES = (
+    "readings of different releases are independent, given the private class (declared)"
+)
+_NO_BETTER = 0.99  # of certainty, from which on a bound is none
+_TOO_MANY = NotCertifiable("so many reports may tell all that the tables let through")
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """What many releases add up to.
+
+    Attributes
+    ----------
+    independent, independent_advantage : Certificate
+        For readings that are independent from release to release, given the private class.
+    any_readings, any_advantage : Certificate
+        For readings that depend on one another in any way.
+    memoised : Certificate
+        For sensors that repeat one symbol for a whole period.
+    """
+
+    independent: Certificate
+    any_readings: Certificate
+    memoised: Certificate
+    independent_advantage: Certificate
+    any_advantage: Certificate
+
+    def certificate(self, kind: str, independent: bool) -> Certificate:
+        """Return the bound on "epsilon" or an advantage that a limit may rest on.
+
+        The structural bound holds for every secret, so also within each public class.
+        """
+        if kind == "epsilon":
+            return self.independent if independent else self.any_readings
+        apart = independent and kind == "advantage"
+        return self.independent_advantage if apart else self.any_advantage
+
+
+def compose(
+    pairwise: Certificate,
+    variation: Certificate,
+    structural: Certificate,
+    releases: int,
+    *,
+    n_classes: int = 2,
+    unit: str | None = None,
+    periods: int = 1,
+) -> OverTime:
+    """Add up bounds of one release over several.
+
+    Memoised sensors draw one symbol per period and repeat it, so only ``periods`` draws
+    count. This needs a symbol that stays for the whole period: a sensor that draws again when
+    its code changes shows by a changed symbol that the code did change, and no bound covers that.
+
+    Parameters
+    ----------
+    pairwise, variation : Certificate
+        Bounds on the log-ratios and on the total variation of one release, from rows.
+    structural : Certificate
+    unit : str, optional
+        What a group is called, if the bounds from rows are about one drawn at random.
+    """
+    if releases < 1:
+        raise InputError(f"releases must be at least 1, got {releases}.")
+    if not 1 <= periods <= releases:
+        raise InputError(f"periods must be between 1 and the {releases} releases, got {periods}.")
+    if unit is not None:
+        reason = f"the reports of one {unit} share that {unit}, so they are not independent"
+        pairwise, variation = (
+            replace(each, value=NotCertifiable(reason)) for each in (pairwise, variation)
+        )
+    held = "every sensor draws one symbol per period and repeats it (declared)"
+    apart = f"epsilon of {releases} independent releases"
+    return OverTime(
+        _times(pairwise, releases, apart, INDEPENDENT_RELEASES),
+        _times(structural, releases, f"epsilon of {releases} releases", ""),
+        _times(structural, periods, f"epsilon of {periods} memoised periods", held),
+        _gain_apart(variation, releases, n_classes),
+        _gain_anyhow(structural, releases, n_classes),
+    )
+
+
+def _times(one: Certificate, count: int, name: str, assumption: str) -> Certificate:
+    assumptions = tuple(a for a in one.assumptions if a != ONE_RELEASE)
+    if assumption:
+        assumptions += (assumption,)
+    if isinstance(one.value, NotCertifiable):
+        words = f"Nothing is promised: {one.value.reason}."
+        return Certificate(name, one.value, one.confidence, one.rows, assumptions, words)
+    words = (
+        f"Over {count} draws, at confidence {percent(one.confidence)}, no sequence of outputs is "
+        f"more than exp({count * one.value:.3g}) times as likely for one private class as for "
+        f"another{_given(assumption)}."
+    )
+    value = count * one.value * ROUND_UP
+    return Certificate(name, value, one.confidence, one.rows, assumptions, words)
+
+
+def _given(assumption: str) -> str:
+    return f" if {assumption}" if assumption else ", however the readings depend on one another"
+
+
+def _gain(bound: float | None, one: Certificate, name: str, assumption: str, m: int) -> Certificate:
+    """Make the certificate of an advantage over several draws, or say that there is none."""
+    assumptions = tuple(a for a in one.assumptions if a != ONE_RELEASE)
+    assumptions += (assumption,) if assumption else ()
+    found: float | NotCertifiable
+    if bound is None or bound >= _NO_BETTER * (1.0 - 1.0 / m):
+        none = one.value if isinstance(one.value, NotCertifiable) else _TOO_MANY
+        found, words = none, f"Nothing is promised: {none.reason}."
+    else:
+        found = bound * ROUND_UP
+        words = (
+            f"For the {name}, at confidence {percent(one.confidence)}: no attacker beats guessing "
+            f"by more than {100 * found:.2f} percentage points{_given(assumption)}."
+        )
+    return Certificate(name, found, one.confidence, one.rows, assumptions, words)
+
+
+def _gain_apart(variation: Certificate, count: int, m: int) -> Certificate:
+    """Add up the classes' distances; against any one class, each other gains at most its own."""
+    bound = variation.bound
+    if bound is not None:
+        bound = (m - 1) / m * (1.0 - (1.0 - min(bound, 1.0)) ** count)
+    name = f"advantage of {count} independent releases"
+    return _gain(bound, variation, name, INDEPENDENT_RELEASES, m)
+
+
+def _gain_anyhow(structural: Certificate, count: int, m: int) -> Certificate:
+    bound = structural.bound
+    if bound is not None:
+        bound = advantage_at(count * bound, m)
+    return _gain(bound, structural, f"advantage of {count} releases", "", m)

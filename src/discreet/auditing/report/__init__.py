@@ -1,0 +1,1 @@
+"""The audit as a page to read, sign and print."""

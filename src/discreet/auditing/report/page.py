@@ -1,0 +1,232 @@
+"""The report: an audit as one offline page, the verdict first.
+
+Its readers are a privacy officer, who wants words; an engineer, who wants tables; and a
+researcher, who wants assumptions, definitions and seeds. The page loads nothing, runs
+nothing and may be read on a phone, on paper and in the dark. Names and values from the data
+are hostile until escaped: the template escapes everything but the pictures, which ``svg``
+builds from known parts.
+
+The same audit gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from discreet.auditing.data import AuditData
+from discreet.auditing.report import tables, words
+from discreet.auditing.report.pictures import draw_attacks, draw_here, draw_null, draw_sensor, tidy
+from discreet.auditing.report.sensor_axes import sensor_axis
+from discreet.auditing.report.svg import embed_svg
+from discreet.auditing.results import Audit, FactAudit
+from discreet.data.values import shown
+from discreet.mapping.mapping import Mapping
+
+MAX_PICTURED = 24
+"""With more sensors than this only some get a picture."""
+_PICTURED_OF_MANY = 12
+_LISTED_SENSORS = 400
+_LISTED_LINES = 30
+_LISTED_CODES = 40
+_LISTED_SYMBOLS = 8
+_LONGEST_TEXT = 700
+_SILENT = 0.01  # largest difference that any two readings make to a symbol's probability
+
+
+def render_report(
+    audit: Audit, data: AuditData, *, command: str, frontier_svg: str | None = None
+) -> str:
+    """Return the whole page.
+
+    Parameters
+    ----------
+    audit : Audit
+    data : AuditData
+        What was audited; its mapping's tables are drawn. No single reading is shown.
+    command : str
+        What to type to make this audit again.
+    frontier_svg : str, optional
+        The picture of the trade-off, with this mapping marked in it.
+    """
+    style = _source("report.css")
+    page: str = _environment().get_template("report.html").render(
+        audit=audit,
+        mapping=data.mapping,
+        command=command,
+        style=Markup(style),  # our own file
+        style_hash=_hash(style),
+        verdict=words.verdict(audit),
+        verdict_line=words.one_line(audit),
+        validity=words.validity(audit),
+        limits_in_words=words.limits(audit),
+        definitions=words.DEFINITIONS,
+        attackers_in_words=words.ATTACKERS,
+        position=_position(audit, frontier_svg),
+        frontier_given=frontier_svg is not None,
+        facts=[_fact(audit, fact, k) for k, fact in enumerate(audit.private)],
+        public_attacks=tables.attack_table(audit.public.attacks, len(audit.public.classes)),
+        public_picture=_attack_picture(audit, None, "public"),
+        contributions=tables.contribution_table(audit, _LISTED_SENSORS),
+        sensors=_sensors(audit, data.mapping),
+        parameters=_parameters(data.mapping),
+        versions=_versions(audit),
+        remarks=_cut(audit.remarks),
+    )  # fmt: skip
+    return page
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("discreet.auditing.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "confidence": words.confidence,
+        "percent": words.percent,
+        "points": words.points,
+        "number": words.number,
+        "count": words.count,
+        "gain": words.gain,
+        "sentence": words.sentence,
+        "cut": lambda text, limit: tidy(str(text), limit),
+        "brief": lambda text: tidy(str(text), _LONGEST_TEXT),
+    }
+    return environment
+
+
+def _source(name: str) -> str:
+    loader = _environment().loader
+    assert loader is not None
+    return loader.get_source(_environment(), name)[0]
+
+
+def _hash(style: str) -> str:
+    """Return what the security policy calls the one style sheet that may be used."""
+    return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+
+# --- Sections --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FactSection:
+    """What the page shows of one private fact."""
+
+    fact: FactAudit
+    id: str
+    bounds: tables.BoundTable
+    over_time: tables.BoundTable | None
+    attacks: tables.AttackTable
+    picture: Markup
+    null_picture: Markup
+    findings: tuple[str, ...]
+    budgets: list[tables.BudgetRow]
+    figures: list[tuple[str, str]]
+
+
+def _fact(audit: Audit, fact: FactAudit, k: int) -> FactSection:
+    return FactSection(
+        fact=fact,
+        id=f"fact-{k}",
+        bounds=tables.bound_table(audit, fact),
+        over_time=tables.over_time_table(fact) if audit.releases > 1 else None,
+        attacks=tables.attack_table(fact.attacks, len(fact.classes)),
+        picture=_attack_picture(audit, fact, f"attack-{k}"),
+        null_picture=Markup(draw_null(fact.plug_in, f"null-{k}")),
+        findings=_cut(fact.findings),
+        budgets=tables.budget_rows(fact),
+        figures=tables.figure_rows(fact),
+    )
+
+
+def _attack_picture(audit: Audit, fact: FactAudit | None, name: str) -> Markup:
+    """Draw the attackers on a private fact, or on the public one."""
+    seen = audit.public if fact is None else fact
+    upper = None if fact is None else fact.certificate("advantage").bound
+    what = tidy(seen.name, 60)
+    return Markup(draw_attacks(seen.attacks, len(seen.classes), upper, name, what))
+
+
+def _position(audit: Audit, frontier_svg: str | None) -> Markup:
+    if frontier_svg is None:
+        return Markup(draw_here(audit, "here"))
+    title = "The trade-off between error and leak over many mappings."
+    return Markup(embed_svg(frontier_svg, name="frontier", title=title))
+
+
+@dataclass(frozen=True)
+class SensorSection:
+    """What the page shows of one sensor's table."""
+
+    name: str
+    id: str
+    symbols: int
+    codes: int
+    note: str
+    picture: Markup
+    labels: list[str]
+    rows: list[list[str]] | None
+
+
+def _sensors(audit: Audit, mapping: Mapping) -> list[SensorSection]:
+    """Draw all sensors, or those that matter most where there are many."""
+    chosen = list(range(len(mapping.sensors)))
+    if len(chosen) > MAX_PICTURED:
+        leaks = [fact.contributions for fact in audit.private]
+        weight = tables.sensor_weights([*leaks, audit.public.contributions])
+        ranked = sorted(chosen, key=lambda t: -weight[mapping.names[t]])
+        chosen = sorted(ranked[:_PICTURED_OF_MANY])
+    return [_sensor(mapping, t) for t in chosen]
+
+
+def _sensor(mapping: Mapping, t: int) -> SensorSection:
+    sensor, table = mapping.sensors[t], mapping.tables[t]
+    small = len(table) <= _LISTED_CODES and table.shape[1] <= _LISTED_SYMBOLS
+    return SensorSection(
+        name=sensor.name,
+        id=f"sensor-{t}",
+        symbols=sensor.symbols,
+        codes=len(table),
+        note=_note(mapping, t),
+        picture=Markup(draw_sensor(sensor, table, f"sensor-{t}")),
+        labels=sensor.encoder.labels() if small else [],
+        rows=[[words.probability(p) for p in row] for row in table] if small else None,
+    )
+
+
+def _note(mapping: Mapping, t: int) -> str:
+    sensor, table = mapping.sensors[t], mapping.tables[t]
+    note = sensor_axis(sensor.encoder, table).note
+    if float((table.max(axis=0) - table.min(axis=0)).max()) < _SILENT:
+        note += " It says next to nothing: its symbols hardly depend on the reading."
+    return note.strip()
+
+
+def _parameters(mapping: Mapping) -> list[tuple[str, str]]:
+    told = list(mapping.design.parameters.items())[:_LISTED_LINES]
+    return [(name, "not set" if value is None else shown(value, 120)) for name, value in told]
+
+
+def _versions(audit: Audit) -> str:
+    others = [f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
+    return ", ".join([audit.program, *others])
+
+
+def _cut(lines: Sequence[str]) -> tuple[str, ...]:
+    """Keep a page short: the JSON of the audit has the rest."""
+    left = len(lines) - _LISTED_LINES
+    more: tuple[Any, ...] = (f"and {left} more, in the JSON of the audit",) if left > 0 else ()
+    return (*lines[:_LISTED_LINES], *more)

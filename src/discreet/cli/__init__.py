@@ -1,0 +1,150 @@
+"""The command line: one file per command, with its options, what it does and what it prints.
+
+The numerical libraries are imported by the commands that need them, inside their functions, so
+that ``discreet --help`` answers at once. Every mistake is one message on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from discreet import __version__
+from discreet.cli import (
+    audit,
+    dashboard,
+    demo,
+    diff,
+    doctor,
+    enroll,
+    export,
+    frontier,
+    init,
+    learn,
+    plan,
+    sensor,
+    serve,
+)
+from discreet.cli.options import option_name
+from discreet.errors import DiscreetError, Parameter, StoppedError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+UNREAD = 1
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+# --- Running -------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Run the command line; every foreseen mistake ends in one message."""
+    if not sys.warnoptions:  # libraries speak to programmers; what users need is said in words
+        warnings.simplefilter("ignore")
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot write is no reason
+        sys.stdout.reconfigure(errors="backslashreplace")  # to lose the result
+    try:
+        code = app(prog_name="discreet", standalone_mode=False)
+    except StoppedError as error:
+        _fail(str(error), INTERRUPTED)
+    except DiscreetError as error:
+        _fail(in_option_terms(error), BAD_INPUT)
+    except BrokenPipeError:  # whoever read the output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNREAD)
+    except OSError as error:  # a full disk, say
+        _fail(f"the output cannot be written ({error.strerror or error}).", BAD_INPUT)
+    except Exception as error:
+        # Typer's own errors derive from Click's or, in newer versions, from a copy of them.
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(_usage_message(error, sys.argv[1:]), BAD_INPUT)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def in_option_terms(error: DiscreetError) -> str:
+    """Return the message with Python's parameters called what the command line calls them."""
+    parts = (option_name(part) if isinstance(part, Parameter) else part for part in error.args)
+    return "".join(map(str, parts))
+
+
+def _usage_message(error: Any, arguments: Sequence[str]) -> str:
+    command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "discreet"
+    text = " ".join(error.format_message().split())
+    seen = _value_of(getattr(error, "param", None), arguments)
+    if seen is not None and repr(seen) not in text:
+        text = f"{text.rstrip('.')}, got {seen!r}"
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See: {command} --help"
+
+
+def _value_of(param: Any, arguments: Sequence[str]) -> str | None:
+    """Return what was typed for an option, which Typer does not always repeat."""
+    for option in getattr(param, "opts", ()):
+        for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+            if argument == option:
+                return following
+            if argument.startswith(f"{option}="):
+                return argument.removeprefix(f"{option}=")
+    return None
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"discreet: {message}".replace("\n", " "), file=sys.stderr)
+    sys.exit(code)
+
+
+# --- Commands ------------------------------------------------------------------------------
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"discreet {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Sensors that answer one question and keep quiet about the rest.
+
+    Example:
+
+        discreet demo
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+for _command in (  # in the order of the help
+    learn.learn,
+    audit.audit,
+    diff.diff,
+    plan.plan,
+    frontier.frontier,
+    export.export,
+    demo.demo,
+    init.init,
+    enroll.enroll,
+    enroll.revoke,
+    sensor.sensor,
+    serve.serve,
+    dashboard.dashboard,
+    doctor.doctor,
+):
+    app.command()(_command)

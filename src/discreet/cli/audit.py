@@ -1,0 +1,437 @@
+"""``discreet audit``: files in, an account on the terminal, JSON or a page out.
+
+The verdict comes first. What a script may want to read goes to stdout, progress to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import (
+    AssumeIndependent,
+    AuditGroup,
+    Json,
+    Quiet,
+    is_confidence,
+    is_count,
+    is_positive,
+    is_seed,
+    is_share,
+)
+from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
+from discreet.errors import InputError
+from discreet.files import write_whole
+
+if TYPE_CHECKING:
+    from discreet.auditing.attackers.scores import AttackResult, BestAttack
+    from discreet.auditing.bounds.certificates import Certificate
+    from discreet.auditing.bounds.intervals import Interval
+    from discreet.auditing.data import AuditData
+    from discreet.auditing.options import AuditOptions
+    from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
+    from discreet.mapping.mapping import Mapping
+
+LIMIT_NOT_MET = 3
+_MEANINGLESS = 10.0
+_TABLES = " (tables)"  # beside a bound that the rows add nothing to
+
+
+def audit(
+    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file to audit.")],
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE...",
+            help="Rows to audit with. Of the table that was learned from, the held-out part is "
+            "used.",
+        ),
+    ],
+    public: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The public fact. [default: as the mapping calls it]"),
+    ] = None,
+    private: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A private fact, in the mapping's order. [default: as the mapping calls them]",
+        ),
+    ] = None,
+    group: AuditGroup = None,
+    assume_independent: AssumeIndependent = False,
+    cap: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=is_count,
+            help="Certify a row drawn at random, a group counting with at most N rows of a class.",
+        ),
+    ] = None,
+    max_advantage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="A", callback=is_share, help="Limit on how far any attacker may beat guessing."
+        ),
+    ] = None,
+    beyond_answer: Annotated[
+        bool,
+        typer.Option(
+            "--beyond-answer",
+            help="--max-advantage limits what an attacker gains who is told the public fact.",
+        ),
+    ] = False,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E", callback=is_positive, help="Limit on the shift of any log-probability."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(metavar="P", callback=is_confidence, help="Of each bound, and of all limits."),
+    ] = 0.95,
+    releases: Annotated[
+        int, typer.Option(metavar="N", callback=is_count, help="How many reports to add up.")
+    ] = 1,
+    independent_releases: Annotated[
+        bool,
+        typer.Option(
+            "--independent-releases",
+            help="Declare that readings of different reports are independent given the "
+            "private fact.",
+        ),
+    ] = False,
+    as_json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report to read, sign and print.")
+    ] = None,
+    frontier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What `discreet frontier` wrote, for the report."),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="N", callback=is_seed, help="Seed of the symbols drawn and of splits."
+        ),
+    ] = 0,
+    quiet: Quiet = False,
+) -> int:
+    """Measure what a mapping still leaks, with bounds that hold for any attacker.
+
+    Of the table that was learned from, only the held-out rows are used. Exit code 3 if
+    a stated limit is not met; a limit is met only if it is certified. Whether the answers
+    are useful is in the verdict and does not change the exit code.
+
+    Example:
+
+        discreet audit home.json home.csv --max-advantage 0.1 --html report.html
+    """
+    if frontier is not None and html is None:
+        raise InputError("--frontier is for the report. Give --html as well.")
+    with interruptible("stopped. Nothing was written."):
+        from discreet.auditing.options import AuditOptions
+
+        options = AuditOptions(
+            max_advantage=max_advantage,
+            beyond_answer=beyond_answer,
+            epsilon=epsilon,
+            confidence=confidence,
+            releases=releases,
+            independent_releases=independent_releases,
+            cap=cap,
+            seed=seed,
+        )
+        task = AuditTask(
+            mapping, tables, options, public, private, group, assume_independent, html, frontier,
+            quiet,
+        )  # fmt: skip
+        found = audit_files(task)
+        if as_json:
+            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        elif not quiet:
+            for line in describe(found):
+                plain_print(line)
+            if html is not None:
+                plain_print(f"wrote {html}")
+        return 0 if found.ok else LIMIT_NOT_MET
+
+
+@dataclass(frozen=True)
+class AuditTask:
+    """What to audit, how, and where the report goes."""
+
+    mapping: Path
+    tables: Sequence[Path]
+    options: AuditOptions
+    public: str | None = None
+    private: Sequence[str] | None = None
+    group: str | None = None
+    assume_independent: bool = False
+    html: Path | None = None
+    frontier: Path | None = None
+    quiet: bool = False
+
+    def files(self) -> list[Path]:
+        """Return all files with rows, patterns resolved."""
+        from discreet.data.tables import find_files
+
+        return find_files(self.tables)
+
+
+def audit_files(task: AuditTask) -> Audit:
+    """Audit a mapping file with a table on disk, and write the report if one is asked for."""
+    from discreet.auditing.audit import audit_checked_data
+    from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
+    from discreet.cli.progress import ShareReport
+    from discreet.mapping.mapping import Mapping
+
+    if task.html is not None:  # before the work, not after it
+        for kept in (*task.files(), task.mapping, task.frontier):
+            if kept is not None:
+                check_out(task.html, kept, "--html")
+    mapping = Mapping.load(task.mapping)
+    data = _audit_data(task, mapping)
+    source = mapping.design.source
+    if data.held_out and source is not None:
+        entry = AuditEntry.of(mapping, source, task.options.seed)
+        before = say_before(entry)
+        noted = note_audit(entry)
+        data = replace(data, audited_before=before or ("" if noted else NOT_NOTED))
+    console = plain_console()
+    quiet = task.quiet or not console.file.isatty()
+    with closing(ShareReport(console, quiet=quiet)) as report:
+        found = audit_checked_data(data, task.options, report=report.show)
+    if task.html is not None:
+        _write_report(task, found, data)
+    return found
+
+
+def _audit_data(task: AuditTask, mapping: Mapping) -> AuditData:
+    """Return the rows that may vouch; of a streamed table only those are brought into memory."""
+    from discreet.auditing.data import audit_data_from_table
+    from discreet.data.tables import can_stream, open_stream, read_tables
+
+    files, source = task.files(), mapping.design.source
+    streamed = source is not None and source.read == "stream" and can_stream(files)
+    return audit_data_from_table(
+        mapping,
+        open_stream(files) if streamed else read_tables(files),
+        public=task.public,
+        private=task.private,
+        group=task.group,
+        assume_independent=task.assume_independent,
+    )
+
+
+def _write_report(task: AuditTask, found: Audit, data: AuditData) -> None:
+    from discreet.auditing.report.page import render_report  # draws pictures: slow to import
+
+    assert task.html is not None
+    page = render_report(
+        found, data, command=_command(task), frontier_svg=_frontier_svg(task, found)
+    )
+    write_whole(task.html, page)
+
+
+def _frontier_svg(task: AuditTask, found: Audit) -> str | None:
+    if task.frontier is None:
+        return None
+    from discreet.frontiers.frontier import Frontier, frontier_svg
+
+    worst = max(found.private, key=lambda fact: fact.attacks.best.advantage)
+    figures = worst.figures
+    reached = worst.attacks.best.advantage if figures is None else figures.advantage
+    frontier = Frontier.load(task.frontier)
+    public = found.public
+    errors = {"balanced": 1.0 - public.balanced.estimate, "likely": public.error}
+    error = errors.get(frontier.about.rule)  # an audit knows no costs
+    return frontier_svg(frontier, here=None if error is None else (reached, error))
+
+
+def _command(task: AuditTask) -> str:
+    """Return the command that makes this audit again."""
+    tables = [path.name for path in task.tables]
+    parts = ["discreet", "audit", task.mapping.name, *tables]
+    if task.public is not None:
+        parts += ["--public", task.public]
+    for name in task.private or ():
+        parts += ["--private", name]
+    if task.group is not None:
+        parts += ["--group", task.group]
+    if task.assume_independent:
+        parts += ["--assume-independent"]
+    parts += _options(task.options)
+    if task.frontier is not None:
+        parts += ["--frontier", task.frontier.name]
+    if task.html is not None:
+        parts += ["--html", task.html.name]
+    return shlex.join(parts)
+
+
+def _options(options: AuditOptions) -> list[str]:
+    parts = []
+    if options.max_advantage is not None:
+        parts += ["--max-advantage", f"{options.max_advantage:g}"]
+    if options.beyond_answer:
+        parts += ["--beyond-answer"]
+    if options.epsilon is not None:
+        parts += ["--epsilon", f"{options.epsilon:g}"]
+    if options.cap is not None:
+        parts += ["--cap", str(options.cap)]
+    parts += ["--confidence", f"{options.confidence:g}", "--seed", str(options.seed)]
+    if options.releases > 1:
+        parts += ["--releases", str(options.releases)]
+    if options.independent_releases:
+        parts += ["--independent-releases"]
+    return parts
+
+
+# --- In words --------------------------------------------------------------------------------
+
+
+def describe(found: Audit) -> list[str]:
+    """Return the account, line by line: verdict, bounds, attackers, what to know."""
+    lines = [found.verdict, ""]
+    lines.append(f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}")
+    for check in found.limits:
+        lines.append(f"limit {check.name} <= {check.limit:g}: {check.state}. {check.words}")
+        if check.radius is not None:
+            lines.append(f"  {check.drift}")
+        if check.needed:
+            lines.append(f"  {check.needed}")
+    for fact in found.private:
+        lines += ["", *_describe_fact(fact, found)]
+    public = found.public
+    lines += [
+        "",
+        *_describe_public(public),
+        *_attack_table(public.attacks),
+    ]
+    if found.remarks:
+        lines += ["", *(f"note: {remark}" for remark in found.remarks)]
+    lines += ["", "every bound assumes:"]
+    lines += [f"  - {assumption}" for assumption in found.assumptions]
+    return lines
+
+
+def _describe_public(public: PublicAudit) -> list[str]:
+    from discreet.data.values import shown
+
+    name, balanced = shown(public.name), public.balanced
+    lines = [
+        f"public fact {name}: error of the fusion rule {public.error:.3f} "
+        f"({public.error_low:.3f} to {public.error_high:.3f}); of guessing "
+        f"{public.guessing_error:.3f}; from raw readings about {public.raw_error:.3f}",
+        f"  balanced accuracy {_interval(balanced)}; of guessing {public.guessing_balanced:.3f}; "
+        f"from raw readings about {public.raw_balanced:.3f}",
+    ]
+    if not public.useful:
+        why = "names one class whatever it hears" if public.constant else (
+            "is not shown to beat guessing"
+        )  # fmt: skip
+        lines.append(f"  not useful: the fusion rule {why}")
+    if public.doubt:
+        lines.append(f"  intervals hold for independent rows only; here {public.doubt}")
+    return lines
+
+
+def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
+    from discreet.auditing.bounds.certificates import percent
+    from discreet.data.values import shown
+
+    rows = ", ".join(f"{name} {count}" for name, count in zip(fact.classes, fact.rows, strict=True))
+    lines = [
+        f"private fact {shown(fact.name)} ({rows} rows); each bound by itself holds at "
+        f"{percent(found.confidence)}, for all private facts together:"
+    ]
+    estimates = {} if fact.figures is None else _estimates(fact)
+    names = [*fact.certificates, found.structural.total]
+    names += [fact.beyond_answer.total, *fact.beyond_answer.by_class, fact.beyond_answer.answer]
+    if found.releases > 1:
+        over = fact.over_time
+        names += [over.any_readings, over.any_advantage]
+        names += [over.independent, over.independent_advantage]
+    width = max(len(each.name) for each in names) + 2
+    lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
+    for each in names:
+        estimate = estimates.get(each.name)
+        told = "" if estimate is None else f"   {estimate:.3f}"
+        lines.append(f"  {each.name:{width}}{_bound(each):>20}{told}")
+    reasons = dict.fromkeys(
+        getattr(each.value, "reason", None) for each in names if each.bound is None
+    )
+    lines += [f"  not certifiable: {reason}" for reason in reasons]
+    lines += [f"  {_TABLES[1:]}: the tables alone guarantee it, and the rows add nothing"] * any(
+        _bound(each).endswith(_TABLES) for each in names
+    )
+    if fact.telling_groups is not None:
+        lines.append(f"  {fact.telling_groups.words}")
+    lines.append(f"  epsilon, {fact.plug_in.words()}")
+    lines.append(
+        f"  real attackers: {_reached(fact.attacks.best)} from the symbols; "
+        f"{_reached(fact.attacks.best_on_readings)} from the raw readings"
+    )
+    lines += _attack_table(fact.attacks)
+    lines += [f"  found: {finding}" for finding in fact.findings]
+    return lines
+
+
+def _estimates(fact: FactAudit) -> dict[str, float]:
+    figures = fact.figures
+    assert figures is not None
+    found = {
+        "advantage": figures.advantage,
+        "total variation": figures.total_variation,
+        "accuracy": 1.0 - figures.bayes_error,
+        "information epsilon": figures.epsilon,
+        "pairwise epsilon": figures.pairwise_epsilon,
+    }
+    for delta, value in figures.epsilon_beyond.items():
+        found[f"information epsilon beyond a mass of {delta}"] = value
+    beyond = fact.beyond_answer
+    inside = zip(beyond.by_class, beyond.estimates, strict=True)
+    found |= {each.name: value for each, value in inside if value is not None}
+    if None not in beyond.estimates:
+        found[beyond.total.name] = max(value for value in beyond.estimates if value is not None)
+    return found | {beyond.answer.name: beyond.answer_estimate}
+
+
+def _reached(best: BestAttack) -> str:
+    if best.lower <= 0:
+        return "none was shown to beat guessing"
+    return f"shown to have an advantage of at least {best.lower:.3f} ({best.name})"
+
+
+def _bound(certificate: Certificate) -> str:
+    if certificate.bound is None:
+        return "not certifiable"
+    # exp(10) is a factor of twenty thousand: true, and no comfort to anybody.
+    if "epsilon" in certificate.name and certificate.bound > _MEANINGLESS:
+        return f"{certificate.bound:.1f} (says little)"
+    return f"{certificate.bound:.3f}{_TABLES if certificate.of_tables else ''}"
+
+
+def _attack_table(attacks: Attacks) -> list[str]:
+    lines = [f"  {'balanced accuracy of':24}{'symbols':>22}{'readings':>22}"]
+    raw = {each.name: each for each in attacks.readings}
+    for each in attacks.symbols:
+        beside = _cell(raw[each.name]) if each.name in raw else ""
+        lines.append(f"  {each.name:24}{_cell(each):>22}{beside:>22}")
+    return lines
+
+
+def _cell(result: AttackResult) -> str:
+    return "skipped" if result.balanced_accuracy is None else _interval(result.balanced_accuracy)
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.estimate:.3f} ({interval.low:.3f}-{interval.high:.3f})"

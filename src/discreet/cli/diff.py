@@ -1,0 +1,305 @@
+"""``discreet diff``: what changed between two mappings, and on which rows it shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.options import AssumeIndependent, AuditGroup, Json
+from discreet.cli.terminal import interruptible, plain_print
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from discreet.auditing.mapping_diff import (
+        Change,
+        EncoderDiff,
+        FactDiff,
+        FusionDiff,
+        MappingDiff,
+        RowsDiff,
+        SensorDiff,
+    )
+    from discreet.data.tables import Table
+    from discreet.data.values import Plain
+    from discreet.mapping.mapping import Mapping
+
+DIFFERENT = 1
+_LISTED = 40
+_ESTIMATES = "  estimates, which promise nothing; `discreet audit` certifies"
+_USED = (
+    "  noted as an audit of both: whoever chooses one of them by held-out rows has used these rows"
+)
+_NAMES_ONLY = (
+    "same up to names of symbols: devices and fusion centre must all have the one or all the other"
+)
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Mapping file.")],
+    after: Annotated[
+        Path, typer.Argument(metavar="AFTER", help="Mapping file to compare it with.")
+    ],
+    tables: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Labelled rows, to compare error and leak on those that neither learned from.",
+        ),
+    ] = None,
+    group: AuditGroup = None,
+    assume_independent: AssumeIndependent = False,
+    as_json: Json = False,
+) -> int:
+    """Show what changed between two mappings: tables, facts, fusion rule, design.
+
+    Tables are compared by total variation (TV), for codes that mean the same and whatever
+    the symbols are called. With a table of labelled rows, error and leak on them are
+    compared, too: estimates, which promise nothing.
+
+    Exit code 0 if sensors, tables, facts and fusion rule are the same, 1 if something
+    differs, 2 after a mistake. Settings of the design and the id do not count.
+
+    Example:
+
+        discreet diff old.json new.json
+
+    With error and leak, on the rows that neither mapping learned from:
+
+        discreet diff old.json new.json home.csv
+    """
+    with interruptible("stopped."):
+        from discreet.auditing.mapping_diff import compare_mappings
+        from discreet.mapping.mapping import Mapping
+
+        mappings = Mapping.load(before), Mapping.load(after)
+        found = compare_mappings(
+            *mappings,
+            _table(tables, mappings) if tables else None,
+            group=group,
+            assume_independent=assume_independent,
+        )
+        if found.measured is not None:
+            _note(mappings, found.measured)
+        if as_json:
+            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        else:
+            for line in describe(found, (str(before), str(after))):
+                plain_print(line)
+        return 0 if found.same else DIFFERENT
+
+
+def _table(tables: Sequence[Path], mappings: Sequence[Mapping]) -> pd.DataFrame | Table:
+    """Return the rows; of a table that was streamed only those that are needed are kept."""
+    from discreet.data.tables import can_stream, find_files, open_stream, read_tables
+
+    files, sources = find_files(tables), [each.design.source for each in mappings]
+    streamed = any(source is not None and source.read == "stream" for source in sources)
+    return open_stream(files) if streamed and can_stream(files) else read_tables(files)
+
+
+def _note(mappings: tuple[Mapping, Mapping], measured: RowsDiff) -> None:
+    """Note that held-out rows were looked at for both, whichever of them they were held out of."""
+    from discreet.auditing.audit_log import AuditEntry, note_audit
+
+    for mapping, held_out in zip(mappings, measured.held_out, strict=True):
+        if mapping.design.source is not None and held_out:
+            for each in dict.fromkeys(mappings):
+                note_audit(AuditEntry.of(each, mapping.design.source, 0))
+
+
+# --- In words --------------------------------------------------------------------------------
+
+
+def describe(found: MappingDiff, names: tuple[str, str]) -> list[str]:
+    """Return the account, line by line: the verdict first, then what differs, part by part."""
+    lines = [_verdict(found)]
+    if len(set(found.ids)) == 2:
+        lines += [f"  {name}: {own[:19]}" for name, own in zip(names, found.ids, strict=True)]
+    parts = [
+        _sensor_lines(found),
+        [_fact_line(each) for each in found.facts],
+        list(_fusion_lines(found.fusion)),
+        _change_lines("design", found.design),
+        _change_lines("expected by the methods on new rows, no certificate", found.expected),
+        [] if found.measured is None else list(_measured_lines(found.measured, names)),
+    ]
+    for part in parts:
+        lines += ["", *part] if part else []
+    return lines
+
+
+def _verdict(found: MappingDiff) -> str:
+    if len(set(found.ids)) == 1:
+        return f"the same mapping, {found.ids[0][:19]}"
+    if found.same:
+        return "same in all that devices and fusion centre use: sensors, tables, facts, fusion rule"
+    if found.same_up_to_names:
+        return _NAMES_ONLY
+    return f"different: {', '.join(found.differs_in)}"
+
+
+def _sensor_lines(found: MappingDiff) -> list[str]:
+    from discreet.data.values import shown
+
+    lines = [f"sensor removed: {shown(name)}" for name in found.removed]
+    lines += [f"sensor added: {shown(name)}" for name in found.added]
+    lines += ["the sensors come in another order"] * found.reordered
+    changed = [each for each in found.sensors if not each.same]
+    if changed:
+        lines += _table_of_sensors(changed[:_LISTED])
+    if len(changed) > _LISTED:
+        lines.append(f"  and {len(changed) - _LISTED} sensors more; --json has all of them")
+    if found.epsilon[0] != found.epsilon[1]:
+        lines.append(f"structural epsilon of all sensors: {_pair(found.epsilon, _epsilon)}")
+    return lines
+
+
+def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
+    from discreet.data.values import shown
+
+    width = max(6, *(len(shown(each.name)) for each in sensors))
+    lines = [
+        f"{'sensor':{width}}  {'codes':>10}  {'symbols':>10}  {'largest TV':>10}  {'mean TV':>10}  "
+        "structural epsilon"
+    ]
+    for each in sensors:
+        lines.append(
+            f"{shown(each.name):{width}}  {_pair(each.encoder.codes):>10}  "
+            f"{_pair(each.symbols):>10}  {_distance(each.largest):>10}  "
+            f"{_distance(each.mean):>10}  {_pair(each.epsilon, _epsilon)}"
+        )
+        lines += [f"  {note}" for note in _notes(each)]
+    return lines
+
+
+def _notes(sensor: SensorDiff) -> Iterator[str]:
+    from discreet.data.values import shown
+
+    if sensor.name != sensor.new_name:
+        yield f"renamed to {shown(sensor.new_name)}"
+    if not sensor.encoder.same:
+        yield from _encoder_notes(sensor.encoder)
+    if sensor.largest is None:
+        yield "codes or symbols are not comparable, so tables are not compared"
+    elif not sensor.encoder.same:
+        yield f"tables are compared for {sensor.compared} kinds of readings that both take"
+    if sensor.crosswise and sensor.matched is not None:
+        pairs = ", ".join(f"{z} is {w}" for z, w in enumerate(sensor.matched[:_LISTED]))
+        yield f"symbols are matched crosswise: {pairs}"
+
+
+def _encoder_notes(encoder: EncoderDiff) -> Iterator[str]:
+    if encoder.kind[0] != encoder.kind[1]:
+        yield f"encoder: {_pair(encoder.kind)}"
+        return
+    what = {"bins": "cut points", "categories": "categories", "codes": "codes"}[encoder.kind[0]]
+    for verb, parts in (("removed", encoder.removed), ("added", encoder.added)):
+        if parts:
+            more = f" and {len(parts) - 10} more" if len(parts) > 10 else ""
+            yield f"{what} {verb}: {', '.join(map(_part, parts[:10]))}{more}"
+    if encoder.missing[0] != encoder.missing[1]:
+        yield f"code for missing readings: {_pair(encoder.missing, _yes_or_no)}"
+    elif not (encoder.removed or encoder.added):
+        yield f"{what} in another order"
+
+
+def _part(value: Plain) -> str:
+    from discreet.data.values import shown
+
+    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+
+
+def _fact_line(fact: FactDiff) -> str:
+    from discreet.data.values import shown
+
+    before, after = (None if c is None else shown(list(c)) for c in (fact.before, fact.after))
+    who = f"{fact.role} fact {shown(fact.name)}"
+    if before is None or after is None:
+        return f"{who} {'added' if before is None else 'removed'}: classes {before or after}"
+    return f"{who}: classes {before} -> {after}"
+
+
+def _fusion_lines(fusion: FusionDiff) -> Iterator[str]:
+    if fusion.same:
+        return
+    yield f"fusion rule: {_pair(fusion.kind)}, decides {_pair(fusion.rule)}"
+    if not fusion.comparable:
+        yield "  for other sensors or symbols, so that decisions are not compared"
+    elif fusion.decided_differently is None:
+        yield "  outputs are too many to list, so that decisions are not compared"
+    else:
+        share = f"{100 * fusion.decided_differently:.3g} %"
+        yield f"  decides {share} of {fusion.outputs} outputs differently"
+
+
+def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:
+    lines = [f"  {each.name.removeprefix('parameters.')}: {_settings(each)}" for each in changes]
+    more = [f"  and {len(lines) - _LISTED} more; --json has all of them"]
+    return [f"{title}:", *lines[:_LISTED], *more * (len(lines) > _LISTED)] if lines else []
+
+
+def _measured_lines(found: RowsDiff, names: tuple[str, str]) -> Iterator[str]:
+    rows = list(_figures(found))
+    width = max(len(name) for name, _, _ in rows) + 2
+    yield f"{f'on {found.rows} rows':{width}}{'before':>10}{'after':>10}"
+    for name, before, after in rows:
+        yield f"  {name:{width - 2}}{before:>10}{after:>10}"
+    yield _ESTIMATES
+    if any(None in (each.before, each.after) for each in found.advantages):
+        yield "  not listed: the outputs are too many to compute what the best attacker gains"
+    for name, origin, groups in zip(names, found.origins, found.learned_groups, strict=True):
+        yield f"  {name}: {origin}"
+        if groups:
+            yield f"  warning: {groups}"
+    if any(found.held_out):
+        yield _USED
+
+
+def _figures(found: RowsDiff) -> Iterator[tuple[str, str, str]]:
+    from discreet.data.values import shown
+
+    before, after = found.answers
+    fact = "public fact " + " -> ".join(dict.fromkeys(shown(each.public) for each in found.answers))
+    yield f"{fact}, error", f"{before.error:.3f}", f"{after.error:.3f}"
+    accuracies = f"{before.balanced_accuracy:.3f}", f"{after.balanced_accuracy:.3f}"
+    yield f"{fact}, balanced accuracy", *accuracies
+    for each in found.advantages:
+        name = f"private fact {shown(each.name)}, advantage of the best attacker"
+        yield name, _advantage(each.before), _advantage(each.after)
+
+
+def _pair(values: tuple[Any, Any], form: Any = str) -> str:
+    """Return what was and what is, or one of them if they are the same."""
+    return " -> ".join(dict.fromkeys(form(each) for each in values))
+
+
+def _distance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _epsilon(value: float | None) -> str:
+    return "no bound" if value is None else f"{value:.3f}"
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _settings(change: Change) -> str:
+    from discreet.data.values import shown
+
+    short = [
+        f"{value:.4g}" if isinstance(value, float) else shown(value, 40)
+        for value in (change.before, change.after)
+    ]
+    full = [shown(change.before), shown(change.after)]
+    return " -> ".join(short if short[0] != short[1] else full)
+
+
+def _advantage(value: float | None) -> str:
+    return "not listed" if value is None else f"{value:.3f}"

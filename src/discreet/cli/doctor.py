@@ -1,0 +1,62 @@
+"""``discreet doctor``: every finding, what to do, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import Json, SiteFolder
+from discreet.cli.terminal import interruptible, plain_print
+from discreet.network.site.finding import find_site, need_network
+
+if TYPE_CHECKING:
+    from discreet.network.doctor.findings import Finding
+
+UNWELL = 3
+_MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}
+
+
+def doctor(
+    site: SiteFolder = None,
+    as_json: Json = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")
+    ] = False,
+) -> int:
+    """Look for what is wrong with a site, and say what to do about it.
+
+    Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
+    Exit code 3 if something has to be mended.
+
+    Example:
+
+        discreet doctor --site site
+    """
+    with interruptible("stopped."):
+        need_network()
+        from discreet.network.doctor import examine
+
+        found: list[Finding] = []
+        for each in examine(find_site(site)):
+            found.append(each)
+            if not as_json:
+                plain_print(f"{_MARKS[each.level]}  {each.subject}: {each.words}")
+                if each.fix:
+                    plain_print(f"         -> {each.fix}")
+        if as_json:
+            plain_print(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False))
+        else:
+            plain_print(_summary(found))
+        bad = ("failure", "warning") if strict else ("failure",)
+        return UNWELL if any(each.level in bad for each in found) else 0
+
+
+def _summary(found: list[Finding]) -> str:
+    failures = sum(each.level == "failure" for each in found)
+    warnings = sum(each.level == "warning" for each in found)
+    if not failures and not warnings:
+        return f"all {len(found)} well"
+    return f"{failures} to fix, {warnings} worth a look, {len(found) - failures - warnings} well"

@@ -1,0 +1,169 @@
+"""``discreet enroll`` and ``discreet revoke``: let a device in, shut it out."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import Budget, Period, Repeat, SiteFolder
+from discreet.cli.terminal import interruptible, plain_print
+from discreet.errors import InputError
+from discreet.network.site.finding import find_site, need_network
+
+if TYPE_CHECKING:
+    from discreet.network.site.joining import Enrolled
+
+NOT_IN_FORCE = 3
+
+
+def enroll(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the device: a-z, 0-9 and -.")
+    ],
+    site: SiteFolder = None,
+    sensor: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SENSOR",
+            help="A sensor of the mapping that the device reads; may be given several times. "
+            "[default: the one called NAME]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="New file to write. [default: NAME.enrol]")
+    ] = None,
+    batch: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=65535, help="Rounds in one message, for gateways."),
+    ] = 1,
+    days: Annotated[
+        int, typer.Option(metavar="N", min=1, max=3650, help="How long the certificate is good.")
+    ] = 730,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    renew: Annotated[
+        bool,
+        typer.Option(
+            "--renew",
+            help="New certificate and tables for a device that is enrolled; its old file ends at "
+            "once.",
+        ),
+    ] = False,
+    observer: Annotated[
+        bool,
+        typer.Option("--observer", help="May read the decision only; writes a folder of PEMs."),
+    ] = False,
+) -> int:
+    """Let a device in: certificate, tables and configuration in one file.
+
+    The file is secret. The device may send on its own topic and read its own
+    acknowledgements, nothing else. Exit code 3 if --renew could not end the old file.
+
+    Example:
+
+        discreet enroll hall --sensor "Hall motion" --budget 20
+
+    Home Assistant, which may read the decision and nothing else:
+
+        discreet enroll home-assistant --observer
+    """
+    with interruptible("stopped. Nothing has changed."):
+        need_network()
+        from discreet.export.neutral import Policy
+        from discreet.network.site.joining import EnrolmentRequest, enroll_observer
+        from discreet.network.site.joining import enroll as enroll_device
+
+        folder = find_site(site)
+        if observer:
+            if sensor or renew or batch != 1 or budget is not None:
+                raise InputError(
+                    "--observer reads the decision and sends nothing. Leave --sensor, --batch, "
+                    "--budget and --renew out."
+                )
+            out = out or Path(name)
+            done = enroll_observer(folder, name, out, days)
+            plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
+        else:
+            out = out or Path(f"{name}.enrol")
+            policy = Policy(budget=budget, period=period, repeat=repeat)
+            wish = EnrolmentRequest(name, sensor or [], batch, policy, days, renew, _typed(ctx))
+            done = enroll_device(folder, wish, out)
+            _say_enrolled(name, out, done)
+        return _say_how_it_ends(folder, done)
+
+
+def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
+    plain_print(f"wrote {out}: {name} speaks for {', '.join(map(repr, done.sensors))}")
+    if done.late:
+        plain_print(
+            f"note: {done.late} rounds of each message are closed before it is sent, and "
+            "decided without this device. Take a smaller --batch, or a longer deadline in "
+            "site.json"
+        )
+    plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
+
+
+def _say_how_it_ends(folder: Path, done: Enrolled) -> int:
+    """Say when the file ends, and whether an old one still counts; return the exit code."""
+    plain_print(f"secret: carry it there by a safe way and delete it here; it ends {done.expires}")
+    if done.old is not None and done.old.outcome == "pending":
+        plain_print(
+            f"THE OLD FILE STILL COUNTS: the broker was not seen to refuse it ({done.old.words}). "
+            f"Have it reload: {_how_to_reload(folder)}. Who is connected with it stays so; "
+            "--renew once more, where the broker is reached, ends that."
+        )
+        return NOT_IN_FORCE
+    if not done.told:
+        plain_print(f"a broker that runs elsewhere has to reload: {_how_to_reload(folder)}")
+    return 0
+
+
+def _typed(ctx: typer.Context) -> frozenset[str]:
+    """Return which options were given; the others have their defaults."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE")
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was enrolled.")],
+    site: SiteFolder = None,
+) -> int:
+    """Shut a device out at once, and make sure that it is.
+
+    Its session is cut, its certificate refused and its messages are not believed any
+    more. Exit code 3 if a broker runs that could not be told.
+
+    Example:
+
+        discreet revoke hall
+    """
+    with interruptible("stopped in the middle. Run the command again."):
+        need_network()
+        from discreet.network.site.joining import revoke as shut_out
+
+        folder = find_site(site)
+        done = shut_out(folder, name)
+        plain_print(f"{name} is revoked: the fusion centre believes nothing it sends")
+        if done.outcome == "out":
+            plain_print("the broker refuses its certificate, as was tried, and has cut its session")
+        elif done.outcome == "stopped":
+            plain_print(f"no broker answers ({done.words}); the next one to start will refuse it")
+        else:
+            plain_print(
+                f"NOT YET SHUT OUT: the broker was not seen to refuse it ({done.words}). Have it "
+                f"reload: {_how_to_reload(folder)}. Then run this command again, where it is "
+                "reached."
+            )
+        return 0 if done.outcome != "pending" else NOT_IN_FORCE
+
+
+def _how_to_reload(folder: Path) -> str:
+    from discreet.network.site.settings import load_site
+
+    name = load_site(folder).site
+    return f"systemctl reload discreet-{name}-broker, or docker compose kill -s HUP broker"

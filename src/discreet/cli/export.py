@@ -1,0 +1,97 @@
+"""``discreet export``: the files, what each release costs, and the public key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import TARGETS, Budget, Period, Quiet, Repeat, one_of
+from discreet.cli.terminal import interruptible, plain_print
+
+if TYPE_CHECKING:
+    from discreet.export.exporting import Exported, ExportTask
+    from discreet.export.neutral import SensorTable
+
+
+def export(
+    mapping: Annotated[
+        Path, typer.Argument(metavar="MAPPING", help="Mapping file to take the tables from.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            callback=one_of(TARGETS),
+            help=f"What the devices run: {', '.join(TARGETS)}.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder to write.")],
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ed25519 key that signs bundles for Python; made if it is not there. [default: "
+            "the mapping's name with .key]",
+        ),
+    ] = None,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    quiet: Quiet = False,
+) -> None:
+    """Write one bundle per sensor, with its own table only, for the device that reads it.
+
+    Bundles for Python are signed; the public key is printed, and each device must have
+    it by another way than the bundle.
+
+    Example:
+
+        discreet export home.json --to python --out bundles
+
+    For a microcontroller that may release 20 nats in its life:
+
+        discreet export home.json --to c --out firmware --budget 20
+    """
+    with interruptible("stopped. Nothing was written."):
+        from discreet.export.exporting import ExportTask
+        from discreet.export.exporting import export as write_bundles
+        from discreet.export.neutral import Policy
+
+        policy = Policy(budget=budget, period=period, repeat=repeat)
+        task = ExportTask(mapping, to, out, key, policy)
+        exported = write_bundles(task)
+        for line in () if quiet else describe(task, exported):
+            plain_print(line)
+
+
+def describe(task: ExportTask, exported: Exported) -> list[str]:
+    """Return the closing lines: what was written and what it promises."""
+    count = len(exported.tables)
+    mapping_id = next(iter(exported.tables.values())).mapping_id
+    lines = [f"wrote {task.out}, {count} sensor{'s'[: count > 1]} of {mapping_id[:19]}"]
+    for name, table in exported.tables.items():
+        called = "" if name == table.name else f" ({table.name})"
+        lines.append(f"  {name}{called}: {_cost(table)}")
+    if any(table.ratio is None for table in exported.tables.values()):
+        lines.append("without a bound no budget can be kept: learn with --ldp-epsilon to have one")
+    if exported.key is not None:
+        lines.append(f"mapping id, to be pinned at the devices: {mapping_id}")
+        if exported.key.made:
+            lines.append(f"made the signing key {exported.key_path}: keep it secret, and keep it")
+        lines.append(f"public key, to be pinned at the devices: {exported.key.public_hex}")
+    return lines
+
+
+def _cost(table: SensorTable) -> str:
+    from discreet.export.neutral import MICRO, NONE
+
+    codes = f"{len(table.tops) - 1} codes, {table.symbols} symbols"
+    if table.micro_epsilon == NONE:
+        return f"{codes}, one release tells without bound (C1)"
+    cost = f"{codes}, one release tells at most {table.micro_epsilon / MICRO:.6f} nats (C1)"
+    budget = table.policy.micro_budget
+    if budget == NONE or not table.micro_epsilon:
+        return cost
+    return f"{cost}, {budget // table.micro_epsilon} releases are affordable"

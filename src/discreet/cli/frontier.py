@@ -1,0 +1,331 @@
+"""``discreet frontier``: a table on disk in, a table, JSON and a picture out.
+
+Progress, warnings and what was found on disk go to stderr, the frontier to stdout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.learn import announce
+from discreet.cli.options import (
+    METHODS,
+    MOST_SYMBOLS,
+    AssumeIndependent,
+    Binning,
+    Bins,
+    Dask,
+    Decide,
+    Exclude,
+    Group,
+    Holdout,
+    KernelName,
+    LossName,
+    PointConfidence,
+    Private,
+    Public,
+    Quiet,
+    Seed,
+    Sensors,
+    from_to,
+    mapper_options,
+    name_among,
+    name_list,
+    whole_number,
+)
+from discreet.cli.terminal import (
+    check_out,
+    interruptible,
+    plain_console,
+    plain_print,
+    told_warnings,
+)
+from discreet.errors import InputError
+from discreet.plots import check_suffix
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from discreet.cli.progress import StepsReport
+    from discreet.frontiers.frontier import Standing
+    from discreet.frontiers.results import Frontier
+    from discreet.frontiers.study import Spec
+    from discreet.learning import Task
+
+
+def frontier(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
+    ],
+    public: Public,
+    private: Private,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="JSON file for the points; what it has is not computed again."
+        ),
+    ],
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Picture to draw, an .svg or .png file.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"Of {', '.join(METHODS)}; separated by commas.")
+    ] = "npo,ndd",
+    ratios: Annotated[
+        str,
+        typer.Option(
+            metavar="P,P", help="Shares of the largest private risk to keep, separated by commas."
+        ),
+    ] = "0.9,0.95,0.98,0.99,0.995,0.998,0.999",
+    symbols: Annotated[
+        str, typer.Option(metavar="N,N", help="Symbols of each sensor, likewise.")
+    ] = "2",
+    sensors: Sensors = None,
+    exclude: Exclude = None,
+    kernel: KernelName = "product",
+    loss: LossName = "logistic",
+    binning: Binning = None,
+    bins: Bins = None,
+    decide: Decide = "balanced",
+    holdout: Holdout = 0.3,
+    group: Group = None,
+    assume_independent: AssumeIndependent = False,
+    confidence: PointConfidence = 0.95,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", callback=from_to(1, 1024), help="Processes. [default: one for each core]"
+        ),
+    ] = None,
+    dask: Dask = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Show what privacy costs: error against leak, over ratios and methods.
+
+    Each point is a mapping of its own, measured on rows that none has learned from. The error
+    is the one that --decide keeps small: balanced, plain, or the cost of misses.
+    Ctrl-C keeps the points that are done; the same command computes the rest.
+
+    Example:
+
+        discreet frontier t.csv --public fall --private who --out f.json
+
+    With a picture:
+
+        discreet frontier t.csv --public use --private me --out f --plot f.svg
+
+    With two and with three symbols for each sensor:
+
+        discreet frontier t.csv --public use --private me --symbols 2,3 --out f
+    """
+    if jobs is not None and dask is not None:
+        raise InputError(
+            f"--jobs {jobs} was given together with --dask {dask}, which has workers of its own. "
+            "Give one or the other."
+        )
+    wanted = (
+        _list_of("--methods", methods, name_among(METHODS)),
+        _list_of("--ratios", ratios, _share_of_risk),
+        _list_of("--symbols", symbols, whole_number(2, MOST_SYMBOLS)),
+    )
+    options = mapper_options(kernel, loss, decide, seed, binning, bins)
+    sensor_names = None if sensors is None else name_list("--sensors", sensors)
+    left_out = name_list("--exclude", exclude)
+    with interruptible("stopped. No points were kept."):
+        from discreet.frontiers.study import plan
+        from discreet.learning import Task, make_split
+
+        specs = plan(*wanted)
+        task = Task(
+            table=table,
+            public=public,
+            private=private,
+            sensors=sensor_names,
+            exclude=left_out,
+            method=specs[0].method,
+            split=make_split(holdout, seed, group),
+            options=options,
+        )
+        run_frontier(
+            Job(task, specs, out, plot, confidence, jobs or -1, dask, quiet, assume_independent)
+        )
+
+
+def _list_of(option: str, text: str, read: Callable[[str], Any]) -> list[Any]:
+    """Return the values that a list holds, separated by commas."""
+    found = []
+    for each in name_list(option, text):
+        try:
+            found.append(read(each))
+        except ValueError as error:
+            raise InputError(f"{option}: each must be {error}, got {each}.") from None
+    if not found:
+        raise InputError(f"{option} is empty. Give at least one, or leave it out.")
+    return found
+
+
+def _share_of_risk(text: str) -> float:
+    """Read a ratio."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0.0 < number < 1.0:
+        raise ValueError("a number strictly between 0 and 1")
+    return number
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compute and where it goes.
+
+    Attributes
+    ----------
+    out : Path
+        The JSON file, which is also what an interrupted run goes on from.
+    plot : Path or None
+        The picture.
+    dask : str or None
+        The cluster that computes; None for processes of this machine.
+    assume_independent : bool
+        Whether rows, or groups, are independent although they do not look like it.
+    """
+
+    task: Task
+    specs: Sequence[Spec]
+    out: Path
+    plot: Path | None = None
+    confidence: float = 0.95
+    jobs: int = -1
+    dask: str | None = None
+    quiet: bool = False
+    assume_independent: bool = False
+
+
+def run_frontier(job: Job) -> Frontier:
+    """Compute the frontier, write it, and say what it shows.
+
+    Raises
+    ------
+    InputError
+        Before the work where possible, with what to do.
+    KeyboardInterrupt
+        With how many points were kept.
+    """
+    from discreet.frontiers.plot import save_plot
+
+    console = plain_console()
+    _check_files(job)
+    with told_warnings(console):
+        found = _compute(job, console)
+    found.save(job.out)
+    if job.plot is not None:
+        save_plot(found, job.plot)
+    for line in () if job.quiet else summarise(job, found):
+        plain_print(line)
+    return found
+
+
+def _check_files(job: Job) -> None:
+    """Find out before the work that the results have nowhere to go."""
+    from discreet.frontiers.results import Frontier
+
+    check_out(job.out, job.task.table)
+    if job.plot is not None:
+        _check_plot(job.plot, job)
+    if job.out.exists():
+        Frontier.load(job.out)  # what is no frontier is not written over
+
+
+def _check_plot(plot: Path, job: Job) -> None:
+    check_suffix(plot)
+    if plot.resolve() == job.out.resolve():
+        raise InputError(f"--plot {plot} is --out as well. Name another file.")
+    check_out(plot, job.task.table, "--plot")
+
+
+def _compute(job: Job, console: Console) -> Frontier:
+    from discreet.cluster.connect import connected
+    from discreet.frontiers.frontier import compute
+    from discreet.frontiers.study import check_parameters, study_table
+    from discreet.learning import describe_order, prepare
+
+    task = job.task
+    prepared = prepare(task)
+    parameters = {k: v for k, v in prepared.options.items() if k != "random_state"}
+    check_parameters(job.specs, parameters)
+    study = study_table(task, prepared, assume_independent=job.assume_independent)
+    if not job.quiet:
+        console.print(announce(prepared))
+    if study.order is not None and study.dependence:
+        order = describe_order(
+            study.order,
+            prepared.rows(slice(None)),
+            prepared.sensors,
+            task,
+            override="add --assume-independent",
+        )
+        console.print(f"warning: {order}", style="yellow")
+    points = closing(PointsReport(console, job.out))
+    with connected(job.dask) as client, points as report:
+        return compute(
+            study,
+            job.specs,
+            parameters,
+            confidence=job.confidence,
+            n_jobs=job.jobs,
+            client=client,
+            seed=task.split.seed,
+            resume=job.out,
+            report=None if job.quiet else report,
+        )
+
+
+def summarise(job: Job, found: Frontier) -> list[str]:
+    """Return the table, what it means, how to have the knee, and what was written."""
+    lines = found.table().split("\n")
+    if (knee := found.knee) is not None:
+        ratio = "" if knee.ratio is None else f" --ratio {knee.ratio:g}"
+        lines.append(
+            "To have it: discreet learn with the same options and "
+            f"--method {knee.method}{ratio} --symbols {knee.n_symbols}"
+        )
+    files = [str(job.out)] + ([] if job.plot is None else [str(job.plot)])
+    return [*lines, f"wrote {' and '.join(files)}"]
+
+
+class PointsReport:
+    """Says which points a file has, and then how many are done."""
+
+    def __init__(self, console: Console, out: Path) -> None:
+        self.console, self.out = console, out
+        self._steps: StepsReport | None = None
+
+    def __call__(self, standing: Standing) -> None:
+        if self._steps is None:
+            from discreet.cli.progress import StepsReport
+
+            self._say_found(standing)
+            self._steps = StepsReport(self.console, "points", standing.found, standing.planned)
+        else:
+            self._steps(standing.done)
+
+    def close(self) -> None:
+        """Take the bar off the screen."""
+        if self._steps is not None:
+            self._steps.close()
+
+    def _say_found(self, standing: Standing) -> None:
+        if standing.anew:
+            self.console.print(
+                f"{self.out} holds points of another table or other options; beginning anew"
+            )
+        elif standing.found:
+            self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")

@@ -1,0 +1,142 @@
+"""``discreet init``: make a site and say what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.terminal import interruptible, plain_print
+from discreet.errors import InputError
+from discreet.network.site.finding import need_network
+
+if TYPE_CHECKING:
+    from discreet.network.site.settings import Site
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder to write.")],
+    mapping: Annotated[
+        Path, typer.Option(metavar="FILE", help="Mapping file that the site is to run.")
+    ],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the site: a-z, 0-9 and -.")
+    ] = "home",
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="Name or address by which sensors find the broker; localhost is for this machine "
+            "only.",
+        ),
+    ] = "localhost",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the broker.")
+    ] = 8883,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How often every sensor sends: one round.")
+    ] = 60.0,
+    deadline: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="How long after its end a round waits for stragglers."
+        ),
+    ] = 15.0,
+    database: Annotated[
+        str, typer.Option(metavar="URL", help="sqlite:PATH inside the folder, or postgresql://...")
+    ] = "sqlite:fusion/fusion.db",
+    dashboard_port: Annotated[
+        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the dashboard.")
+    ] = 8080,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the metrics.")
+    ] = 9464,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What `discreet audit --json` printed, for the dashboard."
+        ),
+    ] = None,
+    frontier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What `discreet frontier` wrote, for the dashboard."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="When the guarantee has to be looked at again, as 2030-01-31. [default: in a "
+            "year]",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=64, help="Fusion workers that share the site's sensors."
+        ),
+    ] = 1,
+) -> None:
+    """Write a working deployment: certificates, broker, fusion centre, services.
+
+    The folder appears whole or not at all, and only its owner can read it.
+
+    Example:
+
+        discreet init site --mapping home.json --host gateway.local
+    """
+    with interruptible("stopped. Nothing was written."):
+        need_network()
+        from discreet.network.broker import find_mosquitto
+        from discreet.network.site.making import SitePlan, make_folder
+        from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
+
+        plan = SitePlan(
+            folder=folder,
+            mapping=mapping,
+            name=name,
+            broker=checked(BrokerEndpoint, host=host, port=port),
+            interval=interval,
+            deadline=deadline,
+            database=database,
+            dashboard=Endpoint(port=dashboard_port),
+            metrics=Endpoint(port=metrics_port),
+            audit=audit,
+            frontier=frontier,
+            expires=_date(expires),
+            workers=workers,
+            broker_program=find_mosquitto(),
+        )
+        for line in _made(folder, make_folder(plan)):
+            plain_print(line)
+
+
+def _made(folder: Path, site: Site) -> list[str]:
+    from discreet.network.site.settings import is_loopback
+
+    broker = site.broker
+    lines = [
+        f"wrote {folder}, site {site.site}, broker at {broker.host}:{broker.port}, "
+        f"a round every {site.interval:g} s",
+        f"secret: everything in it; {folder / 'keys'} decides who belongs to the site",
+    ]
+    if is_loopback(broker.host):
+        lines.append("sensors on other machines cannot reach localhost: for them, --host")
+    return [
+        *lines,
+        f"next: discreet enroll NAME --site {shlex.quote(str(folder))}, for each device",
+        f"to start it: {folder / 'README.md'}; to check it: discreet doctor",
+    ]
+
+
+def _date(text: str | None) -> date:
+    from discreet.network.site.making import a_year_from_now
+
+    if text is None:
+        return a_year_from_now()
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--expires must be a date such as 2030-01-31, got {text!r}.") from None

@@ -1,0 +1,447 @@
+"""``discreet learn``: progress, Ctrl-C, the closing summary.
+
+Progress, warnings and errors go to stderr; what a script may want to read, to stdout.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import (
+    METHODS,
+    MOST_SYMBOLS,
+    Binning,
+    Bins,
+    Dask,
+    Decide,
+    Exclude,
+    Group,
+    Holdout,
+    KernelName,
+    LossName,
+    Private,
+    Public,
+    Quiet,
+    Seed,
+    Sensors,
+    by_column,
+    is_positive,
+    is_share,
+    mapper_options,
+    name_list,
+    one_of,
+    option_name,
+    whole_number,
+)
+from discreet.cli.terminal import (
+    check_out,
+    interruptible,
+    plain_console,
+    plain_print,
+    told_warnings,
+)
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from discreet.design.calibration import Expected
+    from discreet.design.results import Progress
+    from discreet.learning import Learned, Prepared, Task
+    from discreet.mappers.base import PrivacyMapper
+
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
+_LISTED_SENSORS = 8
+
+
+def learn(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE...",
+            help="CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
+            "table.",
+        ),
+    ],
+    public: Public,
+    private: Private,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")],
+    method: Annotated[
+        str, typer.Option(metavar="NAME", callback=one_of(METHODS), help=", ".join(METHODS) + ".")
+    ] = "npo",
+    sensors: Sensors = None,
+    exclude: Exclude = None,
+    symbols: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[COLUMN=]N",
+            help="Symbols that each sensor may send, or that of one column; may be given several "
+            "times. [default: 2]",
+        ),
+    ] = None,
+    kernel: KernelName = "product",
+    loss: LossName = "logistic",
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            callback=is_share,
+            help="Share of the largest private risk to keep. [default: 0.998]",
+        ),
+    ] = None,
+    max_advantage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="A",
+            callback=is_share,
+            help="Ask instead that no attacker beat guessing by more than this.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            callback=is_positive,
+            help="Ask that no symbols shift the log-probability of a private class by more.",
+        ),
+    ] = None,
+    ldp_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E", callback=is_positive, help="Local differential privacy of every sensor."
+        ),
+    ] = None,
+    decide: Decide = "balanced",
+    binning: Binning = None,
+    bins: Bins = None,
+    holdout: Holdout = 0.3,
+    group: Group = None,
+    seed: Seed = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Most memory to learn in, such as 500M or 8G; a Parquet table that takes more is "
+            "streamed. [default: 4G, more where streaming is not possible]",
+        ),
+    ] = None,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where a streamed table is packed. [default: beside the mapping]"
+        ),
+    ] = None,
+    dask: Dask = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a private mapping from a table and write it to a file.
+
+    Part of the table is set aside and not looked at, so that an audit can use it.
+    Ctrl-C stops early and keeps the best mapping so far; twice, and nothing is kept.
+
+    Example:
+
+        discreet learn home.csv --public fall --private who --out home.json
+
+    A time series, no day of which is both learned from and held out:
+
+        discreet learn t.csv --public use --private me --group date:day --out m
+
+    Three symbols for the sensor in the hall, two for the others:
+
+        discreet learn t.csv --public use --private me --symbols hall=3 --out m
+
+    Falls are rare, and missing one is ten times as bad as a false alarm:
+
+        discreet learn t --public s --private p --decide cost=fall:10 --out m
+
+    A table larger than memory, in many files:
+
+        discreet learn 'day-*.parquet' --public use --private me --out m.json
+    """
+    wishes = {
+        "privacy_ratio": ratio,
+        "max_advantage": max_advantage,
+        "epsilon": epsilon,
+        "ldp_epsilon": ldp_epsilon,
+    }
+    _check_wishes(method, wishes)
+    options = mapper_options(kernel, loss, decide, seed, binning, bins) | wishes
+    options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
+    sensor_names = None if sensors is None else name_list("--sensors", sensors)
+    left_out = name_list("--exclude", exclude)
+    most = _byte_count(memory)
+    with interruptible():
+        from discreet.learning import Task, make_split
+
+        task = Task(
+            table=tables[0],
+            further=tables[1:],
+            public=public,
+            private=private,
+            sensors=sensor_names,
+            exclude=left_out,
+            method=method,
+            split=make_split(holdout, seed, group),
+            options=options,
+        )
+        run_learn(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
+
+
+def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
+    """Refuse wishes for privacy that contradict each other or the method."""
+    given = [option_name(name) for name in wishes if wishes[name] is not None]
+    if method == "ndd" and given:
+        raise InputError(
+            f"{given[0]} was given, but --method ndd protects nothing. Leave {given[0]} out, or "
+            "use --method npo."
+        )
+    deaf = [name for name in given if name != "--ldp-epsilon"]
+    if method == "randomized-response" and deaf:
+        raise InputError(
+            f"{deaf[0]} was given, but --method randomized-response does not look at the private "
+            "fact. Give --ldp-epsilon, the budget of every sensor, or use --method npo."
+        )
+    searched = [name for name in given if name in ("--max-advantage", "--epsilon")]
+    if "--ratio" in given and searched:
+        raise InputError(
+            f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
+            "Give one or the other."
+        )
+
+
+def _byte_count(text: str | None) -> int | None:
+    """Return a size such as 500M or 8G in bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    count = 0 if found is None else int(found[1]) << _UNITS[found[2].upper()]
+    if count == 0:
+        raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
+    return count
+
+
+def run_learn(
+    task: Task,
+    out: Path,
+    *,
+    memory: int | None = None,
+    work_dir: Path | None = None,
+    dask: str | None = None,
+    quiet: bool = False,
+) -> Learned:
+    """Learn as told, write the mapping, and say what was done.
+
+    Parameters
+    ----------
+    task : Task
+    out : Path
+        Where the mapping goes. Nothing is written unless all goes well.
+    memory : int, optional
+        Bytes that learning may take; a table that takes more is streamed.
+    work_dir : Path, optional
+        Where a streamed table is packed; beside the mapping by default.
+    dask : str, optional
+        The cluster that goes over the rows: a scheduler's address, or "local:N".
+    quiet : bool, default=False
+        Print warnings only.
+
+    Raises
+    ------
+    InputError
+        Before the work where possible, with what to do.
+    ClusterError
+        If the cluster does not answer, or has lost all its workers.
+    KeyboardInterrupt
+        If the user wanted an end and no mapping.
+    """
+    from discreet.cluster.connect import connected
+    from discreet.learning import check_task, learn, open_table, prepare
+
+    if work_dir is not None and not work_dir.is_dir():
+        raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
+    for file in task.files():
+        check_out(out, file)
+    if dask is not None:
+        check_task(task)
+    console = plain_console()
+    report = LearnReport(console, quiet=quiet)
+    with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
+        prepared = prepare(task, open_table(task, memory), report=report)
+        if not quiet:
+            console.print(announce(prepared))
+        if prepared.warning:
+            console.print(f"warning: {prepared.warning}", style="yellow")
+        folder = work_dir or out.resolve().parent
+        learned = learn(prepared, work_dir=folder, report=report, client=client)
+    save(learned.mapper, out, quiet)
+    return learned
+
+
+def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
+    """Write the mapping and say what was done."""
+    with _undisturbed():
+        mapper.mapping_.save(out)
+        for line in () if quiet else summarise(mapper, out):
+            plain_print(line)
+
+
+def announce(prepared: Prepared) -> str:
+    """Return what will be learned from how many rows, in one line."""
+    sensors, split = prepared.sensors, prepared.task.split
+    names = ", ".join(sensors[:_LISTED_SENSORS])
+    more = ", ..." if len(sensors) > _LISTED_SENSORS else ""
+    held_out = int(prepared.held_out.sum())
+    line = (
+        f"{len(sensors)} sensor{'s'[: len(sensors) > 1]} ({names}{more}); "
+        f"{prepared.table.rows - held_out} rows to learn from, "
+    )
+    if held_out:
+        by = f" by {split.group!r}" if split.group else ""
+        line += f"{held_out} held out{by} for the audit"
+    else:
+        line += "none held out: this table cannot audit the mapping"
+    streamed = prepared.table.read == "stream"
+    return line + ("; streamed, since there are too many for memory" if streamed else "")
+
+
+def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
+    """Return the closing lines: what was written and what may be said of it."""
+    lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
+    if mapper.stopped_:
+        lines.append("stopped early: this is the best mapping found until then")
+    expected = mapper.expected_
+    if expected is not None:
+        lines += [_privacy_line(expected), *_answer_lines(expected, mapper.mapping_.public.name)]
+    elif mapper.privacy_ratio_ is not None:
+        lines.append(
+            f"private risk {mapper.private_risk_:.4f} on the training rows, "
+            f"floor {mapper.threshold_:.4f}"
+        )
+    if not mapper.useful_:
+        public = mapper.mapping_.public.name
+        lines.append(
+            f"useless: it answers {public!r} no better than guessing, as far as the rows show"
+        )
+    bound = mapper.structural_epsilon_
+    lines.append(
+        f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"
+        if bound < float("inf")
+        else "structural bound C1: none, some symbols are certain for some codes"
+    )
+    return lines
+
+
+def _privacy_line(expected: Expected) -> str:
+    verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
+    return (
+        f"expected on new rows ({expected.folds} folds, an estimate and no certificate): "
+        f"attacker's advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"
+        + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
+        + verdict
+    )
+
+
+def _answer_lines(expected: Expected, public: str) -> list[str]:
+    """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
+    return [
+        f"answers {public!r} with error {expected.public_error:.3f} and balanced accuracy "
+        f"{expected.balanced_accuracy:.3f} ({expected.balanced_low:.3f} to "
+        f"{expected.balanced_high:.3f})",
+        f"beside it, guessing: {expected.guessing_error:.3f} and "
+        f"{expected.guessing_balanced_accuracy:.3f}; raw readings: {expected.raw_error:.3f} and "
+        f"{expected.raw_balanced_accuracy:.3f}",
+    ]
+
+
+# --- Progress and Ctrl-C -------------------------------------------------------------------
+
+
+class LearnReport:
+    """Shows how the learning goes, and passes on the wish to stop.
+
+    Attributes
+    ----------
+    phase : str or None
+        What is being done: None before the first report, "search" while a privacy
+        level is looked for, "design" once there is a mapping that may be kept.
+    stop_asked : bool
+        Whether the next report answers that the work should stop.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        from discreet.cli.progress import ShareReport
+
+        self.shown = ShareReport(console, quiet=quiet)
+        self.stop_asked = False
+        self.phase: str | None = None
+
+    def __call__(self, progress: Progress) -> bool:
+        self.phase = progress.phase
+        self.shown.show(progress.phase, progress.done, standing(progress))
+        return self.stop_asked
+
+
+def standing(progress: Progress) -> str:
+    """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
+    if math.isnan(progress.public_risk):  # there is no mapping yet
+        return "reading rows"
+    text = f"public risk {progress.public_risk:.4f}"
+    if progress.private_risk is not None and progress.floor is not None:
+        text += f", private {progress.private_risk:.4f} (floor {progress.floor:.4f})"
+    return text
+
+
+@contextmanager
+def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
+    """Let the first Ctrl-C ask for a stop and the second one end everything.
+
+    Before there is a mapping to keep, the first one ends everything.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        With what to tell the user.
+    """
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        if report.stop_asked:
+            raise KeyboardInterrupt("stopped at once. No mapping was written.")
+        if report.phase != "design":
+            during = "during the search for a privacy level, " if report.phase == "search" else ""
+            raise KeyboardInterrupt(
+                f"stopped {during}before there was a mapping to keep. No mapping was written."
+            )
+        report.stop_asked = True
+        # os.write, not print: a handler may run in the middle of another print.
+        clear = b"\r\x1b[2K" if report.shown.live else b""
+        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # a shell that starts us in the background says: ignore it
+        signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        report.shown.close()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait, so that what is said of the file is true."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,327 @@
+"""The options that several commands have, and what options may be.
+
+What can be told from the options alone is checked here and in the commands, before any file is
+opened; each mistake is one message.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.choices import ByColumn
+from discreet.errors import InputError
+
+MOST_SYMBOLS = 256
+MOST_COST = 1e9
+MOST_BINS = 1_000
+MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn seeds
+
+# The names that the options take. They live with the code they name, too far for a quick
+# `--help`; a test holds the two lists against each other.
+METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
+KERNELS = ("product", "anova", "inverse-multiquadric", "count")
+LOSSES = ("logistic", "exponential", "hinge", "square")
+TARGETS = ("python", "micropython", "c", "esphome")
+REPEATS = ("code", "period", "never")
+BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
+
+
+# What the command line calls otherwise than Python does.
+_RENAMED = {"privacy_ratio": "ratio", "n_symbols": "symbols", "n_bins": "bins"}
+
+
+def option_name(parameter: str) -> str:
+    """Return what the command line calls a parameter of the library."""
+    return "--" + _RENAMED.get(parameter, parameter).replace("_", "-")
+
+
+# --- Checks of single options --------------------------------------------------------------
+
+
+def within(wanted: str, fits: Callable[[Any], bool]) -> Callable[..., Any]:
+    """Return a callback that refuses values that do not fit and says what is wanted."""
+
+    def check(param: typer.CallbackParam, value: Any) -> Any:
+        if value is not None and not fits(value):
+            raise InputError(f"{param.opts[0]} must be {wanted}, got {value}.")
+        return value
+
+    return check
+
+
+def one_of(names: tuple[str, ...]) -> Callable[..., Any]:
+    """Return a callback that refuses other names."""
+    return within(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def from_to(least: int, most: int) -> Callable[..., Any]:
+    """Return a callback that refuses numbers out of a range."""
+    return within(f"from {least} to {most}", lambda value: least <= value <= most)
+
+
+is_share = within("strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
+is_positive = within("a finite number above 0", lambda value: 0.0 < value < float("inf"))
+is_part = within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
+is_confidence = within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1.0)
+is_count = within("at least 1", lambda value: value >= 1)
+is_seed = from_to(0, MOST_SEED)
+
+
+# --- What single options mean --------------------------------------------------------------
+
+
+def name_list(option: str, text: str | None) -> list[str]:
+    """Return what a list names; a name with a comma in it goes in double quotes."""
+    try:
+        found = next(csv.reader([text or ""], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise InputError(f"{option} is not a list of names ({error}), got {text!r}.") from None
+    return [name for name in found if name]
+
+
+def _decision_rule(text: str) -> str | dict[str, float]:
+    """Return what --decide names: a rule, or what it costs to miss some classes."""
+    if text in ("balanced", "likely"):
+        return text
+    kind, equals, listed = text.partition("=")
+    if kind != "cost" or not equals:
+        raise InputError(
+            "--decide must be balanced, likely or cost=CLASS:COST,..., such as cost=fall:10, "
+            f"got {text!r}."
+        )
+    costs: dict[str, float] = {}
+    for each in name_list("--decide", listed):
+        name, cost = _class_and_cost(each, text)
+        if name in costs:
+            raise InputError(
+                f"--decide gives the class {name!r} two costs, got {text!r}. Give one."
+            )
+        costs[name] = cost
+    if not costs:
+        raise InputError(f"--decide names no class, got {text!r}. Write cost=fall:10, say.")
+    return costs
+
+
+def _class_and_cost(each: str, text: str) -> tuple[str, float]:
+    name, _, written = each.rpartition(":")  # a class may hold the sign, a cost cannot
+    try:
+        cost = float(written)
+    except ValueError:
+        cost = float("nan")
+    if not name or not 0.0 < cost <= MOST_COST:
+        raise InputError(
+            f"--decide: {each!r} must be a class, a colon and a cost above 0 and at most "
+            f"{MOST_COST:g}, got {text!r}. A class with a comma goes in double quotes."
+        )
+    return name, cost
+
+
+def by_column(
+    option: str, given: list[str] | None, default: Any, read: Callable[[str], Any]
+) -> ByColumn:
+    """Return what was chosen by "8" for all columns and by "hall=4" for one of them.
+
+    Parameters
+    ----------
+    given : list of str or None
+        As typed: the option may be repeated, and one text may list several choices.
+    read : callable
+        Returns the value of a text; raises ValueError with what is wanted.
+    """
+    found: dict[str | None, Any] = {}
+    for typed in given or ():
+        for choice in name_list(option, typed):
+            column, value = _column_and_value(option, choice, read, typed)
+            if column in found:
+                whose = "all columns" if column is None else f"column {column!r}"
+                raise InputError(f"{option} was given twice for {whose}. Give it once.")
+            found[column] = value
+    common = found.pop(None, default)
+    return ByColumn(common, {str(column): value for column, value in found.items()})
+
+
+def _column_and_value(
+    option: str, choice: str, read: Callable[[str], Any], typed: str
+) -> tuple[str | None, Any]:
+    column, equals, text = choice.rpartition("=")  # a name may hold the sign, a value cannot
+    try:
+        return (column if equals else None), read(text)
+    except ValueError as error:
+        whose = f" for {column!r}" if equals else ""
+        hint = " A name with a comma goes in double quotes." if "," in typed else ""
+        raise InputError(
+            f"{option} must be {error}, got {text or repr(text)}{whose}.{hint}"
+        ) from None
+
+
+def mapper_options(
+    kernel: str,
+    loss: str,
+    decide: str,
+    seed: int,
+    binning: list[str] | None,
+    bins: list[str] | None,
+) -> dict[str, Any]:
+    """Return the mapper's parameters that `learn` and `frontier` both have."""
+    return {
+        "kernel": kernel,
+        "loss": loss,
+        "decide": _decision_rule(decide),
+        "random_state": seed,
+        "binning": by_column("--binning", binning, "quantile", name_among(BINNINGS)),
+        "n_bins": by_column("--bins", bins, 10, whole_number(2, MOST_BINS)),
+    }
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers in a range."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+def name_among(names: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a reader of one of several names."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return text
+
+    return read
+
+
+# --- Options of several commands -----------------------------------------------------------
+
+Public = Annotated[str, typer.Option(metavar="COLUMN", help="The public fact, to be inferred.")]
+Private = Annotated[
+    list[str],
+    typer.Option(
+        metavar="COLUMN", help="A private fact, to be hidden; may be given several times."
+    ),
+]
+Sensors = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="Sensors, separated by commas. [default: the rest]"),
+]
+Exclude = Annotated[
+    str | None, typer.Option(metavar="COLUMNS", help="Columns to leave alone, separated by commas.")
+]
+KernelName = Annotated[
+    str, typer.Option(metavar="NAME", callback=one_of(KERNELS), help=", ".join(KERNELS) + ".")
+]
+LossName = Annotated[
+    str, typer.Option(metavar="NAME", callback=one_of(LOSSES), help=", ".join(LOSSES) + ".")
+]
+Decide = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="What decisions are good for: balanced (accuracy, averaged over the classes), likely "
+        "(fewest errors), or cost=CLASS:10,... (what it costs to miss a class; others cost 1).",
+    ),
+]
+Binning = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]NAME",
+        help="How numbers become codes, in all columns or in one: "
+        f"{', '.join(BINNINGS)}; may be given several times. [default: quantile]",
+    ),
+]
+Bins = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[COLUMN=]N",
+        help="Most bins of the numeric columns, or of one; may be given several times. "
+        "[default: 10]",
+    ),
+]
+Holdout = Annotated[
+    float, typer.Option(metavar="P", callback=is_part, help="Share of the rows to keep for audits.")
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GROUP",
+        help="Rows that agree here stay together, learned from or held out: a column; of a column "
+        "of times date:day, :hour or :week; or rows:60, that many successive rows.",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", callback=is_seed, help="Seed of the split and the learning.")
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster: its scheduler's address, or local:N for N workers here.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
+AuditGroup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GROUP",
+        help="Rows that agree here count as one observation: a column, date:day (hour, week) "
+        "or rows:60. [default: as learned]",
+    ),
+]
+AssumeIndependent = Annotated[
+    bool,
+    typer.Option(
+        "--assume-independent",
+        help="Rows, or groups if named, are independent although they do not look like it.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+PointConfidence = Annotated[
+    float, typer.Option("--confidence", metavar="P", callback=is_confidence, help="Of each bound.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E",
+        callback=is_positive,
+        help="What one device may release in all, by C1, in nats. [default: no limit]",
+    ),
+]
+Period = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        callback=within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1),
+        help="How long a symbol is remembered.",
+    ),
+]
+Repeat = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        callback=one_of(REPEATS),
+        help="Which readings of a period share a symbol: those with the same code, all (period), "
+        "or none (never).",
+    ),
+]
+SiteFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--site",
+        metavar="FOLDER",
+        help="Folder that `discreet init` wrote. [default: this one, or site in it]",
+    ),
+]

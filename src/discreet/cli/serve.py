@@ -1,0 +1,103 @@
+"""``discreet serve``: a worker of the fusion centre, until a signal comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import Quiet
+from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
+from discreet.errors import InputError
+from discreet.network.site.finding import find_site, need_network
+
+if TYPE_CHECKING:
+    from discreet.network.fusion.service import FusionSettings
+
+_DAY = 86_400.0
+
+
+def serve(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Folder that `discreet init` wrote. [default: this one, or site in it]",
+        ),
+    ] = None,
+    worker: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Which worker of the site this is.")
+    ] = 1,
+    keep: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DAYS",
+            min=0.01,
+            help="Forget readings and decisions after that. [default: never]",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the fusion centre: store what arrives, close rounds, publish decisions.
+
+    A message is acknowledged after the commit that holds it. Rounds close on their
+    deadline; sensors that are silent are summed out.
+
+    Example:
+
+        discreet serve site
+    """
+    with interruptible("stopped."):
+        need_network()
+        from discreet.mapping.mapping import Mapping
+        from discreet.network.fusion.registry import Registry
+        from discreet.network.fusion.service import FusionService
+        from discreet.network.fusion.state import Pages
+        from discreet.network.site.settings import SiteFiles, load_site
+        from discreet.network.store.opening import open_store
+
+        log_to_stderr(quiet)
+        site_folder = find_site(folder)
+        site, files = load_site(site_folder), SiteFiles(site_folder)
+        if not 1 <= worker <= site.workers:
+            raise InputError(
+                f"--worker must be from 1 to {site.workers}, which is how many {site_folder} has; "
+                f"got {worker}. Make a site with more: discreet init --workers"
+            )
+        mapping = Mapping.load(site_folder / site.mapping)
+        registry = Registry(files.clients, site.site, mapping)
+        store = open_store(site.database, site_folder, site.site)
+        service = FusionService(
+            fusion_settings(site_folder, worker, keep), mapping, registry, store
+        )
+        on_signals(service.stop)
+        with Pages(service.state, site.metrics.host, site.metrics.port + worker - 1) as pages:
+            if not quiet:
+                plain_print(
+                    f"site {site.site}: {len(mapping.sensors)} sensors, {len(registry.by_name)} "
+                    f"clients; metrics at http://{site.metrics.host}:{pages.port}/metrics"
+                )
+            service.run()
+
+
+def fusion_settings(folder: Path, worker: int = 1, keep: float | None = None) -> FusionSettings:
+    """Return what a worker of a site runs with; readings are kept for so many days."""
+    from discreet.network.connecting import BrokerAddress
+    from discreet.network.fusion.closing import RoundClock
+    from discreet.network.fusion.service import FusionSettings
+    from discreet.network.site.settings import SiteFiles, load_site, worker_name
+
+    site, files = load_site(folder), SiteFiles(folder)
+    broker = site.broker
+    certificate, key = files.fusion_certificate(worker)
+    ca = folder / "fusion" / "ca.crt"
+    tls = {"ca": ca, "certificate": certificate, "key": key} if broker.tls else {}
+    return FusionSettings(
+        site=site.site,
+        clock=RoundClock(float(site.epoch), site.interval, site.deadline),
+        broker=BrokerAddress(broker.host, broker.port, mqtt5=broker.mqtt == "5", **tls),
+        name=worker_name(worker),
+        shared=site.workers > 1,
+        keep=None if keep is None else keep * _DAY,
+    )

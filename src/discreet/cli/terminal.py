@@ -1,0 +1,96 @@
+"""What every command does at a terminal: print, warn, check where results go, stop, log.
+
+Imports nothing heavy, so that commands that need little start at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import stat
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discreet.errors import DiscreetWarning, InputError, StoppedError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def plain_print(text: str = "") -> None:
+    """Print a line of results, in order with what goes to stderr."""
+    print(text, file=sys.stdout, flush=True)
+
+
+def plain_console() -> Console:
+    """Return stderr, where names of columns and files may look like markup and are none."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+
+@contextmanager
+def told_warnings(console: Console) -> Iterator[None]:
+    """Gather warnings and tell each of ours once, when the work is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in dict.fromkeys(
+        str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
+    ):
+        console.print(f"warning: {message}", style="yellow")
+
+
+def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
+    """Find out before the work, not after it, that the result has nowhere to go."""
+    try:
+        target = out.resolve()
+        if target.is_dir():
+            raise InputError(f"{option} {out} is a directory. Name a file in it.")
+        if target.exists():
+            if not stat.S_ISREG(target.stat().st_mode):
+                raise InputError(f"{option} {out} is not a regular file. Name another.")
+            if table is not None and table.exists() and target.samefile(table):
+                raise InputError(f"{option} {out} is what is read. Name another file.")
+        if not target.parent.is_dir():
+            raise InputError(
+                f"{option} {out}: there is no directory {target.parent}. Make it first."
+            )
+        # The permissions do not tell all: a file system may be read-only or full.
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except (OSError, RuntimeError) as error:  # the latter: links that lead in circles
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"{option} {out}: cannot be written there ({reason}). Name another place."
+        ) from None
+
+
+@contextmanager
+def interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
+    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise StoppedError(str(stop) or words) from None
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """Let services log with the time, as journals do."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.ERROR if quiet else logging.INFO,
+        format="%(asctime)s discreet: %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )
+
+
+def on_signals(stop: Callable[[], None]) -> None:
+    """End in order on Ctrl-C and on what systemd sends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop())

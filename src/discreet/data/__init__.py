@@ -1,0 +1,1 @@
+"""Tables to codes: files read, columns checked, rows held out, readings encoded."""

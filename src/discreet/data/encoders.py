@@ -1,0 +1,286 @@
+"""Readings become integer codes (stage 2).
+
+An encoder says, for one sensor, which code a reading gets. Encoders are small
+immutable models because they live in the mapping file: what a device does with a
+reading is part of what is audited. There are three kinds:
+
+``bins``
+    A number gets the count of edges strictly below it, so a reading that equals
+    an edge belongs to the bin that the edge closes: ``edges[i-1] < x <= edges[i]``.
+``categories``
+    A value gets the place of the category that is written the same way; any other
+    value gets the code for the unknown.
+``codes``
+    The reading already is a code, 0 to ``size - 1``.
+
+A missing reading has the last code of its own when ``missing`` is true.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from discreet.data.values import (
+    Items,
+    Model,
+    NotNumberError,
+    Plain,
+    Scalar,
+    Values,
+    as_floats,
+    as_series,
+    check_distinct,
+    is_missing,
+    map_distinct,
+    plain,
+    shown,
+    suggest,
+    written,
+)
+from discreet.errors import CodeRangeError, InputError
+
+MAX_CODES = 100_000
+"""Most codes that one sensor may have."""
+
+
+class BinsEncoder(Model):
+    """Numbers cut at edges.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Strictly increasing and finite. A reading gets the number of edges strictly
+        below it: the first bin is ``x <= edges[0]``, the last ``x > edges[-1]``, and
+        infinite readings fall in the end bins.
+    missing : bool, default=False
+        Whether a missing reading has a code, the last.
+    """
+
+    kind: Literal["bins"] = "bins"
+    edges: Items[float] = Field(max_length=MAX_CODES - 2)
+    missing: bool = False
+
+    @field_validator("edges")
+    @classmethod
+    def _check_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        for i, (low, high) in enumerate(pairwise(edges), start=1):
+            if not low < high:
+                problem = f"must be more than the edge before it, {low!r}; it is {high!r}"
+                raise PydanticCustomError("discreet_edges", problem, {"place": f"[{i}]"})
+        return edges
+
+    @property
+    def n_codes(self) -> int:
+        """Total number of codes, the one for missing included."""
+        return len(self.edges) + 1 + self.missing
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes mean neighbouring readings."""
+        return True
+
+    def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
+        """Return the code of each reading.
+
+        Raises
+        ------
+        CodeRangeError
+            If a reading is no number, or missing while ``missing`` is false.
+        """
+        series = as_series(values)
+        try:
+            readings = as_floats(series)
+        except NotNumberError as error:
+            raise CodeRangeError(
+                f"sensor {sensor!r} read {shown(error.value)} where its encoder expects a number. "
+                "Fix the reading, leave it empty, or learn a mapping with categories."
+            ) from None
+        gone = np.isnan(readings)
+        _refuse_missing(gone, self.missing, sensor)
+        codes = np.searchsorted(np.asarray(self.edges, dtype=float), readings, side="left")
+        return np.where(gone, len(self.edges) + 1, codes).astype(np.int64)
+
+    def labels(self) -> list[str]:
+        """Return a name for each code, for reports."""
+        texts = [f"{edge:.6g}" for edge in self.edges]
+        if len(set(texts)) < len(texts):  # edges that differ from the seventh digit on
+            texts = [repr(edge) for edge in self.edges]
+        names = [f"{low} to {high}" for low, high in pairwise(texts)]
+        names = [f"<= {texts[0]}", *names, f"> {texts[-1]}"] if texts else ["any number"]
+        return names + ["missing"] * self.missing
+
+
+class CategoriesEncoder(Model):
+    """Values out of a list, with a code for the unknown.
+
+    Parameters
+    ----------
+    categories : sequence of str, bool, int or float
+        Code ``i`` is for a reading written like ``categories[i]`` (see ``written``);
+        ``len(categories)`` is for every other reading.
+    missing : bool, default=False
+        Whether a missing reading has a code, the last.
+    """
+
+    kind: Literal["categories"] = "categories"
+    categories: Items[Scalar] = Field(max_length=MAX_CODES - 2)
+    missing: bool = False
+
+    @field_validator("categories")
+    @classmethod
+    def _check_categories(cls, categories: tuple[Plain, ...]) -> tuple[Plain, ...]:
+        check_distinct(categories)
+        return categories
+
+    @property
+    def n_codes(self) -> int:
+        """Total number of codes, those for unknown and missing included."""
+        return len(self.categories) + 1 + self.missing
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes mean neighbouring readings."""
+        return False
+
+    def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
+        """Return the code of each reading.
+
+        Raises
+        ------
+        CodeRangeError
+            If a reading is missing while ``missing`` is false, or is neither text,
+            true, false nor a number.
+        """
+        series = as_series(values)
+        gone = is_missing(series)
+        _refuse_missing(gone, self.missing, sensor)
+        places = {written(category): i for i, category in enumerate(self.categories)}
+        unknown = len(self.categories)
+
+        def place(value: object) -> int:
+            found = plain(value)
+            if found is None:
+                raise CodeRangeError(
+                    f"sensor {sensor!r} read {shown(value)}, a {type(value).__name__}, where its "
+                    "encoder expects text, true, false or a number. Convert the reading first."
+                )
+            return places.get(written(found), unknown)
+
+        codes = np.full(len(series), unknown + 1, dtype=np.int64)
+        codes[~gone] = map_distinct(series[~gone], place)
+        return codes
+
+    def labels(self) -> list[str]:
+        """Return a name for each code, for reports."""
+        names = [written(each) for each in self.categories]
+        names.append("any other" if "unknown" in names else "unknown")
+        return names + ["no reading" if "missing" in names else "missing"] * self.missing
+
+
+class CodesEncoder(Model):
+    """Readings that already are codes.
+
+    Parameters
+    ----------
+    size : int
+        The plain codes are 0 to ``size - 1``; the code for missing is not counted.
+    missing : bool, default=False
+        Whether a missing reading has a code, the last.
+    """
+
+    kind: Literal["codes"] = "codes"
+    size: int = Field(ge=1, le=MAX_CODES - 1)
+    missing: bool = False
+
+    @property
+    def n_codes(self) -> int:
+        """Total number of codes, the one for missing included."""
+        return self.size + self.missing
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes mean neighbouring readings."""
+        return False
+
+    def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
+        """Return the readings as integers, once checked.
+
+        Raises
+        ------
+        CodeRangeError
+            If a reading is no integer from 0 to ``size - 1``, or missing while
+            ``missing`` is false.
+        """
+        series = as_series(values)
+        try:
+            readings = as_floats(series)
+        except NotNumberError as error:
+            raise self._out_of_range(sensor, error.value) from None
+        gone = np.isnan(readings)
+        _refuse_missing(gone, self.missing, sensor)
+        with np.errstate(invalid="ignore"):
+            wrong = ~gone & ~((readings >= 0) & (readings < self.size) & (readings % 1 == 0))
+        if wrong.any():
+            raise self._out_of_range(sensor, series.iloc[int(np.argmax(wrong))])
+        return np.where(gone, self.size, readings).astype(np.int64)
+
+    def labels(self) -> list[str]:
+        """Return a name for each code, for reports."""
+        return [str(code) for code in range(self.size)] + ["missing"] * self.missing
+
+    def _out_of_range(self, sensor: str, value: object) -> CodeRangeError:
+        return CodeRangeError(
+            f"sensor {sensor!r} produced code {shown(value)}; the mapping covers "
+            f"0..{self.size - 1}. Clip the reading, or train a mapping on data that reaches it."
+        )
+
+
+Encoder = Annotated[
+    BinsEncoder | CategoriesEncoder | CodesEncoder,
+    Field(discriminator="kind"),
+]
+
+
+def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) -> NDArray[np.int64]:
+    """Return one column of codes per sensor.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns are found by name, in any order; others are left alone.
+    sensors : sequence of (str, Encoder)
+        The columns wanted, in the order wanted.
+
+    Raises
+    ------
+    InputError
+        If a column is not there, or there twice.
+    CodeRangeError
+        If a reading does not fit its encoder.
+    """
+    names = [str(column) for column in table.columns]
+    places = {name: i for i, name in enumerate(names)}
+    codes = np.empty((len(table), len(sensors)), dtype=np.int64)
+    for column, (name, encoder) in enumerate(sensors):
+        if name not in places:
+            raise InputError(f"no column {name!r} in the table. {suggest(name, names)}")
+        if len(places) < len(names) and names.count(name) > 1:
+            raise InputError(
+                f"{names.count(name)} columns are called {name!r}. Rename all but one."
+            )
+        codes[:, column] = encoder.encode(table.iloc[:, places[name]], name)
+    return codes
+
+
+def _refuse_missing(gone: NDArray[np.bool_], allowed: bool, sensor: str) -> None:
+    if not allowed and gone.any():
+        raise CodeRangeError(
+            f"sensor {sensor!r} has no reading in row {int(np.argmax(gone)) + 1} and the mapping "
+            "has no code for missing. Fill it in, or learn a mapping from rows that miss some."
+        )

@@ -1,0 +1,142 @@
+"""Facts and groups: their classes, and the class of every row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.data.checks import check_label_values, check_labels
+from discreet.data.values import Column, Plain, plain, written_column
+from discreet.errors import InputError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A fact, or what rows are grouped by: its classes and the class of every row.
+
+    Attributes
+    ----------
+    name : str
+    index : ndarray of int, of shape (n_rows,)
+        The number of each row's class.
+    classes : sequence
+    """
+
+    name: str
+    index: NDArray[Any]
+    classes: Sequence[Any] | NDArray[Any]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many rows have each class."""
+        return tuple(np.bincount(self.index, minlength=self.n_classes).tolist())
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The class of every row itself."""
+        found: NDArray[Any] = np.asarray(self.classes)[self.index]
+        return found
+
+    def take(self, rows: NDArray[Any] | slice) -> Labels:
+        """Return the labels of some rows."""
+        return Labels(self.name, self.index[rows].astype(np.int64), self.classes)
+
+
+def label_column(name: str, values: Any, role: str = "fact", *, single: bool = True) -> Labels:
+    """Index the classes of one label column.
+
+    Parameters
+    ----------
+    name, values, role
+    single : bool, default=True
+        Whether a class may have a single row, which cannot be both learned from and held out.
+
+    Raises
+    ------
+    InputError
+        If the labels are missing, continuous or mixed, or their classes too few or many.
+    """
+    values = np.asarray(values)
+    if values.dtype == object:  # where booleans and integers also come as objects
+        values = pd.Series(values, dtype=object).infer_objects().to_numpy()
+    check_labels(pd.Series(values), role, name, single=single)
+    kinds = {_kind(each) for each in set(map(type, values))} if values.dtype == object else set()
+    if len(kinds) > 1:
+        raise InputError(
+            f"{role} {name!r} mixes {' and '.join(sorted(kinds))}. Write its classes in one way."
+        )
+    classes, index = np.unique(values, return_inverse=True)
+    return Labels(name, index.astype(np.int64), classes)
+
+
+def _kind(cls: type) -> str:
+    if issubclass(cls, str):
+        return "text"
+    return "true and false" if issubclass(cls, bool | np.bool_) else "numbers"
+
+
+def written_labels(name: str, column: Column) -> Labels:
+    """Return labels whose classes are texts, in order: how the values are written."""
+    texts = np.asarray(written_column(column), dtype=object)
+    index, classes = pd.factorize(texts, sort=True)
+    return Labels(name, index.astype(np.int64), classes.tolist())
+
+
+class LabelTally:
+    """The classes of one fact, gathered batch by batch.
+
+    Parameters
+    ----------
+    name : str
+    role : str
+        "public fact" or "private fact", for the messages.
+    """
+
+    def __init__(self, name: str, role: str) -> None:
+        self.name, self.role = name, role
+        self._counts: Counter[str] = Counter()
+        self._values: dict[str, Plain] = {}
+        self._parts: list[NDArray[np.uint8]] = []
+
+    def add(self, column: Column) -> None:
+        """Add the labels of the next rows.
+
+        Raises
+        ------
+        InputError
+            If a label is missing or continuous, or there are too many classes.
+        """
+        check_label_values(column, f"{self.role} {self.name!r}")
+        found = written_labels(self.name, column)
+        first = np.unique(found.index, return_index=True)[1]
+        for text, count, row in zip(found.classes, found.counts, first, strict=True):
+            self._counts[text] += count
+            value = plain(column.iloc[row])
+            self._values.setdefault(text, text if value is None else value)
+        if len(self._counts) > 255:
+            self.finish()
+        numbers = {text: k for k, text in enumerate(self._counts)}
+        places = np.array([numbers[text] for text in found.classes], dtype=np.uint8)
+        self._parts.append(places[found.index])
+
+    def finish(self) -> Labels:
+        """Return the labels of all rows, one byte for each, once the classes passed all checks."""
+        # Two rows of each class, where there are as many, tell all that the checks ask.
+        few = [text for text, count in self._counts.items() for _ in range(min(count, 2))]
+        values = pd.Series([self._values[text] for text in few]).to_numpy()
+        found = label_column(self.name, values, self.role, single=False)
+        place = dict(zip(few, found.index.tolist(), strict=True))
+        places = np.array([place[text] for text in self._counts], dtype=np.uint8)
+        return Labels(self.name, places[np.concatenate(self._parts)], found.classes)

@@ -1,0 +1,252 @@
+"""Which groups to propose for rows that depend on one another (stage 1)."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.data.dependence import (
+    MIN_GROUPS,
+    Dependence,
+    check_dependence,
+    correlation_length,
+    worse_of,
+)
+from discreet.data.groups import as_noun, group_values
+from discreet.data.values import Column, as_floats, is_missing, is_numeric, written_column
+from discreet.errors import InputError
+
+Ints = NDArray[np.int64]
+
+_PREVIEW = 50  # rows that tell a column without times from one with them
+_FEWEST_SHARED = 4  # values of a column that rows may belong together by
+_CLOCK = 0.95  # share of different values among the whole numbers of a clock
+_CHANCE = 0.001  # that a private fact is the same in all rows of each value, by luck
+_SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
+
+
+def propose_group(
+    found: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+) -> str | None:
+    """Return what to group dependent rows by, as ``--group`` takes it, or None.
+
+    Proposed is a column whose values repeat as those of a home do, or days of a column of times
+    (weeks if days still resemble each other, hours if there are few days), or else stretches of
+    rows that are longer than their resemblance lasts. There are at least ``MIN_GROUPS`` groups,
+    and no order is found among them.
+
+    Parameters
+    ----------
+    found : Dependence
+        Of the rows.
+    table : DataFrame
+        In the order that the rows came in.
+    """
+    if found.kind == "copies":
+        return None
+    facts = (public, *private)
+    times = [str(name) for name in table.columns if name not in facts and _has_times(table[name])]
+    specs = [f"{name}:{unit}" for name in times for unit in ("day", "week", "hour")]
+    by_time = {spec: each for spec in specs if (each := _groups(table, spec)) is not None}
+    shared = [each.column for each in find_shared(table, sensors, public, private)
+              if _same_apart(each.codes, found.lag or 1)]  # fmt: skip
+    by_column = {name: each for name in shared if (each := _groups(table, name)) is not None}
+    usable = by_column | (by_time or _stretches(found, table, sensors, private))
+    for spec, groups in usable.items():
+        read = [name for name in sensors if name != spec]
+        if read and not _order_of(groups, table, read, public, private).found:
+            return spec
+    return min(by_time, key=lambda spec: len(np.unique(by_time[spec])), default=None)
+
+
+def _order_of(
+    groups: NDArray[np.str_] | None,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+) -> Dependence:
+    facts = [table[name] for name in private]
+    return check_dependence(table[list(sensors)], facts, public=table[public], groups=groups)
+
+
+# --- Columns that rows may belong together by ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A column whose values repeat as those of a home or a session do.
+
+    Attributes
+    ----------
+    codes : ndarray of int
+        The value of every row, as a number from 0.
+    fact : str or None
+        A private fact that is the same in all rows of each value, and not by luck.
+    """
+
+    column: str
+    codes: Ints
+    fact: str | None
+
+    @property
+    def values(self) -> int:
+        """How many different values there are."""
+        return int(self.codes.max()) + 1
+
+
+def find_shared(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> list[Shared]:
+    """Return the columns that rows may belong together by.
+
+    A sensor counts only if it holds text and a private fact is the same in all rows of each
+    of its values: readings repeat, too.
+    """
+    found = []
+    for name in map(str, table.columns):
+        if name in (public, *private) or (name in sensors and is_numeric(table[name])):
+            continue
+        codes = _repeating(table[name])
+        if codes is None:
+            continue
+        fact = next((each for each in private if _settles(codes, table[each])), None)
+        if fact is not None or name not in sensors:
+            found.append(Shared(name, codes, fact))
+    return found
+
+
+def _same_apart(codes: Ints, lag: int) -> bool:
+    """Whether rows that far apart mostly have the same value, so that it may make them alike."""
+    return bool(np.mean(codes[lag:] == codes[:-lag]) > 0.5)
+
+
+def _repeating(column: Column) -> Ints | None:
+    """Return numbers for the values of a column that may name homes; None for any other one."""
+    if is_missing(column).any() or _has_times(column):
+        return None
+    if is_numeric(column) and np.any(as_floats(column) % 1):
+        return None
+    codes: Ints = pd.factorize(column)[0].astype(np.int64)
+    return codes if _FEWEST_SHARED <= codes.max() + 1 <= len(codes) / 2 else None
+
+
+def _settles(codes: Ints, fact: Column) -> bool:
+    """Whether all rows of each value have one class, where by luck they would not."""
+    classes = pd.factorize(fact)[0].astype(np.int64)
+    n_values, n_classes = int(codes.max()) + 1, int(classes.max()) + 1
+    if n_values <= n_classes or len(np.unique(codes * n_classes + classes)) > n_values:
+        return False
+    shares, sizes = np.bincount(classes) / len(classes), np.bincount(codes)
+    sole = np.logaddexp.reduce(sizes[:, None] * np.log(shares), axis=1)
+    return float(sole.sum()) < math.log(_CHANCE)
+
+
+# --- Order -----------------------------------------------------------------------------------
+
+
+def time_order(table: pd.DataFrame, used: Collection[str]) -> Ints | None:
+    """Return the rows in the order of a column of times that is not used, if that is another one.
+
+    A series that was shuffled is still a series. Whole numbers of which hardly two are equal are
+    those of a clock or of a counter.
+    """
+    for name in map(str, table.columns):
+        moments = None if name in used else _moments(table[name])
+        if moments is not None and np.any(np.diff(order := np.argsort(moments, kind="stable")) < 0):
+            return order.astype(np.int64)
+    return None
+
+
+def _moments(column: Column) -> NDArray[Any] | None:
+    """Return what sorts the values of a clock; None for a column that is none."""
+    if is_missing(column).any():
+        return None
+    if is_numeric(column):
+        values = as_floats(column)
+        whole = not np.any(values % 1)
+        return values if whole and len(np.unique(values)) >= _CLOCK * len(values) else None
+    if _has_times(column):
+        return np.array(written_column(column), dtype=str)
+    return _as_dates(column)
+
+
+def _as_dates(column: Column) -> NDArray[Any] | None:
+    """Read dates as people write them, the day before the month; None if they are none."""
+    for part in (column.iloc[:_PREVIEW], column):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # pandas guesses the format, row by row
+            dates = pd.to_datetime(part.astype(str), errors="coerce", dayfirst=True, utc=True)
+        if dates.isna().any():
+            return None
+    return dates.to_numpy()
+
+
+def say_shared(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> str:
+    """Return how rows may belong together by a column that settles a private fact, or nothing."""
+    every = find_shared(table, sensors, public, private)
+    shared = next((each for each in every if each.fact is not None), None)
+    if shared is None:
+        return ""
+    return (
+        f"column {shared.column!r} has {shared.values} values in {len(table)} rows, and "
+        f"{shared.fact!r} is the same in all rows of each: rows of one {as_noun(shared.column)} "
+        f"may belong together. If they do, learn again with --group {shlex.quote(shared.column)}"
+    )
+
+
+def check_both_orders(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> Dependence:
+    """Look at the rows as they come and, if a column tells the time, in the order of that."""
+    found = _order_of(None, table, sensors, public, private)
+    order = None if found.found else time_order(table, {*sensors, public, *private})
+    if order is None:
+        return found
+    return worse_of(found, _order_of(None, table.iloc[order], sensors, public, private))
+
+
+def _has_times(column: Column) -> bool:
+    """Whether a column holds times; numbers must not fall, as those of a clock do not."""
+    if is_numeric(column) and not column.is_monotonic_increasing:
+        return False
+    try:
+        group_values(pd.DataFrame({"time": column.iloc[:_PREVIEW]}), "time:day")
+    except InputError:
+        return False
+    return True
+
+
+def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
+    """Return the groups, if there are any and enough of them."""
+    try:
+        found = group_values(table, spec)
+    except InputError:
+        return None
+    return found if len(np.unique(found)) >= MIN_GROUPS else None
+
+
+def _stretches(
+    found: Dependence, table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
+) -> dict[str, NDArray[np.str_]]:
+    """Return groups of successive rows, shortest first, that resemblance does not reach across."""
+    length = correlation_length(table[list(sensors)], [table[name] for name in private])
+    longest = len(table) // MIN_GROUPS
+    if found.kind == "apart" and found.lag is not None and found.lag > longest and length == 1:
+        return {}  # only rows far apart are alike, as in a table appended to itself
+    sizes = [size for size in _SIZES if 2 * length <= size <= longest]
+    return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}

@@ -1,0 +1,211 @@
+"""Which rows learn and which are kept for the audit.
+
+A mapping records the digest of its table and the split, never the rows. Whoever has the
+table can check that it is the same one and draw the same split.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+
+from discreet.data.checks import check_column
+from discreet.data.groups import group_values
+from discreet.data.labels import Labels, written_labels
+from discreet.data.values import Model, shown, written_column
+from discreet.errors import InputError
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Read = Literal["stream"] | None
+
+_SPLIT_ATTEMPTS = 200
+_DRAWN = 1 << 16  # rows at a time
+
+
+class Split(Model):
+    """Which rows learn and which are kept for the audit.
+
+    With the rows themselves, this is all that ``hold_out`` needs to draw the same split again.
+
+    Parameters
+    ----------
+    holdout : float, default=0.3
+        Share of the rows kept for the audit, from 0 up to but not including 1.
+    seed : int, default=0
+        Seed of the shuffle.
+    group : str, optional
+        Which rows stay together: a column such as a home, the unit of a column of times
+        (``date:day``) or ``rows:60``; see ``data.groups``. Neighbouring rows of a time series
+        are near copies; split apart they would flatter the audit.
+    """
+
+    holdout: float = Field(default=0.3, ge=0, lt=1)
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    group: Annotated[str, Field(max_length=1_000)] | None = None
+
+
+def hold_out(
+    split: Split, facts: Sequence[Labels], groups: Labels | None = None, *, read: Read = None
+) -> Flags:
+    """Return which rows are kept for the audit.
+
+    The answer depends on the order and the labels of the rows, and on ``split`` and ``read``
+    alone. Each combination of classes is divided in proportion, to the nearest row. Rows of a
+    streamed table are too many to be sorted: each is held out by a draw of its own. Groups are
+    drawn whole.
+
+    Parameters
+    ----------
+    split : Split
+    facts : sequence of Labels
+        Every class of each has rows on both sides.
+    groups : Labels, optional
+        Which rows stay together, if ``split`` asks for groups.
+    read : {"stream"}, optional
+        How the table is read.
+
+    Raises
+    ------
+    InputError
+        If a class would have no rows on one side, or there is one group only.
+    """
+    n_rows = len(facts[0].index)
+    if split.holdout == 0:
+        return np.zeros(n_rows, dtype=bool)
+    rng = np.random.default_rng(split.seed)
+    if groups is not None:
+        _check_several(split, groups)
+    stratum = _combine(facts) if groups is None and read is None else None
+    attempts = 1 if groups is None and read == "stream" else _SPLIT_ATTEMPTS
+    for _ in range(attempts):
+        if groups is not None:
+            chosen = _draw_groups(groups, split, rng)
+        elif stratum is not None:
+            chosen = _draw_rows(stratum, split.holdout, rng)
+        else:
+            chosen = _draw_each(n_rows, split.holdout, rng)
+        if _absent_class(facts, chosen) is None:
+            break
+    # The last draw is as good as any to show what is wrong.
+    _check_sides(facts, chosen, groups)
+    return chosen
+
+
+def split_rows(table: pd.DataFrame, split: Split, strata: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the positions of a table's rows to learn from and to audit with, in order.
+
+    Parameters
+    ----------
+    table : DataFrame
+    split : Split
+    strata : sequence of str
+        The columns with the facts.
+
+    Raises
+    ------
+    InputError
+        As ``hold_out``, and if a column is not there.
+    """
+    for name in strata:
+        check_column(table.columns, name, "labels")
+    facts = [written_labels(name, table[name]) for name in strata]
+    groups = None
+    if split.group is not None and split.holdout > 0:
+        texts = pd.Series(group_values(table, split.group), dtype=object)
+        groups = written_labels(split.group, texts)
+    chosen = hold_out(split, facts, groups)
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _texts(fact: Labels) -> list[str]:
+    return written_column(pd.Series(np.asarray(fact.classes)))
+
+
+def _combine(facts: Sequence[Labels]) -> Ints:
+    """Return the number of each row's combination of classes, in the order of their texts."""
+    combined = np.zeros(len(facts[0].index), dtype=np.int64)
+    for fact in facts:
+        place = np.argsort(np.argsort(np.array(_texts(fact), dtype=str)))[fact.index]
+        combined = np.unique(combined * fact.n_classes + place, return_inverse=True)[1]
+    return combined
+
+
+def _draw_rows(stratum: Ints, holdout: float, rng: np.random.Generator) -> Flags:
+    """Draw every row with the same probability, and of each stratum as near as can be its share.
+
+    Systematic sampling: rows shuffled within strata, strata shuffled among themselves, then
+    every 1/holdout-th row from a random start. A rule that favoured small strata would make
+    the held-out rows a biased sample, and every bound from them wrong.
+    """
+    place = rng.permutation(int(stratum.max()) + 1)[stratum]
+    order = np.lexsort((rng.random(len(stratum)), place))
+    steps = np.floor(rng.random() + holdout * np.arange(len(stratum) + 1))
+    chosen = np.zeros(len(stratum), dtype=bool)
+    chosen[order] = np.diff(steps) > 0
+    return chosen
+
+
+def _draw_each(n_rows: int, holdout: float, rng: np.random.Generator) -> Flags:
+    """Draw for every row by itself, in little memory."""
+    chosen = np.empty(n_rows, dtype=bool)
+    for begin in range(0, n_rows, _DRAWN):
+        part = chosen[begin : begin + _DRAWN]
+        part[:] = rng.random(len(part)) < holdout
+    return chosen
+
+
+def _draw_groups(groups: Labels, split: Split, rng: np.random.Generator) -> Flags:
+    count = held_out_groups(split, groups.n_classes)
+    chosen: Flags = (rng.permutation(groups.n_classes) < count)[groups.index]
+    return chosen
+
+
+def held_out_groups(split: Split, count: int) -> int:
+    """Return how many of so many groups are held out.
+
+    A number of groups, whatever their sizes: filling up to a share of the rows would favour
+    small groups, and what is held out has to be like the rest.
+    """
+    return min(max(round(split.holdout * count), 1), count - 1)
+
+
+def _check_several(split: Split, groups: Labels) -> None:
+    if groups.n_classes < 2:
+        raise InputError(
+            f"group {split.group!r} has one group only, {shown(groups.classes[0])}, which cannot "
+            "be on both sides. Choose another column or a shorter time, or split without groups."
+        )
+
+
+def _absent_class(facts: Sequence[Labels], chosen: Flags) -> tuple[Labels, str, str] | None:
+    for fact in facts:
+        all_rows = np.bincount(fact.index, minlength=fact.n_classes)
+        audit = np.bincount(fact.index[chosen], minlength=fact.n_classes)
+        absent = np.flatnonzero((audit > 0) != (all_rows > audit))
+        if len(absent):
+            text, k = min((_texts(fact)[k], k) for k in absent)
+            return fact, text, "audit" if audit[k] == 0 else "learning"
+    return None
+
+
+def _check_sides(facts: Sequence[Labels], chosen: Flags, groups: Labels | None) -> None:
+    absent = _absent_class(facts, chosen)
+    if absent is None:
+        return
+    fact, text, side = absent
+    there = fact.index == _texts(fact).index(text)
+    where = f"{int(there.sum())} rows"
+    advice = "Add rows of that class, or change the holdout."
+    if groups is not None:
+        count = len(np.unique(groups.index[there]))
+        where += f" in {count} of {groups.n_classes} groups by {groups.name!r}, which stay whole,"
+        advice = "Add groups with that class, or name finer groups"
+        advice += "." if count == 1 else ", or change the holdout or its seed."
+    raise InputError(
+        f"class {text!r} of {fact.name!r} has {where} and none would be on the {side} side. "
+        f"{advice}"
+    )

@@ -1,0 +1,429 @@
+"""Tables: files found, checked, and read whole or some rows at a time.
+
+Only Parquet can be read some rows at a time: its schema tells the kind of every column before
+the first row, and single columns can be read without the others. Any other table is one batch.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import os
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.data.checks import check_names
+from discreet.data.split import Read
+from discreet.data.values import is_numeric, shown, suggest
+from discreet.errors import InputError
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+BATCH_ROWS = 1 << 16
+"""Rows read at a time."""
+CELL_BYTES = 24
+"""What a cell takes while it is learned from in memory: the reading, its code, and copies."""
+_PAGE_BYTES = 1 << 20  # read of a file at a time, so that a huge row group does not matter
+# From 3.1 on, pandas reads floats to the last bit of itself and frowns on being asked to.
+_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+
+
+# --- Files -------------------------------------------------------------------------------------
+
+
+def find_files(given: Sequence[Path]) -> list[Path]:
+    """Return the files that paths and patterns such as ``day-*.parquet`` name, by name.
+
+    The order is that of the files' names, however they were listed: rows that were held out
+    can be found again if the same files are given in another order.
+
+    Raises
+    ------
+    InputError
+        If a pattern matches nothing, or a file is named twice.
+    """
+    found: list[Path] = []
+    for path in given:
+        text = str(path)
+        if path.exists() or not glob.has_magic(text):
+            found.append(path)
+            continue
+        matches = sorted(glob.glob(text, recursive=True))
+        if not matches:
+            raise InputError(f"{text}: no file is called like this. Check the pattern.")
+        found += map(Path, matches)
+    if not found:
+        raise InputError("no table was named. Give a file.")
+    places = [os.path.realpath(file) for file in found]
+    twice = next((file for file, place in zip(found, places, strict=True)
+                  if places.count(place) > 1), None)  # fmt: skip
+    if twice is not None:
+        raise InputError(f"{twice} is named twice. Name each file once.")
+    return sorted(found, key=lambda file: (file.name, str(file)))
+
+
+def read_tables(files: Sequence[Path]) -> pd.DataFrame:
+    """Read one table from its files, one below the other.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or has other columns than the first.
+    """
+    first, *rest = files
+    parts = [read_table(first)]
+    for file in rest:
+        part = read_table(file)
+        _check_columns(file, list(part.columns), first, list(parts[0].columns))
+        parts.append(part[list(parts[0].columns)])
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+
+def _check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) -> None:
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InputError(
+            f"{file}: has no column {absent[0]!r}, which {first} has. {suggest(absent[0], names)} "
+            "Files of one table need the same columns."
+        )
+    if len(names) > len(wanted):
+        extra = next(name for name in names if name not in wanted)
+        raise InputError(
+            f"{file}: has a column {extra!r}, which {first} has not. "
+            "Files of one table need the same columns."
+        )
+
+
+# --- Whole files -------------------------------------------------------------------------------
+
+
+def read_table(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read a table from a CSV, TSV (either may be gzipped) or Parquet file.
+
+    Parameters
+    ----------
+    path : path-like
+        The suffix tells the format. Text must be UTF-8 with a header line.
+
+    Returns
+    -------
+    DataFrame
+        Rows in the order of the file, numbered from 0.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read as such a table, with the reason.
+    """
+    file = Path(path)
+    suffix = next((each for each in SUFFIXES[::-1] if file.name.lower().endswith(each)), None)
+    _check_file(file)
+    if suffix is None:
+        raise InputError(
+            f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
+            f"Use one of {', '.join(SUFFIXES)}."
+        )
+    table = _read_parquet(file) if suffix == ".parquet" else _read_text(file, suffix)
+    if table.empty:
+        raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
+    return table.reset_index(drop=True)
+
+
+def _check_file(file: Path) -> None:
+    try:
+        if file.is_dir():
+            raise InputError(f"{file}: is a directory. Name a file inside it.")
+        if file.stat().st_size == 0:
+            raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
+    except FileNotFoundError:
+        raise InputError(f"{file}: no such file. Check the path.") from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
+
+
+def _read_text(file: Path, suffix: str) -> pd.DataFrame:
+    separator = "," if suffix.startswith(".csv") else "\t"
+    with _explained_text(file):
+        # pandas renames doubled columns, fills short lines and may take the first column for
+        # an index, all in silence; so the shape is checked before it sees the file.
+        with _open_text(file) as stream:
+            _check_shape(file, stream, separator)
+        with _open_text(file) as stream, warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table: pd.DataFrame = pd.read_csv(
+                stream, sep=separator, index_col=False, low_memory=False, **_EXACT_FLOATS
+            )
+    return table
+
+
+@contextmanager
+def _explained_text(file: Path) -> Iterator[None]:
+    """Turn whatever reading text can raise into one InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text. "
+            "Save the table as UTF-8."
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
+    except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
+
+
+def _open_text(file: Path) -> IO[str]:
+    # utf-8-sig also takes the mark that spreadsheets put in front.
+    if file.name.lower().endswith(".gz"):
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
+    lines = csv.reader(stream, delimiter=separator)
+    header = next((line for line in lines if line), None)
+    if header is None:
+        raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
+    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
+        raise InputError(
+            f"{file}: the columns seem to be separated by {other!r}, not {separator!r}. "
+            "Save it with commas as .csv or with tabs as .tsv."
+        )
+    check_names(header, str(file))
+    for line in lines:
+        if line and len(line) != len(header):
+            raise InputError(
+                f"{file}: line {lines.line_num} has {len(line)} values; the header has "
+                f"{len(header)} columns. Fix the line."
+            )
+
+
+def _read_parquet(file: Path) -> pd.DataFrame:
+    with _explained(file), _parquet(file) as parquet:
+        check_names([str(name) for name in parquet.schema_arrow.names], str(file))
+        table: pd.DataFrame = parquet.read().to_pandas()
+    table.columns = pd.Index([str(column) for column in table.columns])
+    return table
+
+
+# --- Tables in batches -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table in memory: one batch. Its rows are numbered from 0.
+
+    Attributes
+    ----------
+    frame : DataFrame
+    read : None
+        How it is read, as a mapping records it.
+    """
+
+    frame: pd.DataFrame
+    read: Read = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.frame)
+
+    @property
+    def columns(self) -> list[str]:
+        return [str(name) for name in self.frame.columns]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the rows of some columns in their order; the index tells where they stand."""
+        yield self.frame[list(dict.fromkeys(columns))]
+
+    def holds_numbers(self, column: str) -> bool:
+        return is_numeric(self.frame[column])
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Parquet files that are one table, read batch by batch.
+
+    Attributes
+    ----------
+    files : list of Path
+    kinds : dict of str to str
+        For every column "number", "boolean", "text", or the name of another type.
+    rows : int
+        How many rows there are in all, by the files' own account.
+    stamps : list of tuple
+        When each file was written and how long it is, to notice if it changes.
+    """
+
+    files: list[Path]
+    kinds: dict[str, str]
+    rows: int
+    stamps: list[tuple[int, int]]
+    read: Read = "stream"
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.kinds)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield the rows of some columns in their order; the index tells where they stand."""
+        names, seen = list(dict.fromkeys(columns)), 0
+        for file, stamp in zip(self.files, self.stamps, strict=True):
+            with _explained(file), _parquet(file) as parquet:
+                _check_unchanged(file, stamp)
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
+                    found = batch.to_pandas()[names]
+                    found.index = pd.RangeIndex(seen, seen + len(found))
+                    seen += len(found)
+                    yield found
+                _check_unchanged(file, stamp)
+
+    def holds_numbers(self, column: str) -> bool:
+        return self.kinds[column] == "number"
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _check_unchanged(file: Path, stamp: tuple[int, int]) -> None:
+    if _stamp(file) != stamp:
+        raise InputError(
+            f"{file}: changed while it was read; leave the files alone and start again."
+        )
+
+
+def open_stream(files: Sequence[Path]) -> Stream:
+    """Look at the files' schemas and make one table of them.
+
+    Raises
+    ------
+    InputError
+        If a file is no Parquet file, is cut short, or differs from the first in its columns.
+    """
+    kinds: dict[str, str] = {}
+    rows = 0
+    stamps = [_stamp(file) for file in files if file.is_file()]
+    for file in files:
+        with _explained(file), _parquet(file) as parquet:
+            own = {field.name: _kind(field.type) for field in parquet.schema_arrow}
+            check_names([field.name for field in parquet.schema_arrow], str(file))
+            rows += parquet.metadata.num_rows
+        kinds = kinds or own
+        _check_columns(file, list(own), files[0], list(kinds))
+        for name, kind in kinds.items():
+            if own[name] != kind:
+                raise InputError(
+                    f"{file}: column {name!r} holds {own[name]}; in {files[0]} it holds {kind}. "
+                    "Files of one table need columns of the same kinds."
+                )
+    if rows == 0:
+        raise InputError(f"{files[0]}: has columns and no rows. Add rows of readings and labels.")
+    return Stream(list(files), kinds, rows, stamps)
+
+
+def can_stream(files: Sequence[Path]) -> bool:
+    """Whether the files are of the format that can be streamed."""
+    return all(file.name.lower().endswith(".parquet") for file in files)
+
+
+def memory_needed(files: Sequence[Path]) -> int:
+    """Return about how many bytes it takes to learn from the files in memory.
+
+    Of Parquet files the number of cells is known; of text, a cell has about four characters.
+    """
+    if can_stream(files):
+        stream = open_stream(files)
+        return stream.rows * len(stream.kinds) * CELL_BYTES
+    size = 0
+    for file in files:
+        packed = 5 if file.name.lower().endswith(".gz") else 1
+        size += packed * (file.stat().st_size if file.is_file() else 0)
+    return size // 4 * CELL_BYTES
+
+
+Table: TypeAlias = Frame | Stream
+
+
+def as_table(table: pd.DataFrame | Table) -> Table:
+    """Return a table whose rows are numbered from 0 and whose columns are named by text."""
+    if not isinstance(table, pd.DataFrame):
+        return table
+    return Frame(table.set_axis([str(name) for name in table], axis=1).reset_index(drop=True))
+
+
+def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the chosen rows of some columns, in memory, each with its place for an index."""
+    parts = [batch[chosen[batch.index]] for batch in table.batches(columns)]
+    return parts[0] if len(parts) == 1 else pd.concat(parts)
+
+
+def first_rows(table: Table, count: int) -> pd.DataFrame:
+    """Return all columns and rows of a table in memory, and the first rows of another."""
+    parts: list[pd.DataFrame] = []
+    for batch in table.batches(table.columns):
+        parts.append(batch)
+        if sum(map(len, parts)) >= count:
+            break
+    return parts[0] if table.read is None else pd.concat(parts).iloc[:count]
+
+
+def _parquet(file: Path) -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise InputError(
+            f'{file}: reading Parquet needs pyarrow. Run: pip install "discreet[parquet]"'
+        ) from None
+    return parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False)
+
+
+def _kind(arrow_type: Any) -> str:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return "text" if _kind(arrow_type.value_type) == "text" else f"{arrow_type}"
+    if types.is_boolean(arrow_type):
+        return "boolean"
+    if types.is_integer(arrow_type) or types.is_floating(arrow_type):
+        return "number"
+    if types.is_string(arrow_type) or types.is_large_string(arrow_type):
+        return "text"
+    return str(arrow_type)
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    """Turn whatever reading a file can raise into one InputError."""
+    try:
+        if not file.exists():
+            raise InputError(f"{file}: no such file. Check the path.")
+        if file.is_dir():
+            raise InputError(f"{file}: is a directory. Name its files: {str(file / '*.parquet')!r}")
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        reason = shown(error.strerror or str(error), 120)
+        raise InputError(f"{file}: not a readable Parquet file ({reason}).") from None
+    except Exception as error:  # pyarrow raises many kinds, all of them about this one file
+        raise InputError(
+            f"{file}: not a readable Parquet file ({shown(str(error), 120)}). "
+            "Is it cut short? Copy or write it again."
+        ) from None

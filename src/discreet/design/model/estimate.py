@@ -1,0 +1,205 @@
+"""The distribution behind labelled rows: independent sensors as far as the rows agree.
+
+Sensors are taken to be independent given the cell (public and private classes), which a few
+hundred rows can support. Where they are not (a copied sensor, a chain), that would be a
+dangerous mistake: the copies' noise averages out and the model does not see it. So the model
+is mixed with the rows themselves, each blurred a little, as far as the likelihood of rows
+left out asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from discreet.design.folds import Sample
+from discreet.design.model.distribution import Distribution
+from discreet.design.model.sensors import (
+    Cells,
+    Smoothing,
+    choose_smoothing,
+    estimate_sensors,
+    spread,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_FOLDS = 5
+_BLURS = (0.05, 0.15, 0.35, 0.6)
+_LEAST_SHARE = 0.05  # of the rows in the mixture; less is as good as none
+_SURE = 3.0  # standard errors that the gain in likelihood must be above nothing
+_COMPARED = 400  # most rows of a cell that a row left out is compared with
+_KEPT = 600  # most rows in the mixture
+
+
+@dataclass(frozen=True)
+class Model:
+    """An estimated distribution, and how it was smoothed.
+
+    Attributes
+    ----------
+    smoothing : list of Smoothing
+        One for every sensor.
+    share : float
+        How much of it are the blurred rows; the rest are independent sensors.
+    blur : float
+        How often a sensor of such a row reads as any row of its cell does.
+    """
+
+    distribution: Distribution
+    smoothing: list[Smoothing]
+    share: float
+    blur: float
+
+
+def estimate_model(
+    sample: Sample, ordered: tuple[int, ...], rng: np.random.Generator, like: Model | None = None
+) -> Model:
+    """Estimate the distribution that the rows were drawn from.
+
+    Parameters
+    ----------
+    sample : Sample
+    ordered : tuple of int
+        How many codes of each sensor lie on a line, from the first; 0 for categories.
+    rng : Generator
+        Deals rows to folds and chooses those that are kept.
+    like : Model, optional
+        Smooth and mix as in this one instead of choosing anew.
+    """
+    facts, cells = _cells(sample, ordered)
+    if like is None:
+        fold = _deal(cells, rng)
+        smoothing = choose_smoothing(cells, fold)
+        share, blur = _choose_mixture(cells, fold, smoothing, rng)
+    else:
+        smoothing, share, blur = like.smoothing, like.share, like.blur
+    given = estimate_sensors(cells, cells.counts(), smoothing)
+    prior = np.bincount(cells.cell, minlength=cells.n_cells) / len(cells.cell)
+    found = Distribution.independent(given, prior, facts[:, 0], tuple(facts[:, 1:].T))
+    if share > 0:
+        found = found.mixed_with(_blurred_rows(cells, facts, given, smoothing, blur, rng), share)
+    return Model(found, smoothing, share, blur)
+
+
+def _cells(sample: Sample, ordered: tuple[int, ...]) -> tuple[Ints, Cells]:
+    labels = np.column_stack([sample.public.index, *(fact.index for fact in sample.private)])
+    facts, cell = np.unique(labels, axis=0, return_inverse=True)
+    return facts, Cells(
+        sample.codes, sample.sizes, ordered, cell.ravel().astype(np.int64), len(facts)
+    )
+
+
+def _deal(cells: Cells, rng: np.random.Generator) -> Ints:
+    order = np.lexsort((rng.permutation(len(cells.cell)), cells.cell))
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % _FOLDS
+    return fold
+
+
+# --- Dependence between sensors --------------------------------------------------------------
+
+
+def _choose_mixture(
+    cells: Cells, fold: Ints, smoothing: Sequence[Smoothing], rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the share of blurred rows that rows left out ask for, and the blur."""
+    if len(cells.sizes) == 1:
+        return 0.0, 1.0
+    alone, mixed = [], []
+    for k in range(_FOLDS):
+        rest, held = cells.take(np.flatnonzero(fold != k)), cells.take(np.flatnonzero(fold == k))
+        if not len(held.cell) or not len(rest.cell):
+            continue
+        given = estimate_sensors(rest, rest.counts(), smoothing)
+        alone.append(_log_independent(held, given))
+        mixed.append([_log_mixture(rest, held, given, smoothing, b, rng) for b in _BLURS])
+    independent = np.concatenate(alone)
+    best = (0.0, 1.0, float(independent.sum()))
+    for k, blur in enumerate(_BLURS):
+        rows = np.concatenate([each[k] for each in mixed])
+        share = _best_share(independent, rows)
+        gains = _mix(independent, rows, share) - independent
+        value = float(independent.sum() + gains.sum())
+        sure = gains.sum() > _SURE * np.sqrt(len(gains)) * gains.std()
+        if share >= _LEAST_SHARE and sure and value > best[2]:
+            best = (share, blur, value)
+    return best[0], best[1]
+
+
+def _log_independent(held: Cells, given: list[Floats]) -> Floats:
+    total = np.zeros(len(held.cell))
+    for t, table in enumerate(given):
+        total += np.log(table[held.cell, held.codes[:, t]])
+    return total
+
+
+def _log_mixture(
+    rest: Cells,
+    held: Cells,
+    given: list[Floats],
+    smoothing: Sequence[Smoothing],
+    blur: float,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return log p(held row|cell) under the blurred rows of the same cell."""
+    found = np.full(len(held.cell), -np.inf)
+    for c in range(held.n_cells):
+        here, known = np.flatnonzero(held.cell == c), np.flatnonzero(rest.cell == c)
+        if not len(here) or not len(known):
+            continue
+        known = rng.permutation(known)[:_COMPARED]
+        logs = np.zeros((len(here), len(known)))
+        for t, table in enumerate(given):
+            matrix = spread(held.sizes[t], held.ordered[t], smoothing[t].width)
+            close = (1.0 - blur) * matrix[rest.codes[known, t]] + blur * table[c]
+            logs += np.log(close[:, held.codes[here, t]].T)
+        found[here] = logsumexp(logs, axis=1) - np.log(len(known))
+    return found
+
+
+def _mix(independent: Floats, rows: Floats, share: float) -> Floats:
+    if share <= 0:
+        return independent
+    return np.asarray(np.logaddexp(np.log1p(-share) + independent, np.log(share) + rows))
+
+
+def _best_share(independent: Floats, rows: Floats) -> float:
+    """Maximise the likelihood of the mixture by EM; it is concave in the share."""
+    share = 0.5
+    for _ in range(100):
+        both = _mix(independent, rows, share)
+        new = float(np.exp(np.log(share) + rows - both).mean())
+        if abs(new - share) < 1e-4:
+            break
+        share = min(max(new, 1e-6), 1 - 1e-6)
+    return share
+
+
+def _blurred_rows(
+    cells: Cells,
+    facts: Ints,
+    given: list[Floats],
+    smoothing: Sequence[Smoothing],
+    blur: float,
+    rng: np.random.Generator,
+) -> Distribution:
+    """Return the rows as a distribution, each blurred, with the cells' own frequencies."""
+    n_rows = len(cells.cell)
+    kept = np.sort(rng.permutation(n_rows)[:_KEPT])
+    cell, codes = cells.cell[kept], cells.codes[kept]
+    weights = np.zeros((len(kept), cells.n_cells))
+    frequency = np.bincount(cells.cell, minlength=cells.n_cells) / n_rows
+    here = np.bincount(cell, minlength=cells.n_cells)
+    weights[np.arange(len(kept)), cell] = frequency[cell] / here[cell]
+    weights /= weights.sum()  # a cell may have lost all of its rows
+    profiles = []
+    for t, table in enumerate(given):
+        matrix = spread(cells.sizes[t], cells.ordered[t], smoothing[t].width)
+        profiles.append((1.0 - blur) * matrix[codes[:, t]] + blur * table[cell])
+    return Distribution(weights, tuple(profiles), facts[:, 0], tuple(facts[:, 1:].T))

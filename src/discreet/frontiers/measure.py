@@ -1,0 +1,295 @@
+"""What rows that a mapping never saw say of it: what it gets wrong, and what it leaks.
+
+Wherever the outputs can be listed, the known Q(z|x) is averaged over the held-out rows and
+no symbol is drawn. Every bound here holds for one mapping at the confidence asked for. With
+several private facts the worst one counts: the upper bound is the largest of theirs, and
+since only the truly worst fact's has to hold, that costs nothing. The lower bound picks the
+best of several attacks after the fact and splits its error probability among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
+from discreet.auditing.bounds.estimates import (
+    balanced_interval,
+    score_answers,
+    score_rows,
+    weighted_interval,
+)
+from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
+from discreet.auditing.bounds.outputs_given import AuditRows, count_outputs
+from discreet.auditing.bounds.spread import deviation
+from discreet.data.labels import Labels
+from discreet.design.answers import answer_unseen_codes
+from discreet.design.deciding import BALANCED, Aim
+from discreet.design.folds import Sample
+from discreet.design.held_out import rule_advantage, score_held_out
+from discreet.design.kernels import ProductKernel
+from discreet.design.losses import LOSSES
+from discreet.design.problem import Settings
+from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth
+from discreet.leakage.exact import advantage
+from discreet.mapping.mapping import Mapping
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MOST_RULES = 2**16  # outputs for which the fusion rule's answers are written out
+_MOST_CELLS = 2**20  # entries of the table of an attacker that listens to all sensors,
+_FEW_CELLS = 2**12  # and of one that listens to some because all are too many
+
+
+@dataclass(frozen=True)
+class Side:
+    """Coded rows with their labels: those that a mapping learned from, or those left out."""
+
+    codes: Ints
+    public: Labels
+    private: tuple[Labels, ...]
+    groups: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished mapping, the rows that it and an attacker learned from, and those left out."""
+
+    mapping: Mapping
+    known: Side
+    unseen: Side
+    alpha: float
+    seed: int
+    dependence: str = ""  # what the order of the rows says against their independence
+    aim: Aim = BALANCED
+
+    @property
+    def tables(self) -> tuple[Floats, ...]:
+        return tuple(self.mapping.tables)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """How outputs are scored where they are not listed; nothing is designed with it."""
+        return Settings(
+            n_symbols=tuple(self.mapping.n_symbols),
+            kernel=ProductKernel(),
+            loss=LOSSES["logistic"],
+            reg=1.0 / len(self.known.codes),
+            private_reg=1.0 / len(self.known.codes),
+        )
+
+    def audit_rows(self, labels: Labels) -> AuditRows:
+        """Return the rows left out, as seen by those who look for one fact."""
+        side = self.unseen
+        return AuditRows(self.tables, side.codes, labels.index, labels.n_classes, side.groups)
+
+    @cached_property
+    def attacked(self) -> tuple[AuditRows, ...]:
+        """The rows left out, once for each private fact."""
+        return tuple(self.audit_rows(fact) for fact in self.unseen.private)
+
+
+# --- Answers -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the answers of the mapping's own fusion rule are worth; ``Point`` explains each."""
+
+    error: Estimate
+    balanced_accuracy: Estimate
+    cost: Estimate | None
+    exact: bool
+
+
+def score_public(trial: Trial) -> Answered:
+    """Return how often the fusion rule errs, is right by class, and what its misses cost.
+
+    A row's share of wrong answers lies between 0 and 1 and rows, or groups of them, are
+    independent, so that Chernoff's bound gives an interval, half of alpha on each side. Where
+    classes have weights of their own, alpha is split among them.
+    """
+    rows, exact = trial.audit_rows(trial.unseen.public), count_outputs(trial.tables) <= _MOST_RULES
+    error, right, _ = score_answers(trial.mapping, rows, trial.seed, exact)
+    level = np.log(2.0 / trial.alpha) / rows.n_groups
+    ends = float(kl_lower(error, level)), float(kl_upper(error, level))
+    cost = None
+    if trial.aim.rule == "cost":
+        worth = trial.aim.worth(rows.shares)
+        cost = _estimate(weighted_interval(rows, right, worth, trial.alpha)).turned()
+    return Answered(
+        error=_estimate(Interval(error, *ends)),
+        balanced_accuracy=_estimate(balanced_interval(rows, right, trial.alpha)),
+        cost=cost,
+        exact=exact,
+    )
+
+
+def _estimate(found: Interval) -> Estimate:
+    """Return the interval without what rounding adds."""
+    value = min(max(found.estimate, 0.0), 1.0)
+    low, high = max(min(found.low, value), 0.0), min(max(found.high, value), 1.0)
+    return Estimate(value=value, low=low, high=high)
+
+
+# --- Advantage -----------------------------------------------------------------------------
+
+
+def leak(trial: Trial) -> tuple[Leak, str]:
+    """Return the attacker's advantage, and the private fact it speaks of."""
+    estimates = _middle_estimates(trial)
+    worst = int(np.argmax(estimates))
+    low = lower_bound(trial)
+    # The attackers behind the two figures differ where outputs are too many to list.
+    value = min(max(estimates[worst], low, 0.0), 1.0)
+    return Leak(value=value, low=low), trial.unseen.private[worst].name
+
+
+def _middle_estimates(trial: Trial) -> list[float]:
+    """Return for each private fact the estimate of ``held_out``, between low and high."""
+    if not trial.settings.lists_outputs:
+        return [_drawn_estimate(trial, k) for k in range(len(trial.known.private))]
+    everyone = list(range(len(trial.tables)))
+    return [
+        0.5 * (rule_advantage(_learned(trial, fact, everyone), true) + advantage(true))
+        for fact, true in zip(trial.known.private, (r.average for r in trial.attacked), strict=True)
+    ]
+
+
+def _learned(trial: Trial, fact: Labels, heard: list[int]) -> Floats:
+    """Return p(z|class) of the sensors heard, as an attacker learns it from the training rows."""
+    tables = tuple(trial.tables[t] for t in heard)
+    return AuditRows(tables, trial.known.codes[:, heard], fact.index, fact.n_classes).average
+
+
+def _drawn_estimate(trial: Trial, k: int) -> float:
+    rng = np.random.default_rng([trial.seed, k])
+    known, unseen = _sample(trial, trial.known, k), _sample(trial, trial.unseen, k)
+    return score_held_out(trial.settings, trial.mapping.tables, known, unseen, rng).advantage
+
+
+def _sample(trial: Trial, side: Side, k: int) -> Sample:
+    sizes = tuple(len(table) for table in trial.tables)
+    return Sample(side.codes, sizes, side.public, (side.private[k],))
+
+
+def lower_bound(trial: Trial) -> float:
+    """Return what an attacker reaches that learned from the training rows, at 1 - alpha.
+
+    Its rules are fixed before the held-out rows are looked at: one that tells all classes
+    of a fact apart and one for each pair. alpha is split among them and the best counts.
+    """
+    if trial.dependence:
+        return 0.0
+    facts = zip(trial.known.private, trial.attacked, strict=True)
+    found = [each for fact, rows in facts for each in _attacks(trial, fact, rows)]
+    return max(0.0, *(gain - deviation(r, trial.alpha / len(found), f) for gain, r, f in found))
+
+
+def _attacks(
+    trial: Trial, fact: Labels, rows: AuditRows
+) -> Iterator[tuple[float, AuditRows, Floats]]:
+    """Give the advantage of each rule on the held-out rows, the rows and classes' weights."""
+    heard = _sensors_heard(trial, fact)
+    learned = _learned(trial, fact, heard)
+    if len(heard) < len(trial.tables):
+        tables = tuple(trial.tables[t] for t in heard)
+        rows = replace(rows, tables=tables, codes=rows.codes[:, heard])
+    for classes in _questions(fact.n_classes):
+        factors = np.zeros(fact.n_classes)
+        factors[classes] = 1.0 / len(classes)
+        yield rule_accuracy(learned[classes], rows.average[classes]), rows, factors
+
+
+def _questions(n_classes: int) -> list[list[int]]:
+    """Return all classes, and each two of them if there are more."""
+    pairs = [list(pair) for pair in combinations(range(n_classes), 2)]
+    return [list(range(n_classes))] + (pairs if n_classes > 2 else [])
+
+
+def rule_accuracy(learned: Floats, true: Floats) -> float:
+    """Return by how much the rule that ``learned`` suggests beats guessing among its classes."""
+    rule = np.argmax(learned, axis=0)
+    right = [float(p[rule == k].sum()) for k, p in enumerate(true)]
+    return float(np.mean(right)) - 1.0 / len(true)
+
+
+def _sensors_heard(trial: Trial, fact: Labels) -> list[int]:
+    """Return the sensors that the attacker listens to: all, or the most telling it can tabulate.
+
+    Chosen on the training rows, so that the choice is free.
+    """
+    tables, everyone = trial.tables, list(range(len(trial.tables)))
+    if count_outputs(tables) * fact.n_classes <= _MOST_CELLS:
+        return everyone
+    alone = [advantage(_learned(trial, fact, [t])) for t in everyone]
+    heard: list[int] = []
+    for t in sorted(everyone, key=lambda t: -alone[t]):
+        if count_outputs([tables[u] for u in (*heard, t)]) * fact.n_classes <= _FEW_CELLS:
+            heard.append(t)
+    return sorted(heard)
+
+
+def upper_bounds(trial: Trial) -> tuple[Bound, ...]:
+    """Return the certified bound for a mapping chosen among 1, 2, 4, ... mappings."""
+    return tuple(_worst_bound(trial, among) for among in FAMILIES)
+
+
+def _worst_bound(trial: Trial, among: int) -> Bound:
+    if trial.dependence:
+        return Bound(among=among, certifiable=False, reason=trial.dependence)
+    alpha = trial.alpha / among
+    bounds = [_as_bound(certify_advantage(rows, alpha), among) for rows in trial.attacked]
+    nothing = next((bound for bound in bounds if bound.value is None), None)
+    return nothing or max(bounds, key=lambda bound: bound.value or 0.0)
+
+
+def _as_bound(certificate: Certificate, among: int) -> Bound:
+    value = certificate.value
+    if isinstance(value, NotCertifiable):
+        return Bound(among=among, certifiable=False, reason=value.reason)
+    return Bound(among=among, certifiable=True, value=value)
+
+
+# --- Guessing and raw readings --------------------------------------------------------------
+# What stands beside the answers of a mapping: guessing, and a classifier on raw readings.
+
+
+def guess(known: AuditRows, unseen: AuditRows, aim: Aim) -> Worth:
+    """Return the worth of always naming the class that is best among the known rows."""
+    common = int(np.argmax(known.shares))
+    cheap = int(np.argmax(aim.worth(known.shares)))
+    return Worth(
+        error=1.0 - unseen.shares[common],
+        balanced_accuracy=1.0 / unseen.n_classes,
+        cost=_cost(unseen, np.eye(unseen.n_classes)[cheap], aim),
+    )
+
+
+def answer_raw(sample: Sample, known: Ints, unseen: AuditRows, rows: Ints, aim: Aim) -> Worth:
+    """Return the worth of deciding from the codes, learned from those of the known rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        All rows; ``known`` and ``rows`` number those that teach and those that are answered.
+    unseen : AuditRows
+        The latter, with their groups.
+    """
+    with threadpool_limits(1):
+        answers = answer_unseen_codes(sample, known, rows, aim, seed=0)
+    error, right = score_rows(unseen, answers.right)
+    return Worth(error=error, balanced_accuracy=float(right.mean()), cost=_cost(unseen, right, aim))
+
+
+def _cost(rows: AuditRows, right: Floats, aim: Aim) -> float | None:
+    if aim.rule != "cost":
+        return None
+    return float(np.clip(1.0 - aim.worth(rows.shares) @ right, 0.0, 1.0))

@@ -1,0 +1,312 @@
+"""The trade-off as a whole: all points with their marks, as a table for people and as a file.
+
+A ``Frontier`` is also its own file. The file may come from anybody, so that every part is
+checked, and marks that the figures do not bear out are refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from discreet.data.dependence import Dependence
+from discreet.data.values import Items, Model, explain
+from discreet.errors import InputError
+from discreet.frontiers.points import (
+    MAX_POINTS,
+    Estimate,
+    Place,
+    Point,
+    Rule,
+    Worth,
+    describe,
+    dominated,
+    find_knee,
+)
+from discreet.mapping.parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
+from discreet.mapping.text import MAX_ITEMS, format_text, load_result, write_file
+
+MAX_BYTES = 8 * 2**20
+_REMEDY = "Name another file, or remove this one and run `discreet frontier` again."
+
+
+def mark(points: Sequence[Point], rule: Rule) -> tuple[Point, ...]:
+    """Return the points in order, with knee, dominated points and corrected bounds set.
+
+    Knee and dominated points are told by the error that decisions by ``rule`` keep small.
+    """
+    ordered = sorted(points, key=lambda p: (p.method, p.n_symbols, p.ratio or 0.0))
+    places = [Place(point.advantage.value, point.judged(rule).value) for point in ordered]
+    family = (len(ordered) - 1).bit_length()
+    knee, beaten = find_knee(places), dominated(places)
+    return tuple(
+        point.model_copy(
+            update={
+                "bound_if_chosen": point.bounds[family],
+                "dominated": beaten[i],
+                "knee": i == knee,
+            }
+        )
+        for i, point in enumerate(ordered)
+    )
+
+
+class About(Model):
+    """What all points share. Points belong together if this is the same for both.
+
+    Attributes
+    ----------
+    source : Source
+        Digest of the table, and which of its rows were held out.
+    held_out : int
+        Rows that no mapping saw.
+    independent_rows : float
+        How many independent observations they count for; fewer than rows if grouped.
+    confidence : float
+    rule : {"balanced", "likely", "cost"}
+        What decisions are good for, and so which error counts.
+    guessing : Worth
+        Of always naming the class that is best among the training rows.
+    raw : Worth
+        Of deciding by the same rule from the codes of the readings, by a classifier that
+        learned from the training rows.
+    order : Dependence or None
+        What the order of the rows, or of their groups, tells.
+    assumed_independent : bool
+        Whether rows, or groups, were declared to be independent whatever their order tells.
+    parameters : dict
+        Of the mappers, as far as they do not differ from point to point.
+    discreet : str
+    """
+
+    public: Name
+    private: Items[Name] = Field(min_length=1, max_length=MAX_ITEMS)
+    sensors: Items[Name] = Field(min_length=1, max_length=MAX_SENSORS)
+    source: Source
+    held_out: int = Field(ge=1)
+    independent_rows: float = Field(ge=0)
+    confidence: float = Field(gt=0, lt=1)
+    rule: Rule
+    guessing: Worth
+    raw: Worth
+    order: Dependence | None = None
+    assumed_independent: bool = False
+    parameters: dict[Name, Parameter | dict[Name, Parameter]] = Field(max_length=MAX_ITEMS)
+    discreet: Note
+
+
+class Frontier(Model):
+    """Error of the answers against the attacker's advantage, over ratios, methods and symbols.
+
+    Attributes
+    ----------
+    about : About
+    points : tuple of Point
+        By method, symbols and ratio.
+    planned : int
+        Points that were asked for; more than there are if the work was interrupted.
+    """
+
+    format: Literal["discreet-frontier"] = "discreet-frontier"
+    version: Literal[2] = 2
+    about: About
+    planned: int = Field(ge=1, le=MAX_POINTS)
+    points: Items[Point] = Field(max_length=MAX_POINTS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_version(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("version") == 1:
+            raise flaw("version", "is 1, from before frontiers recorded balanced accuracy")
+        return content
+
+    @model_validator(mode="after")
+    def _check_costs(self) -> Self:
+        costs = [self.about.guessing.cost, self.about.raw.cost, *(p.cost for p in self.points)]
+        if any((cost is None) == (self.about.rule == "cost") for cost in costs):
+            raise flaw("about.rule", "goes with a cost of every answer if, and only if, it is cost")
+        return self
+
+    @model_validator(mode="after")
+    def _check_marks(self) -> Self:
+        if len({point.key for point in self.points}) < len(self.points):
+            raise flaw("points", "has two points of the same method, symbols and ratio")
+        if len(self.points) > self.planned:
+            raise flaw("planned", f"is {self.planned}; there are {len(self.points)} points")
+        for i, (found, sound) in enumerate(
+            zip(self.points, mark(self.points, self.about.rule), strict=True)
+        ):
+            if found != sound:
+                raise flaw(f"points[{i}]", "is out of order, or its marks are not what it shows")
+        return self
+
+    @classmethod
+    def of(cls, about: About, points: Sequence[Point], planned: int | None = None) -> Self:
+        """Order and mark the points, and bind them together."""
+        total = max(len(points), 1) if planned is None else planned
+        return cls(about=about, points=mark(points, about.rule), planned=total)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all points that were asked for are there."""
+        return len(self.points) == self.planned
+
+    @property
+    def knee(self) -> Point | None:
+        """The point to look at first, or None if no point stands out."""
+        return next((point for point in self.points if point.knee), None)
+
+    @property
+    def figure(self) -> str:
+        """The error that decisions are to keep small, in words."""
+        return {"balanced": "balanced error", "likely": "error", "cost": "cost of misses"}[
+            self.about.rule
+        ]
+
+    # -- for people --
+
+    def table(self) -> str:
+        """Return the points as lines, and what they mean.
+
+        Lines have at most 80 characters for usual ratios, ten more where misses have costs.
+        """
+        about = self.about
+        rows = [_header(about.rule), *(_row(point, about.rule) for point in self.points)]
+        rows += [_row_beside(name, worth, about.rule) for name, worth in
+                 (("guessing", about.guessing), ("raw readings", about.raw))]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                text.ljust(width) if k == 0 else text.rjust(width)
+                for k, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, "", *self.words()])
+
+    def words(self) -> list[str]:
+        """Return what may be said of the figures, and what may not."""
+        about, sure = self.about, f"{100 * self.about.confidence:.6g} %"
+        rows = f"{about.held_out} held-out rows"
+        if about.independent_rows < about.held_out:
+            rows += f", which count for {about.independent_rows:.0f} independent ones"
+        said = [
+            f"Answers about {about.public!r}, measured on {rows}.",
+            f"Points are compared by their {_FIGURES[about.rule]}.",
+            "leak: how far an attacker beats guessing; at least 'least' and at most 'most'.",
+            self._what_holds(sure),
+            "Choosing a point after seeing all of them has its price: quote 'chosen', which",
+            f"holds for all {len(self.points)} at once, or audit the chosen mapping on fresh rows.",
+            "- dominated: another point leaks no more and errs no more.",
+        ]
+        said += [f"none: no bound, since {reason}." for reason in self._reasons()]
+        return [*said, *self._conditions(), self._knee_in_words()]
+
+    def _what_holds(self, sure: str) -> str:
+        about = self.about
+        if about.order is not None and about.order.found and not about.assumed_independent:
+            return "Nothing holds for certain here: the interval takes rows to be independent."
+        return f"These two and the interval hold at {sure} each, for one point by itself."
+
+    def _conditions(self) -> list[str]:
+        """Return what was declared or could not be checked, as an audit's verdict does."""
+        order = self.about.order
+        if self.about.assumed_independent:
+            although = f", although {order.words}" if order is not None and order.found else ""
+            return [f"This rests on what was declared: rows are independent draws{although}."]
+        if order is None or order.checked:
+            return []
+        return [f"This rests on what could not be checked: {order.words}."]
+
+    def _reasons(self) -> list[str]:
+        found = (point.bound_if_chosen for point in self.points)
+        return list(dict.fromkeys(b.reason for b in found if b is not None and b.reason))[:1]
+
+    def _knee_in_words(self) -> str:
+        if self.knee is not None:
+            return f"* knee: {describe(self.knee)}."
+        return "No knee: fewer than three points are corners of the lower left hull."
+
+    # -- files --
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the frontier for JSON."""
+        return self.model_dump() | {"points": [point.to_dict() for point in self.points]}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], *, where: str = "frontier") -> Self:
+        """Return the frontier that ``to_dict`` wrote.
+
+        Raises
+        ------
+        InputError
+            Naming the first place that is wrong.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise InputError(f"{where}: {explain(error)}. {_REMEDY}") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the file whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
+        write_file(path, format_text(self.to_dict()))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a file that ``save`` wrote.
+
+        Raises
+        ------
+        InputError
+            If there is no such file, or it is not a sound frontier.
+        """
+        return load_result(cls, path, command="discreet frontier", most=MAX_BYTES, remedy=_REMEDY)
+
+
+# --- Lines of the table --------------------------------------------------------------------
+
+_FIGURES = {"balanced": "balanced accuracy", "likely": "error", "cost": "cost"}
+"""What the table calls the figure that decisions are good for."""
+
+
+def _header(rule: Rule) -> tuple[str, ...]:
+    answers = ["error", "balanced accuracy" if rule == "balanced" else "balanced"]
+    answers += ["cost"] * (rule == "cost")
+    return ("  method/symbols", "ratio", *answers, "leak", "least", "most", "chosen")
+
+
+def _row(point: Point, rule: Rule) -> tuple[str, ...]:
+    sign = "*" if point.knee else "-" if point.dominated else " "
+    return (
+        f"{sign} {point.method}/{point.n_symbols}",
+        "-" if point.ratio is None else f"{point.ratio:g}",
+        *_answers(point.public_error, point.balanced_accuracy, point.cost, rule),
+        f"{point.advantage.value:.3f}",
+        f"{point.advantage.low:.3f}",
+        str(point.bound),
+        str(point.bound_if_chosen),
+    )
+
+
+def _answers(
+    error: Estimate, balanced: Estimate, cost: Estimate | None, rule: Rule
+) -> Iterator[str]:
+    """Give the figures, that which counts with its interval."""
+    for own, found in (("likely", error), ("balanced", balanced), ("cost", cost)):
+        if found is not None:
+            interval = f" ({found.low:.3f}-{found.high:.3f})" if own == rule else ""
+            yield f"{found.value:.3f}{interval}"
+
+
+def _row_beside(name: str, worth: Worth, rule: Rule) -> tuple[str, ...]:
+    """Return what needs no mapping; its leak is not looked at here."""
+    figures = [worth.error, worth.balanced_accuracy]
+    figures += [] if worth.cost is None else [worth.cost]
+    return (f"  {name}", "", *(f"{each:.3f}" for each in figures), "", "", "", "")

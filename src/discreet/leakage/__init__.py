@@ -1,0 +1,1 @@
+"""How much outputs tell when their distribution is known: exact quantities and bounds."""

@@ -1,0 +1,1 @@
+"""The public estimators: every one learns a mapping from rows."""

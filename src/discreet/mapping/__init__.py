@@ -1,0 +1,1 @@
+"""The artefact that is learned and shipped: tables, encoders, fusion rule, and its file."""

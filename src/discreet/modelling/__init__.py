@@ -1,1 +1,0 @@
-"""A distribution estimated from labelled rows, and the mapper that designs on it."""

@@ -1,0 +1,83 @@
+"""From the output of a source to a reading that a sensor's table knows."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from discreet.export.runtimes.python.discreet_sensor import CATEGORIES, Table
+
+Value = bool | int | float | str | None
+_MISSING = frozenset(("", "unavailable", "unknown", "none", "null", "nan", "na", "n/a"))
+_ON = frozenset(("on", "true", "yes", "open", "occupied", "detected", "home"))
+_OFF = frozenset(("off", "false", "no", "closed", "clear", "not_home"))
+MAX_TEXT = 65536
+"""Longest value of a source, in characters."""
+
+
+def row_of(table: Table, value: object) -> int:
+    """Return the row of a table for anything that a source may give.
+
+    What cannot be read has a row of its own, as a missing reading has: a sensor that falls silent
+    over a strange reading would reveal that it was strange.
+    """
+    try:
+        return table.row(_fitted(table, value))
+    except (TypeError, ValueError, OverflowError):
+        return table.rows - 1
+
+
+def _fitted(table: Table, value: object) -> Value:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if not isinstance(value, str):
+        raise TypeError("neither a number nor text")
+    text = value.strip()
+    if table.kind == CATEGORIES:
+        return None if text.lower() in _MISSING and text not in table.categories else text
+    return _number(text)
+
+
+def _number(text: str) -> Value:
+    word = text.lower()
+    if word in _MISSING:
+        return None
+    if word in _ON or word in _OFF:
+        return int(word in _ON)
+    number = float(text)
+    return None if math.isnan(number) else number
+
+
+def parse(text: str) -> Any:
+    """Return the value of a line or a payload: JSON if it is JSON, else the text."""
+    if len(text) > MAX_TEXT:
+        return {}
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return text
+
+
+def pick_field(content: Any, path: str) -> Any:
+    """Return a part of a JSON object, by names with points between; None if it is not there."""
+    for name in path.split("."):
+        if not isinstance(content, dict):
+            return None
+        content = content.get(name)
+    return content
+
+
+def home_value(content: Any, path: str) -> Any:
+    """Return the reading in a payload of Zigbee2MQTT or Home Assistant.
+
+    Both send JSON objects with many values, of which one is named; Home Assistant also sends
+    the bare state, or an object with a ``state``.
+    """
+    if path:
+        return pick_field(content, path)
+    if isinstance(content, dict):
+        return content.get("state")
+    return content

@@ -1,1 +1,0 @@
-"""The best tables that a known distribution allows, with a word on how sure that is."""

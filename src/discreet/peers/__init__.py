@@ -1,1 +1,0 @@
-"""Methods to compare with: central projections, randomised response, raw readings."""

@@ -1,0 +1,350 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from support.report_cases import CATEGORIES, COMMAND, HOSTILE, PEOPLE, hostile, large, page, private
+
+from discreet.auditing.bounds.certificates import NotCertifiable
+from discreet.auditing.report.page import MAX_PICTURED, render_report
+from discreet.auditing.report.page import words as report_words
+from discreet.auditing.report.pictures import draw_sensor, tidy
+from discreet.auditing.report.sensor_axes import sensor_axis
+from discreet.auditing.report.svg import embed_svg
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder
+from discreet.errors import InputError
+from discreet.mapping.parts import TOTAL, Sensor
+
+CASES = {
+    "private": (private,),
+    "forty rows": (private, 40),
+    "hostile": (hostile,),
+    "16 sensors": (large, 16),
+    "30 sensors": (large, 30),
+}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+VOID = {"meta", "br", "img", "link", "hr", "input", "base"}
+
+
+class Page(HTMLParser):
+    """A page taken apart; it must be nested as it should be."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words, self.ids = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.ids += [value for key, value in attributes if key == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def attributes(self, name):
+        return [found[name] for _, found in self.tags if name in found]
+
+
+def text_of(case):
+    return Page(page(*case)).text
+
+
+@each_case
+@pytest.mark.slow
+def test_the_page_is_well_formed_and_every_reference_is_answered(case):
+    found = Page(page(*case))
+    assert len(set(found.ids)) == len(found.ids)
+    for href in found.attributes("href"):
+        assert href.startswith("data:image/png;base64,") or href[1:] in found.ids
+    for label in found.attributes("aria-labelledby"):
+        assert label in found.ids
+    references = re.findall(r"url\(#([^)]+)\)", page(*case))
+    assert references and set(references) <= set(found.ids)
+
+
+@each_case
+@pytest.mark.slow
+def test_headings_come_in_order_and_tables_say_what_they_head(case):
+    tags = Page(page(*case)).tags
+    levels = [int(tag[1]) for tag, _ in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels.count(1) == 1 and levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all(found.get("scope") in ("row", "col") for tag, found in tags if tag == "th")
+    pictures = [found for tag, found in tags if tag == "svg"]
+    assert all(p.get("role") == "img" or p.get("aria-hidden") == "true" for p in pictures)
+    counts = [sum(tag == name for tag, _ in tags) for name in ("figure", "figcaption")]
+    assert counts[0] == counts[1] > 3
+
+
+@each_case
+def test_nothing_is_loaded_and_nothing_runs(case):
+    text, found = page(*case), Page(page(*case))
+    assert "http://" not in text and "https://" not in text
+    kinds = {tag for tag, _ in found.tags}
+    assert not kinds & {"script", "img", "link", "iframe", "object", "embed", "base", "form"}
+    assert not found.attributes("src") and not found.attributes("style")
+    assert not [key for _, held in found.tags for key in held if key.startswith("on")]
+    policy = next(held["content"] for _, held in found.tags if "http-equiv" in held)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+@each_case
+def test_no_number_is_left_unsaid(case):
+    assert not re.search(r"\b(nan|inf|NaN|Infinity|None)\b", page(*case))
+
+
+@each_case
+def test_the_page_is_small(case):
+    size = len(page(*case).encode())
+    assert size < 300_000, size
+
+
+@pytest.mark.slow
+def test_the_same_audit_gives_the_same_bytes():
+    assert render_report(*private(), command=COMMAND) == page(private)
+
+
+def test_the_verdict_comes_first():
+    text = text_of((private,))
+    assert text.index("Private enough, and useful") < text.index("Where you are")
+    assert "verdict good" in page(private)
+
+
+@pytest.mark.slow
+def test_a_mapping_that_is_private_but_useless_or_on_condition_gets_no_tick():
+    audit, data = private()
+    useless = replace(audit, public=replace(audit.public, constant=True))
+    on_word = replace(audit, conditions=("rows are independent (declared)",))
+    for other, headline in ((useless, "but not useful"), (on_word, "useful, on condition")):
+        text = render_report(other, data, command=COMMAND)
+        assert "verdict warn" in text and headline in text
+    assert "Rows are independent (declared)." in text
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "icon"), [("broken", "bad", "✗"), ("not shown", "warn", "!")]
+)
+@pytest.mark.slow
+def test_a_limit_that_is_not_met_shows_in_colour_icon_and_words(state, kind, icon):
+    audit, data = private()
+    other = replace(audit, limits=(replace(audit.limits[0], state=state),))
+    text = render_report(other, data, command=COMMAND)
+    assert f"verdict {kind}" in text and f"badge {kind}" in text
+    assert f"<span>{icon}</span>" in text and state in text
+
+
+def test_without_a_limit_nothing_passes():
+    audit, _ = private()
+    assert report_words.verdict(replace(audit, limits=())).kind == "warn"
+
+
+def test_few_rows_are_called_few():
+    text = text_of((private, 40))
+    assert "At 40 to 180 rows no method can certify a useful ε" in text
+    assert "At 40 to 180 rows" not in text_of((private,))
+
+
+def test_what_is_not_certifiable_says_so_and_why():
+    audit, _ = large(30)
+    found = audit.private[0].certificates
+    reasons = [each.value for each in found if isinstance(each.value, NotCertifiable)]
+    assert len(reasons) == len(found)
+    text = text_of((large, 30))
+    assert text.count("not certifiable") >= len(found) + 1
+    assert all(each.reason in text for each in reasons)
+    assert "upper bound not certifiable" in text
+
+
+def test_the_null_floor_stands_beside_the_estimate():
+    audit, _ = private()
+    plug_in = audit.private[0].plug_in
+    told = f"would show {plug_in.null_low:.3f} to {plug_in.null_high:.3f} on the same rows"
+    assert told in text_of((private,))
+    assert not plug_in.beyond_chance and "no more than chance" in text_of((private,))
+
+
+def test_budgets_of_the_paper_are_called_asymptotic():
+    assert "asymptotic: beyond an unknown number of rows" in text_of((private,))
+
+
+def test_a_certificate_has_a_date_and_expires():
+    audit, _ = private()
+    text = text_of((private,))
+    assert text.count(audit.date) >= 3 and "It expires when that world changes" in text
+
+
+def test_the_page_tells_how_to_make_it_again():
+    audit, data = private()
+    text = text_of((private,))
+    assert COMMAND in text and data.mapping.id in text
+    assert audit.program in text and "discreet frontier TABLE" in text
+
+
+def test_reports_over_time_are_added_up():
+    text = text_of((private, 40))
+    assert "Over 24 reports" in text and "Independent readings" in text
+    assert "Over 24 reports" not in text_of((private,))
+
+
+def test_a_limit_over_several_reports_stands_beside_the_bound_over_them():
+    text = text_of((private, 40))
+    assert "bound over all 24 reports" in text and "stated limit, on all 24 reports" in text
+    assert "Stated limit on 24 reports together: a gain of at most 20.0" in text
+    assert "from one report" in text and "you are here, one report" in text
+    once = text_of((private,))
+    assert "stated limit" in once and "all 24 reports" not in once and "one report" not in once
+
+
+def test_nobody_is_said_to_have_reached_nothing():
+    audit, data = private()
+    fact = audit.private[0]
+    for lower, said in ((0.0, "No real attacker was shown"), (0.02, "The lower end was reached")):
+        best = replace(fact.attacks.best, lower=lower)
+        shown = replace(fact, attacks=replace(fact.attacks, best=best))
+        text = Page(render_report(replace(audit, private=(shown,)), data, command=COMMAND)).text
+        assert said in text
+        assert ("gained nothing that is certain" in text) == (lower == 0)
+        assert not re.search(r"at least 0\.0|^0\.0 to", text)
+
+
+def test_hostile_names_are_shown_as_they_are():
+    text = text_of((hostile,))
+    for name in (*HOSTILE, *PEOPLE):
+        assert tidy(name, 60) in text, name
+    assert "49" not in HOSTILE[6] and "{{ 7 * 7 }}" in text
+    for category in CATEGORIES:
+        assert tidy(category, 18) in text, category
+    assert "\u202e" not in page(hostile) and "\x00" not in page(hostile)
+
+
+def test_categories_show_the_unknown_and_the_missing():
+    text = text_of((hostile,))
+    assert "no reading" in text and "unknown" in text  # one category is called missing itself
+
+
+def test_all_private_facts_have_their_section():
+    found = Page(page(hostile))
+    assert {"fact-0", "fact-1"} <= set(found.ids)
+    assert found.text.count("What leaks about") == 2
+
+
+def test_of_many_sensors_the_telling_ones_are_drawn():
+    audit, data = large(30)
+    found = Page(page(large, 30))
+    drawn = {int(name[7:]) for name in found.ids if re.fullmatch(r"sensor-\d+", name)}
+    assert len(drawn) == 12
+    parts = (*audit.private[0].contributions, *audit.public.contributions)
+    most = max(parts, key=lambda each: each.alone).sensor
+    assert data.mapping.names.index(most) in drawn
+    assert all(name in found.text for name in data.mapping.names)
+
+
+@pytest.mark.slow
+def test_endless_lists_are_cut():
+    audit, data = private()
+    fact = replace(audit.private[0], findings=tuple(f"finding {k}" for k in range(20_000)))
+    other = replace(audit, private=(fact,), remarks=("long " * 100_000,))
+    text = render_report(other, data, command=COMMAND)
+    assert len(text) < 150_000 and "And 19970 more" in text
+
+
+@pytest.mark.slow
+def test_a_frontier_is_shown_in_place_of_the_single_point():
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10" onload="alert(1)">'
+        '<script>alert(1)</script><path d="M 0 0 L 1.23456 1" style="stroke: #000000"/></svg>'
+    )
+    text = render_report(*private(), command=COMMAND, frontier_svg=svg)
+    found = Page(text)
+    assert "alert" not in text and "discreet frontier TABLE" not in found.text
+    assert '<path d="M0 0L1.23 1" stroke="currentColor" />' in text
+
+
+# --- Pictures --------------------------------------------------------------------------------
+
+
+def drawn(encoder, n_symbols=2):
+    table = np.random.default_rng(0).dirichlet(np.ones(n_symbols), size=encoder.n_codes)
+    weights = np.round(table * TOTAL).astype(np.int64)
+    weights[:, 0] += TOTAL - weights.sum(axis=1)
+    sensor = Sensor(name="s", encoder=encoder, symbols=n_symbols, weights=weights.tolist())
+    return draw_sensor(sensor, weights / TOTAL, "p")
+
+
+def test_bins_lie_where_they_are():
+    axis = sensor_axis(BinsEncoder(edges=[10, 20, 40], missing=True), np.eye(5))
+    assert axis.places[1:3] == ((10, 20), (20, 40))
+    assert {(10, "10"), (20, "20"), (40, "40")} <= set(axis.ticks)
+    assert axis.places[-1][0] > axis.places[-2][1]  # missing stands apart
+    assert ">20<" in drawn(BinsEncoder(edges=[10, 20, 40]))
+
+
+def test_bins_too_uneven_for_an_axis_keep_their_labels():
+    axis = sensor_axis(BinsEncoder(edges=[-1e300, 0, 1e-9, 1e300]), np.eye(5))
+    assert [label for _, label in axis.ticks] == ["−1e+300", "0", "1e−09", "1e+300"]
+    assert "to scale" in axis.note
+
+
+@pytest.mark.parametrize("codes", [1000, 20_000])
+@pytest.mark.slow
+def test_pictures_of_long_tables_stay_small(codes):
+    categories = CategoriesEncoder(categories=list(range(codes)))
+    for encoder in (BinsEncoder(edges=list(range(codes))), categories):
+        assert len(drawn(encoder)) < 60_000
+    assert "first 30 of" in sensor_axis(categories, np.zeros((codes + 1, 2))).note
+
+
+@pytest.mark.parametrize("n_symbols", [6, 256])
+@pytest.mark.slow
+def test_as_many_pictures_as_a_page_may_have_stay_below_a_megabyte(n_symbols):
+    size = len(drawn(BinsEncoder(edges=list(range(300)), missing=True), n_symbols))
+    assert MAX_PICTURED * size < 800_000, size
+
+
+def test_many_symbols_are_drawn_as_shades():
+    assert "data:image/png;base64," in drawn(BinsEncoder(edges=[1, 2]), n_symbols=200)
+
+
+def test_a_picture_of_another_kind_is_refused():
+    for text in ("no picture", "<html/>", '<!DOCTYPE a [<!ENTITY b "c">]><svg/>'):
+        with pytest.raises(InputError, match="picture 'x'"):
+            embed_svg(text, name="x", title="")
+
+
+def test_foreign_parts_of_a_picture_are_left_out():
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+        '<a href="https://a.b"><text>x</text></a><image xlink:href="https://a.b/c.png"/>'
+        '<rect fill="url(https://a.b/#c)" style="fill: url(https://a.b); stroke: #ffffff"/>'
+        '<use xlink:href="#gone"/><foreignObject><p>x</p></foreignObject></svg>'
+    )
+    found = embed_svg(svg, name="x", title="<t>")
+    assert "a.b" not in found and "foreign" not in found and "gone" not in found
+    assert "&lt;t&gt;" in found and 'stroke="var(--page)"' in found
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.0, "0"), (1.0, "1"), (1e-9, "< 0.001"), (1 - 1e-9, "> 0.999")]
+)
+def test_a_possible_symbol_never_reads_as_impossible(share, told):
+    assert report_words.probability(share) == told

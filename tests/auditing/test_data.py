@@ -1,0 +1,262 @@
+import numpy as np
+import pandas as pd
+import pytest
+from support.commands import rooms
+from support.helpers import refused
+from support.worlds import NOISY, colours, frame, mapping_of, silent
+
+from discreet import NPOMapper
+from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.data import (
+    MIN_CLASS_ROWS,
+    audit_data_from_arrays,
+    audit_data_from_table,
+    read_labels,
+)
+from discreet.auditing.options import AuditOptions
+from discreet.data.groups import group_values
+from discreet.data.split import split_rows
+from discreet.data.tables import read_table
+from discreet.learning import Task, learn, make_split, prepare
+from discreet.mapping.parts import Fact
+
+pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
+
+
+def learned(folder, home=None, **split):
+    file = folder / "home.csv"
+    (rooms(200) if home is None else home).to_csv(file, index=False)
+    split = {"holdout": 0.4, "seed": 3, "group": None} | split
+    options = {"random_state": 0, "n_restarts": 1, "privacy_ratio": 0.9}
+    exclude = ["day"] * (split["group"] is None)
+    task = Task(file, "fall", ["who"], exclude=exclude, split=make_split(**split), options=options)
+    return learn(prepare(task)), read_table(file)
+
+
+# --- Rows that may vouch -------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_of_the_learned_table_only_the_held_out_rows_are_used(tmp_path):
+    result, table = learned(tmp_path)
+    data = audit_data_from_table(result.mapping, table)
+    assert data.n_rows == len(result.held_out) == 80
+    pd.testing.assert_frame_equal(data.readings, result.held_out[["hall", "door"]])
+    assert "80 of 200 rows that were held out" in data.origin
+
+
+@pytest.mark.slow
+def test_another_label_column_does_not_change_which_rows_were_held_out(tmp_path):
+    home = rooms(200).assign(other=lambda t: np.where(t["who"] == "ann", True, False)[::-1])
+    file_rows, table = learned(tmp_path, home.drop(columns="other"))
+    before = audit_data_from_table(file_rows.mapping, table)
+    renamed = audit_data_from_table(file_rows.mapping, table, public="fall", private=["who"])
+    pd.testing.assert_frame_equal(before.readings, renamed.readings)
+
+
+def test_a_table_without_held_out_rows_is_refused(tmp_path):
+    result, table = learned(tmp_path, holdout=0.0)
+    refused("learned from all 200 rows of this table", audit_data_from_table, result.mapping, table)
+
+
+@pytest.mark.slow
+def test_another_table_is_used_whole_and_said_to_be_another(tmp_path):
+    result, _ = learned(tmp_path)
+    data = audit_data_from_table(result.mapping, rooms(120, seed=9))
+    assert data.n_rows == 120
+    assert "whether some of them were learned from cannot be checked" in data.origin
+
+
+def test_the_learned_table_is_known_again_whatever_its_columns_are_called(tmp_path):
+    result, table = learned(tmp_path)
+    wide = table.assign(more=1)[["who", "more", "door", "fall", "hall", "day"]]
+    assert audit_data_from_table(result.mapping, wide).n_rows == 80
+    renamed = table.rename(columns={"who": "person", "fall": "fell"})
+    data = audit_data_from_table(result.mapping, renamed, public="fell", private=["person"])
+    assert data.n_rows == 80
+
+
+def test_a_shuffled_copy_of_the_learned_table_is_refused(tmp_path):
+    result, table = learned(tmp_path)
+    shuffled = table.sample(frac=1, random_state=0)
+    refused("rows in another order", audit_data_from_table, result.mapping, shuffled)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.slow
+def test_the_training_rows_alone_are_refused_from_everywhere(tmp_path, shuffle):
+    result, _ = learned(tmp_path)
+    rows = result.training.sample(frac=1, random_state=0) if shuffle else result.training
+    refused("was learned from", audit_data_from_table, result.mapping, rows)
+    X, y, g = rows[["hall", "door"]], rows["fall"], rows["who"]
+    refused("was learned from", audit_data_from_arrays, result.mapping, X, y, g)
+    fitted = NPOMapper(random_state=0, n_restarts=1).fit(X, y, private=g).mapping_
+    refused("was learned from", audit_data_from_table, fitted, rows)
+
+
+def test_groups_that_are_missing_are_not_taken_for_independence(tmp_path):
+    result, _ = learned(tmp_path, group="day")
+    other = rooms(120, seed=9).rename(columns={"day": "date"})
+    refused("in groups of 'day'", audit_data_from_table, result.mapping, other)
+    assert audit_data_from_table(result.mapping, other, group="date").groups is not None
+    assert audit_data_from_table(result.mapping, other, assume_independent=True).groups is None
+
+
+@pytest.mark.slow
+def test_groups_whose_rows_were_learned_from_are_named(tmp_path):
+    result, table = learned(tmp_path)  # split row by row, so that every day is on both sides
+    data = audit_data_from_table(result.mapping, table, group="day")
+    assert "rows of the same day were learned from" in data.learned_groups
+    assert "split one by one: learn again with --group day" in data.learned_groups
+    found = audit_checked_data(data)
+    assert "were learned from" in found.private[0].certificate("advantage").value.reason
+    assert not audit_data_from_table(result.mapping, table).learned_groups
+    other = rooms(120, seed=9)
+    assert not audit_data_from_table(result.mapping, other, group="day").learned_groups
+
+
+def test_finer_groups_within_those_of_the_split_were_not_learned_from(tmp_path):
+    home = rooms(200).assign(half=np.arange(200) // 5)
+    result, table = learned(tmp_path, home.assign(day=np.arange(200) // 10), group="day")
+    assert not audit_data_from_table(result.mapping, table).learned_groups
+    assert not audit_data_from_table(result.mapping, table, group="half").learned_groups
+    assert audit_data_from_table(result.mapping, table, group="half").unit == "half"
+
+
+def test_a_group_whose_name_is_no_noun_is_quoted_in_every_sentence(tmp_path):
+    home = rooms(300).assign(**{"Home ID": np.arange(300) // 5})
+    result, table = learned(tmp_path, home.drop(columns="day"), group="Home ID")
+    limit = AuditOptions(max_advantage=0.1)
+    found = audit_checked_data(audit_data_from_table(result.mapping, table), limit)
+    assert found.unit == "'Home ID' group"
+    assert "'Home ID' groups (" in found.verdict
+    assert any(said.startswith("rows of one 'Home ID' group may") for said in found.remarks)
+    assert any(said.startswith("every 'Home ID' group is an") for said in found.assumptions)
+    by_row, table = learned(tmp_path, home)
+    apart = audit_data_from_table(by_row.mapping, table, group="Home ID").learned_groups
+    assert apart.endswith("learn again with --group 'Home ID'")
+
+
+@pytest.mark.parametrize("group", ["rows:10", "date:day"])
+def test_groups_of_rows_and_times_are_found_again(tmp_path, group):
+    times = pd.date_range("2015-02-04", periods=200, freq="3h").astype(str)
+    home = rooms(200).drop(columns="day").assign(date=times)
+    if group.startswith("rows"):
+        home = home.drop(columns="date")
+    result, table = learned(tmp_path, home, group=group)
+    data = audit_data_from_table(result.mapping, table)
+    pd.testing.assert_frame_equal(data.readings, result.held_out[["hall", "door"]])
+    texts = group_values(table, group)
+    held = texts[split_rows(table, result.mapping.design.source.split, ["fall", "who"])[1]]
+    assert len(held) == data.n_rows
+    assert len(set(zip(held, data.groups, strict=True))) == len(set(held)) > 1
+    assert data.dependence.unit == "groups"
+    assert data.unit == ("block" if group.startswith("rows") else "day")
+    assert data.dependence.rows == len(set(texts))
+
+
+@pytest.mark.slow
+def test_a_dependent_table_is_known_as_such_when_its_held_out_rows_are_audited(tmp_path):
+    smooth = np.sin(np.arange(200) / 9).round(3)
+    result, table = learned(tmp_path, rooms(200).assign(hall=smooth))
+    data = audit_data_from_table(result.mapping, table)
+    assert data.dependence.found and not data.assumed_independent
+    assert data.dependence == result.mapping.design.source.dependence
+    declared = audit_data_from_table(result.mapping, table, assume_independent=True)
+    assert declared.dependence.found and declared.assumed_independent
+    independent = audit_data_from_table(result.mapping, rooms(120, seed=9))
+    assert not independent.dependence.found and independent.dependence.rows == 120
+
+
+def test_rows_handed_over_in_python_are_looked_at_in_their_order(rng):
+    mapping, X, h, g = silent(300, rng)
+    assert not audit_data_from_arrays(mapping, X, h, g).dependence.found
+    order = np.argsort(X["s0"].to_numpy(), kind="stable")  # sorted by a reading
+    ordered = X.iloc[order], rng.permutation(h), g[order]
+    found = audit_data_from_arrays(mapping, *ordered, assume_independent=True)
+    assert found.dependence.found and found.assumed_independent
+    home = np.arange(300) // 2
+    grouped = audit_data_from_arrays(mapping, X, h, g, home, assume_independent=True)
+    assert grouped.groups is not None and grouped.dependence.unit == "groups"
+
+
+def test_named_groups_are_kept_when_they_are_declared_independent(tmp_path):
+    result, table = learned(tmp_path, group="day")
+    kept = audit_data_from_table(result.mapping, table, group="day", assume_independent=True)
+    assert kept.groups is not None and kept.assumed_independent
+
+
+def test_the_groups_of_the_split_are_those_of_the_audit(tmp_path):
+    result, table = learned(tmp_path, group="day")
+    data = audit_data_from_table(result.mapping, table)
+    days = result.held_out["day"].to_numpy()
+    assert data.groups.tolist() == np.unique(days.astype(str), return_inverse=True)[1].tolist()
+    assert "grouped by 'day'" in data.origin
+
+
+def test_the_rows_of_a_fit_are_refused_and_others_are_not(rng):
+    X = pd.DataFrame({"a": rng.integers(3, size=200), 7: rng.integers(2, size=200)})
+    X.columns = X.columns.astype(str)
+    y, g = rng.integers(2, size=200), np.where(X["a"] > 0, "x", "y")
+    mapping = NPOMapper(random_state=0, n_restarts=1).fit(X, y, private=g).mapping_
+    refused("200 rows that mapping .* was learned from", audit_data_from_arrays, mapping, X, y, g)
+    shuffled = X[["7", "a"]]  # other columns in another order are the same rows
+    refused("was learned from", audit_data_from_arrays, mapping, shuffled, y, g)
+    assert audit_data_from_arrays(mapping, X[1:], y[1:], g[1:]).n_rows == 199
+
+
+# --- Labels and readings -------------------------------------------------------------------
+
+
+def test_labels_are_told_apart_by_how_they_are_written():
+    fact = Fact(name="who", classes=(1, 2))
+    for values in ([1, 2] * 5, [1.0, 2.0] * 5, ["1", "2"] * 5):
+        assert read_labels(fact, values).index.tolist() == [0, 1] * 5
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1, 3] * 5, "'who' has the class '?3.*the mapping knows 1, 2"),
+        ([1, None] * 5, "'who' is missing in 5 of 10 rows"),
+        ([1] * 10, f"class 2 of 'who' has 0 of 10 audit rows; at least {MIN_CLASS_ROWS}"),
+        ([1] * 9 + [2], "class 2 of 'who' has 1 of 10 audit rows"),
+    ],
+)
+def test_labels_that_cannot_be_audited_are_refused(values, said):
+    refused(said, read_labels, Fact(name="who", classes=(1, 2)), values)
+
+
+def test_a_missing_sensor_is_named(rng):
+    mapping, X, h, g = silent(60, rng)
+    refused("'s1'", audit_data_from_arrays, mapping, X.drop(columns="s1"), h, g)
+    refused("shape", audit_data_from_arrays, mapping, X.to_numpy()[:, :1], h, g)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"private": None}, "audit needs private="),
+        ({"y": np.zeros(3)}, "'h' has 3 labels; there are 60 rows"),
+        ({"private": np.zeros((60, 2))}, "private has 2 columns; the mapping guards 1: g"),
+        ({"groups": np.zeros(60)}, "all rows are in one group"),
+        ({"groups": np.zeros(5)}, "groups has 5 entries; there are 60 rows"),
+        ({"groups": [None] * 60}, "the group is missing in 60 of 60 rows"),
+    ],
+)
+def test_what_does_not_fit_the_rows_is_refused(rng, change, said):
+    mapping, X, h, g = silent(60, rng)
+    given = {"mapping": mapping, "X": X, "y": h, "private": g} | change
+    refused(said, audit_data_from_arrays, **given)
+
+
+def test_the_private_facts_must_be_as_many_as_the_mapping_guards(tmp_path):
+    mapping = mapping_of([NOISY], private=("g", "k"))
+    table = frame([np.arange(40) % 2]).assign(h=np.arange(40) % 2, g=0, k=1)
+    refused("1 private facts were named; the mapping guards 2", audit_data_from_table, mapping,
+            table, private=["g"])  # fmt: skip
+
+
+def test_an_unseen_category_has_the_code_of_the_unknown(rng):
+    mapping, X, h, g = colours(60, rng)
+    assert np.sum(audit_data_from_arrays(mapping, X, h, g).codes == 2) == 7

@@ -1,0 +1,176 @@
+"""``discreet audit`` as typed: what it prints, writes and answers with its exit code."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import FACTS, rooms, run, run_apart
+
+from discreet import Mapping
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A table on disk and a mapping learned from it, a part of which is held out."""
+    folder = tmp_path_factory.mktemp("learned")
+    rooms(400).to_csv(folder / "home.csv", index=False)
+    asked = ("--exclude", "day", "--ratio", "0.9", "--out", "home.json", "--quiet")
+    assert run_apart("learn", "home.csv", *FACTS, *asked, folder=folder).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def home(learned, tmp_path, monkeypatch, capsys):
+    """`discreet audit`, in a folder with that table and that mapping."""
+    monkeypatch.chdir(shutil.copytree(learned, tmp_path, dirs_exist_ok=True))
+
+    def audit(*arguments, mapping="home.json", table="home.csv"):
+        return run(monkeypatch, capsys, "audit", mapping, table, *arguments)
+
+    return audit
+
+
+def test_the_verdict_comes_first_and_the_rows_are_named(home):
+    code, out, err = home()
+    assert code == 0 and err == ""
+    lines = out.splitlines()
+    assert lines[0].startswith("NO LIMIT STATED: 'who': no attacker's advantage is above")
+    assert "the 120 of 400 rows that were held out" in out
+    for certificate in ("advantage", "accuracy", "information epsilon", "structural epsilon"):
+        assert any(line.startswith(f"  {certificate} ") for line in lines)
+    assert "every bound assumes:" in lines
+
+
+def test_a_limit_that_is_met_ends_in_0_and_one_that_is_not_in_3(home):
+    code, out, _ = home("--max-advantage", "0.45")
+    assert code == 0 and out.startswith("WITHIN LIMITS")
+    code, out, _ = home("--max-advantage", "0.001")
+    assert code == 3 and out.startswith(("NOT SHOWN", "LEAKS"))
+    code, out, _ = home("--epsilon", "0.001")
+    assert code == 3
+
+
+def test_a_useless_mapping_within_its_limits_ends_in_0_and_is_called_useless(
+    home, monkeypatch, capsys
+):
+    door, hall = np.random.default_rng(1).integers(2, size=(2, 400))
+    rooms(400).assign(door=door, hall=hall).to_csv("noise.csv", index=False)
+    facts = (*FACTS, "--exclude", "day", "--out", "noise.json", "--quiet")
+    run(monkeypatch, capsys, "learn", "noise.csv", *facts)
+    code, out, _ = home("--max-advantage", "0.45", mapping="noise.json", table="noise.csv")
+    assert code == 0 and "; BUT NOT USEFUL: " in out.splitlines()[0]
+
+
+def test_json_is_all_of_it_and_nothing_else(home):
+    code, out, err = home("--json", "--max-advantage", "0.001")
+    found = json.loads(out)
+    assert code == 3 and err == ""
+    assert found["ok"] is False and found["mapping_id"] == Mapping.load("home.json").id
+    assert {each["name"] for each in found["private"][0]["certificates"]} >= {"advantage"}
+    assert found["limits"][0]["state"] in ("not shown", "broken")
+
+
+def test_rows_that_have_been_audited_with_another_mapping_turn_the_verdict(
+    home, tmp_path, monkeypatch, capsys
+):
+    assert "audited before" not in home("--max-advantage", "0.45")[1]
+    run(
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", "--ratio", "0.8",
+        "--out", "other.json", "--quiet",
+    )  # fmt: skip
+    _, out, _ = home("--max-advantage", "0.45", mapping="other.json")
+    assert out.startswith("WITHIN LIMITS ON CONDITION")
+    assert "have been audited before, with another mapping" in out.splitlines()[0]
+
+
+def test_quiet_prints_nothing_and_still_answers(home):
+    assert home("--quiet", "--max-advantage", "0.45") == (0, "", "")
+    assert home("--quiet", "--max-advantage", "0.001") == (3, "", "")
+
+
+def test_a_report_is_written_whole(home, tmp_path):
+    code, out, _ = home("--html", "report.html")
+    assert code == 0 and "wrote report.html" in out
+    assert (tmp_path / "report.html").read_text().rstrip().endswith("</html>")
+
+
+def test_a_report_is_written_over_nothing_that_is_read(home, tmp_path):
+    for name in ("home.json", "home.csv"):
+        before = (tmp_path / name).read_bytes()
+        code, out, err = home("--html", name)
+        assert code == 2 and out == "" and "is what is read" in err
+        assert (tmp_path / name).read_bytes() == before
+
+
+def test_other_rows_may_be_given_with_other_names(home):
+    other = rooms(300, seed=5).rename(columns={"fall": "fell", "who": "person"})
+    other.to_csv("other.csv", index=False)
+    code, out, _ = home("--public", "fell", "--private", "person", table="other.csv")
+    assert code == 0 and "whether some of them were learned from cannot be checked" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--max-advantage", "1.5"), "--max-advantage must be strictly between 0 and 1, got 1.5"),
+        (("--epsilon", "0"), "--epsilon must be a finite number above 0, got 0"),
+        (("--confidence", "0.2"), "--confidence must be at least 0.5 and below 1, got 0.2"),
+        (("--releases", "0"), "--releases must be at least 1, got 0"),
+        (("--frontier", "f.json"), "--frontier is for the report"),
+        (("--public", "fal"), "'fal'"),
+        (("--private", "nobody"), "'nobody'"),
+        (("--group", "week"), "'week'"),
+    ],
+)
+def test_a_mistake_is_one_message_and_nothing_is_written(home, tmp_path, arguments, said):
+    before = sorted(tmp_path.iterdir())
+    code, out, err = home(*arguments)
+    assert code == 2 and out == ""
+    assert said in err and err.count("\n") == 1 and "Traceback" not in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_rows_that_cannot_be_audited_are_refused_in_one_line(home, tmp_path):
+    table = rooms(400)
+    cases = {
+        "one class only": (table[table["who"] == "ann"], "class 'bob' of 'who' has 0 of"),
+        "ten rows": (table.head(10), "audit rows; at least 5 are needed"),
+        "missing sensor": (table.drop(columns="door"), "'door'"),
+    }
+    for rows, said in cases.values():
+        rows.to_csv("rows.csv", index=False)
+        code, out, err = home(table="rows.csv")
+        assert code == 2 and out == "" and said in err and err.count("\n") == 1
+
+
+def test_the_training_rows_themselves_are_refused(home, tmp_path, monkeypatch, capsys):
+    code, _, _ = run(
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", "--ratio", "0.9",
+        "--holdout", "0", "--out", "all.json", "--quiet",
+    )  # fmt: skip
+    code, out, err = home(mapping="all.json")
+    assert code == 2 and out == ""
+    assert "was learned from all 400 rows of this table" in err
+
+
+def test_a_damaged_mapping_is_refused(home, tmp_path):
+    (tmp_path / "home.json").write_text("{}")
+    code, out, err = home()
+    assert code == 2 and out == "" and "home.json" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which is always full")
+def test_an_output_that_cannot_be_written_is_one_message(home, tmp_path):
+    command = [sys.executable, "-m", "discreet", "audit", "home.json", "home.csv"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1 and "cannot be written" in ended.stderr

@@ -1,0 +1,163 @@
+"""``discreet init``, ``enroll`` and ``revoke`` as typed."""
+
+import shlex
+import sys
+
+import pytest
+from support.commands import run
+from support.helpers import make_mapping
+from support.network_samples import additive_mapping
+from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
+
+from discreet.export.runtimes.python.discreet_sensor import Table
+from discreet.network.broker import free_port
+from discreet.network.site import finding, joining
+from discreet.network.site.enrolment import load_enrolment
+from discreet.network.site.settings import load_clients, load_site
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_mapping().save("home.json")
+    return lambda line: run(monkeypatch, capsys, *shlex.split(line))
+
+
+@pytest.fixture
+def mistake(command, tmp_path):
+    """Run with a mistake, which must end in one line and change nothing."""
+
+    def check(line):
+        before = _state(tmp_path)
+        code, printed, error = command(line)
+        assert (code, printed) == (2, "")
+        assert error.startswith("discreet: ") and error.count("\n") == 1
+        assert "Traceback" not in error
+        assert _state(tmp_path) == before
+        return error
+
+    return check
+
+
+def _state(folder):
+    return {
+        path: path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+        if path.name != ".lock"
+    }
+
+
+def test_a_site_a_device_and_its_end(command, tmp_path):
+    code, printed, error = command(f"init site --mapping home.json --port {free_port()}")
+    assert (code, error) == (0, "")
+    assert "wrote site, site home" in printed and "discreet enroll NAME --site site" in printed
+    code, printed, _ = command("enroll hall")
+    assert code == 0 and "wrote hall.enrol: hall speaks for 'hall'" in printed
+    assert "systemctl reload discreet-home-broker" in printed
+    secret = load_enrolment(tmp_path / "hall.enrol").mac_key
+    assert secret not in printed
+    code, printed, _ = command("revoke hall --site site")
+    assert code == 0 and "no broker answers" in printed
+    assert load_clients(tmp_path / "site").live == {}
+    code, printed, _ = command("enroll watcher --observer --site site")
+    assert code == 0 and "may read the decision" in printed
+
+
+def test_every_option_reaches_the_settings(command, tmp_path):
+    code, *_ = command(
+        "init there --mapping home.json --name villa --host 10.0.0.7 --port 8884 --interval 5 "
+        "--deadline 2 --database postgresql://db/home --dashboard-port 81 --metrics-port 82 "
+        "--expires 2040-02-03 --workers 3"
+    )
+    assert code == 0
+    site = load_site(tmp_path / "there")
+    assert (site.site, site.broker.host, site.broker.port) == ("villa", "10.0.0.7", 8884)
+    assert (site.interval, site.deadline, site.workers) == (5, 2, 3)
+    assert (site.database, str(site.expires)) == ("postgresql://db/home", "2040-02-03")
+    assert (site.dashboard.port, site.metrics.port) == (81, 82)
+    # A broker that others are to reach listens on every address.
+    config = (tmp_path / "there/broker/mosquitto.conf").read_text()
+    assert "listener 8884\n" in config
+    code, *_ = command(
+        "enroll gate --site there --sensor door --sensor hall --out g --batch 4 --days 9 "
+        "--period 60 --repeat period"
+    )
+    content = load_enrolment(tmp_path / "g")
+    assert code == 0 and (content.batch, content.sensors) == (4, ("door", "hall"))
+
+
+def test_a_batch_that_comes_after_its_rounds_are_closed_is_told_of(command):
+    command("init site --mapping home.json --interval 10 --deadline 15")
+    _, printed, _ = command("enroll hall --site site --batch 2")
+    assert "note:" not in printed
+    _, printed, _ = command("enroll hall --site site --batch 4 --renew --out again")
+    assert "note: 2 rounds of each message are closed before it is sent" in printed
+
+
+def test_a_renewed_device_keeps_budget_policy_and_batch(command, tmp_path):
+    additive_mapping(names=["door", "hall"]).save("pair.json")
+    command("init site --mapping pair.json")
+    policy = "--batch 4 --budget 20 --period 60 --repeat period"
+    command(f"enroll gate --site site --sensor door --sensor hall --out a {policy}")
+    assert command("enroll gate --site site --renew --out b")[0] == 0
+    assert command("enroll gate --site site --renew --out c --period 90")[0] == 0
+    for name, period in (("b", 60), ("c", 90)):
+        content = load_enrolment(tmp_path / name)
+        assert (content.batch, content.sensors) == (4, ("door", "hall"))
+        for bundle in content.bundle_bytes:
+            table = Table(bundle[:-64])
+            assert (table.budget, table.period, table.repeat) == (20_000_000, period, 1)
+
+
+@needs_mosquitto
+def test_revoke_tells_what_it_has_seen(command, tmp_path):
+    command(f"init site --mapping home.json --port {free_port()}")
+    command("enroll hall")
+    site = tmp_path / "site"
+    with broker_of(site) as broker:
+        hall = visitor_of(site, load_enrolment(tmp_path / "hall.enrol"), tmp_path)
+        assert hall.connect(broker.port)
+        code, printed, _ = command("revoke hall")
+        assert code == 0 and "as was tried, and has cut its session" in printed
+        assert eventually(hall.closed.is_set)
+        hall.leave()
+
+
+def test_a_broker_that_did_not_listen_is_told_of(command, monkeypatch):
+    command(f"init site --mapping home.json --port {free_port()}")
+    monkeypatch.setattr(joining, "revoke", lambda *_: joining.Revoked("pending", "Success"))
+    code, printed, _ = command("revoke hall")
+    assert code == 3 and "NOT YET SHUT OUT" in printed and "systemctl reload" in printed
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("init home.json --mapping home.json", "not an empty folder"),
+        ("init no/where --mapping home.json", "no directory"),
+        ("init new --mapping none.json", "none.json: no such file"),
+        ("init new --mapping home.json --host 'a b'", "host: .*got 'a b'"),
+        ("init new --mapping home.json --expires soon", "--expires must be a date.*'soon'"),
+        ("init new --mapping home.json --port 0", "'--port'"),
+        ("init new --mapping home.json --name ../x", "name of the site"),
+        ("enroll hall", "site: is no site"),
+        ("revoke hall --site home.json", "is no site"),
+    ],
+)
+def test_mistakes(mistake, line, words):
+    import re
+
+    assert re.search(words, mistake(line))
+
+
+def test_an_observer_sends_nothing(command, mistake):
+    command("init site --mapping home.json")
+    assert "--observer reads the decision" in mistake("enroll a --observer --sensor hall")
+
+
+def test_what_is_not_installed_is_named(mistake, monkeypatch):
+    for name in ("cryptography", "paho"):
+        monkeypatch.setattr(
+            finding, "find_spec", lambda each, name=name: None if each == name else sys
+        )
+        assert "discreet[network]" in mistake("init site --mapping home.json")

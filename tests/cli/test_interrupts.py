@@ -1,0 +1,233 @@
+"""Progress and Ctrl-C, with real signals to a real process on a pseudo-terminal.
+
+Nothing here depends on how fast the machine is: each test waits for words on the screen
+before it acts, and where the work could end too soon the process is made to wait.
+"""
+
+import io
+import os
+import re
+import signal
+
+import pytest
+from rich.console import Console
+from support.commands import FACTS, rooms, run
+from support.terminals import PATIENCE, Terminal, on_screen
+
+from discreet import Mapping, learning
+from discreet.cli import progress
+from discreet.cli.learn import LearnReport, standing, stop_on_interrupt
+from discreet.cli.progress import time_left
+from discreet.design.results import Progress
+from discreet.errors import InputError
+
+pytestmark = pytest.mark.slow
+
+STANDING = Progress("design", 0.25, 0.1234, 0.6926, 0.6925)
+
+# Each makes the process wait where a test wants to interrupt it.
+SLOW_REPORTS = """
+report = discreet.cli.learn.LearnReport.__call__
+def slow(self, progress):
+    time.sleep(0.05)
+    return report(self, progress)
+discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress._QUIET_SECONDS = 0.0
+"""
+SLOW_FUSION = """
+def endless(*args):
+    print("the mapping is nearly there")
+    time.sleep(600)
+discreet.mappers.base.learn_fusion = endless
+"""
+SLOW_READING = """
+def endless(*args):
+    print("reading")
+    time.sleep(600)
+discreet.learning.read_tables = endless
+"""
+SLOW_SAVING = """
+save = discreet.mapping.mapping.Mapping.save
+def slow(self, path):
+    print("saving")
+    time.sleep(1)
+    return save(self, path)
+discreet.mapping.mapping.Mapping.save = slow
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    rooms().to_csv(tmp_path / "home.csv", index=False)
+    (tmp_path / "old.json").write_text("old")
+    started = []
+
+    def start(*options, changes="", out="home.json", **environment):
+        arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", out, *options]
+        started.append(Terminal(tmp_path, arguments, changes, **environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+        each.listener.join(PATIENCE)
+        os.close(each.master)
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------
+
+
+def test_one_interrupt_keeps_the_best_mapping(terminal, tmp_path):
+    command = terminal(changes=SLOW_REPORTS)
+    command.wait_for("floor")
+    command.interrupt()
+    assert command.end() == 0
+    assert "stopped early" in command.text
+    assert "Stopping with the best mapping so far" in command.text
+    mapping = Mapping.load(tmp_path / "home.json")
+    assert mapping.design.parameters["stopped"] is True
+    assert mapping.id[:19] in command.text
+
+
+def test_two_interrupts_keep_nothing(terminal, tmp_path):
+    command = terminal(changes=SLOW_REPORTS + SLOW_FUSION, out="old.json")
+    command.wait_for("floor")
+    command.interrupt()
+    command.wait_for("nearly there")
+    command.interrupt()
+    assert command.end() == 130
+    assert "discreet: stopped at once. No mapping was written." in command.text
+    assert "Traceback" not in command.text
+    assert (tmp_path / "old.json").read_text() == "old"
+
+
+def test_an_interrupt_during_the_search_keeps_nothing(terminal, tmp_path):
+    command = terminal("--max-advantage", "0.1", changes=SLOW_REPORTS)
+    command.wait_for("search")
+    command.interrupt()
+    assert command.end() == 130
+    assert "discreet: stopped during the search for a privacy level" in command.text
+    assert "Traceback" not in command.text
+    assert not (tmp_path / "home.json").exists()
+
+
+def test_an_interrupt_before_the_learning_ends_at_once(terminal, tmp_path):
+    command = terminal(changes=SLOW_READING)
+    command.wait_for("reading")
+    command.interrupt()
+    assert command.end() == 130
+    assert "stopped before there was a mapping to keep. No mapping was written." in command.text
+    assert "Traceback" not in command.text
+    assert not (tmp_path / "home.json").exists()
+
+
+def test_an_interrupt_while_the_file_is_written_changes_nothing(terminal, tmp_path):
+    command = terminal(changes=SLOW_SAVING)
+    command.wait_for("saving")
+    command.interrupt()
+    assert command.end() == 0
+    assert "wrote home.json" in command.text
+    assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is False
+
+
+def test_a_command_in_the_background_leaves_interrupts_to_others(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stop_on_interrupt(LearnReport(Console(), quiet=True)):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- Progress ------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_a_bar_with_risks_and_time(terminal):
+    command = terminal(changes=SLOW_REPORTS)
+    command.wait_for(") 0:")  # after the floor: risks and time
+    command.interrupt()
+    command.end()
+    bar = (
+        r"design [━╸╺ ]+ public risk \d\.\d{4}, private \d\.\d{4} \(floor \d\.\d{4}\) \d+:\d\d left"
+    )
+    assert re.search(bar, on_screen(command.text))
+    lines = re.split("[\r\n]+", on_screen(command.text))
+    assert max(len(line) for line in lines if "━" in line) <= 80
+
+
+@pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["quiet", "dumb"])
+def test_no_bar_when_it_is_not_wanted_or_not_possible(terminal, environment):
+    # A loose ratio: a mapping that says nothing would be warned of, quiet or not.
+    options = ["--ratio", "0.9"] + ([] if environment else ["--quiet"])
+    command = terminal(
+        *options, changes="discreet.cli.progress._QUIET_SECONDS = 0.0\n", **environment
+    )
+    assert command.end() == 0
+    assert "━" not in command.text
+    if not environment:
+        assert command.text == ""
+
+
+def log(monkeypatch, *reports, quiet=False):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", -1.0)
+    file = io.StringIO()
+    # Forced colours make Rich take any file for a terminal.
+    report = LearnReport(Console(file=file, force_terminal=True, color_system=None), quiet=quiet)
+    answers = [report(each) for each in reports]
+    report.shown.close()
+    return answers, file.getvalue()
+
+
+def test_a_log_gets_lines_with_risks_and_share(monkeypatch):
+    answers, text = log(monkeypatch, Progress("search", 0.5, 0.2), STANDING)
+    assert answers == [False, False]
+    assert text.splitlines()[0].startswith("search 50%: public risk 0.2000")
+    assert "design 25%: public risk 0.1234, private 0.6926 (floor 0.6925)" in text
+
+
+def test_a_log_gets_nothing_when_quiet(monkeypatch):
+    assert log(monkeypatch, STANDING, quiet=True) == ([False], "")
+
+
+def test_short_work_is_not_reported():
+    file = io.StringIO()
+    LearnReport(Console(file=file), quiet=False)(STANDING)
+    assert file.getvalue() == ""
+
+
+def test_a_report_passes_on_the_wish_to_stop_even_when_quiet():
+    report = LearnReport(Console(file=io.StringIO()), quiet=True)
+    assert report(STANDING) is False
+    report.stop_asked = True
+    assert report(STANDING) is True
+
+
+def test_time_left_follows_the_pace_so_far():
+    assert time_left(10.0, 0.0) == ""
+    assert time_left(10.0, 0.5) == "0:10 left"
+    assert time_left(30.0, 0.25) == "1:30 left"
+    assert time_left(3700.0, 0.5) == "1:01:40 left"
+    assert time_left(10.0, 1.0) == "0:00 left"
+
+
+def test_a_long_list_of_sensors_is_cut_short(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    home = rooms()
+    more = {f"s{i}": (home["hall"] + i) % 2 for i in range(9)}
+    home.drop(columns=["hall", "door", "day"]).assign(**more).to_csv("wide.csv", index=False)
+    monkeypatch.setattr(learning, "learn", _stop)
+    code, _, err = run(monkeypatch, capsys, "learn", "wide.csv", *FACTS, "--out", "m")
+    assert code == 2
+    assert "9 sensors (s0, s1, s2, s3, s4, s5, s6, s7, ...)" in err
+
+
+def _stop(*args, **kwargs):
+    raise InputError("stopped before the work")
+
+
+def test_before_there_is_a_mapping_the_bar_tells_of_rows():
+    assert standing(Progress("scan", 0.5, float("nan"))) == "reading rows"
+    assert standing(STANDING).startswith("public risk 0.1234")

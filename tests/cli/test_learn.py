@@ -1,0 +1,614 @@
+import os
+import pickle
+import re
+import shlex
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from support.commands import FACTS, rooms, run, run_apart
+
+from discreet import Mapping, __version__, cli
+from discreet.cli import options
+from discreet.data.encoders import MAX_CODES
+from discreet.data.fit_encoders import STRATEGIES
+from discreet.data.split import Split, split_rows
+from discreet.design.kernels import KERNELS
+from discreet.design.losses import LOSSES
+from discreet.errors import InputError, Parameter
+from discreet.learning import METHODS
+from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    rooms().to_csv("home.csv", index=False)
+    return lambda *arguments: run(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def mistake(command, tmp_path):
+    """Run `learn` with a mistake, which must end in one line and leave the old file alone."""
+    (tmp_path / "home.json").write_text("old")
+
+    def check(*options, table="home.csv", facts=FACTS, out="home.json"):
+        before = sorted(tmp_path.rglob("*"))
+        code, printed, error = command("learn", table, *facts, "--out", out, *options)
+        assert (code, printed) == (2, "")
+        assert error.startswith("discreet: ") and error.count("\n") == 1
+        assert "Traceback" not in error
+        assert sorted(tmp_path.rglob("*")) == before
+        assert (tmp_path / "home.json").read_text() == "old"
+        return error
+
+    return check
+
+
+# --- Mistakes in the options ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--holdout 1.5", "--holdout must be at least 0 and below 1, got 1.5"),
+        ("--holdout -1", "--holdout must be at least 0 and below 1, got -1"),
+        ("--holdout nan", "--holdout must be at least 0 and below 1, got nan"),
+        ("--holdout lots", "'--holdout'.*got 'lots'|'--holdout'.*'lots'"),
+        ("--holdout=lots", "'--holdout'.*'lots'"),
+        ("--holdout 0.95", "--holdout 0.95 leaves 4 rows.* at least 10"),
+        ("--seed -1", "--seed must be from 0 to 4294967295, got -1"),
+        ("--seed 4294967296", "--seed must be from 0 to 4294967295"),
+        ("--ratio 2", "--ratio must be strictly between 0 and 1, got 2"),
+        ("--ratio 0", "--ratio must be strictly between 0 and 1, got 0"),
+        ("--max-advantage 1", "--max-advantage must be strictly between 0 and 1"),
+        ("--epsilon 0", "--epsilon must be a finite number above 0"),
+        ("--epsilon inf", "--epsilon must be a finite number above 0, got inf"),
+        ("--ldp-epsilon -1", "--ldp-epsilon must be a finite number above 0"),
+        ("--symbols 1", "--symbols must be a whole number from 2 to 256, got 1"),
+        ("--symbols 1000", "--symbols must be a whole number from 2 to 256, got 1000"),
+        ("--symbols 2.5", "--symbols must be a whole number from 2 to 256, got 2.5"),
+        ("--symbols hall=1", "--symbols must be .* from 2 to 256, got 1 for 'hall'"),
+        ("--symbols 3 --symbols 4", "--symbols was given twice for all columns"),
+        ("--bins 1", "--bins must be a whole number from 2 to 1000, got 1"),
+        ("--bins hall=few", "--bins must be .* from 2 to 1000, got few for 'hall'"),
+        ("--bins hall=", "--bins must be .* from 2 to 1000, got '' for 'hall'"),
+        ("--bins hall=4,hall=5", "--bins was given twice for column 'hall'"),
+        ("--bins a,b=4", "--bins must be .*, got a. A name with a comma goes in double quotes"),
+        ("--bins hal=4", "--bins names the column 'hal', which is no sensor. Did you mean 'hall'"),
+        ("--symbols fall=3", "--symbols names the column 'fall', which is no sensor"),
+        ("--symbols =3", "--symbols names the column '', which is no sensor"),
+        ("--kernel gauss", "--kernel must be one of product, .*, got gauss"),
+        ("--loss zero", "--loss must be one of logistic, .*, got zero"),
+        ("--method best", "--method must be one of npo, .*, got best"),
+        ("--binning fine", "--binning must be one of quantile, .*, got fine"),
+        ("--binning hall=fine", "--binning must be one of quantile, .*, got fine for 'hall'"),
+        ("--binning hal=uniform", "--binning names the column 'hal', which is no sensor"),
+        ("--binning room=uniform", "--binning 'uniform' was asked for 'room', which does not"),
+        ("--ratio 0.9 --max-advantage 0.1", "--ratio .* together with --max-advantage.* Give one"),
+        ("--ratio 0.9 --epsilon 1", "--ratio .* together with --epsilon"),
+        ("--method ndd --ratio 0.9", "--ratio .* --method ndd protects nothing.* --method npo"),
+        ("--method ndd --ldp-epsilon 1", "--ldp-epsilon .* protects nothing"),
+        (
+            "--decide fair",
+            "--decide must be balanced, likely or cost=CLASS.*cost=fall:10, got 'fair'",
+        ),
+        ("--decide=", "--decide must be balanced, likely or cost=.*, got ''"),
+        ("--decide Likely", "--decide must be balanced, likely or .*, got 'Likely'"),
+        ("--decide cost", "--decide must be balanced, likely or .*, got 'cost'"),
+        ("--decide costs=True:2", "--decide must be balanced, likely or .*, got 'costs=True:2'"),
+        ("--decide cost=", "--decide names no class, got 'cost='. Write cost=fall:10"),
+        (
+            "--decide cost=True",
+            "--decide: 'True' must be a class, a colon and a cost .*'cost=True'",
+        ),
+        ("--decide cost=:3", "--decide: ':3' must be a class, a colon and a cost above 0"),
+        ("--decide cost=True:0", "--decide: 'True:0' must be .* above 0 and at most 1e.09, got"),
+        ("--decide cost=True:-2", "--decide: 'True:-2' must be a class"),
+        ("--decide cost=True:nan", "--decide: 'True:nan' must be a class"),
+        ("--decide cost=True:inf", "--decide: 'True:inf' must be a class"),
+        ("--decide cost=True:much", "--decide: 'True:much' must be a class"),
+        ("--decide cost=True:2,True:3", "--decide gives the class 'True' two costs, got 'cost=Tr"),
+        ("--decide cost=Tru:2", "--decide names the class 'Tru', which 'fall' does not have. Did"),
+        ("--decide cost=fall:2", "--decide names the class 'fall', .* There are: '"),
+        ("--publik fall", "--publik.* See: discreet learn --help"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(mistake, options, words):
+    if "room" in options:
+        rooms().assign(room=["bath", "bed"] * (N // 2)).to_csv("home.csv", index=False)
+    assert re.search(words, mistake(*options.split()))
+
+
+def test_a_list_of_names_that_cannot_be_read_is_refused(mistake):
+    assert "--sensors is not a list of names" in mistake("--sensors", "hall\ndoor")
+    assert "--bins is not a list of names" in mistake("--bins", "hall\ndoor=3")
+    assert "--decide is not a list of names" in mistake("--decide", "cost=True\n:3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["learn"], "TABLE"),
+        (["learn", "home.csv"], "--public"),
+        (["learn", "home.csv", "--public", "fall", "--out", "x"], "--private"),
+        (["learn", "home.csv", *FACTS], "--out"),
+        (["lern"], "No such command 'lern'"),
+        (["--verbose"], "--verbose"),
+        (["demo", "--seed", "-1"], "--seed must be from 0"),
+    ],
+)
+def test_an_incomplete_command_says_what_lacks_and_where_to_read_on(command, arguments, words):
+    code, printed, error = command(*arguments)
+    assert (code, printed) == (2, "")
+    assert words in error and error.count("\n") == 1
+
+
+def test_names_and_ranges_in_the_options_are_those_of_the_library():
+    assert sorted(options.METHODS) == sorted(METHODS)
+    assert sorted(options.KERNELS) == sorted(KERNELS)
+    assert sorted(options.LOSSES) == sorted(LOSSES)
+    assert sorted(options.BINNINGS) == sorted(STRATEGIES)
+    assert options.MOST_SYMBOLS == MAX_SYMBOLS
+    assert options.MOST_COST == MAX_COST
+    assert options.MOST_BINS < MAX_CODES
+
+
+def test_parameters_in_messages_become_options_and_names_from_the_table_stay():
+    parts = (Parameter("n_symbols"), " of n_bins is odd. Ask by ", Parameter("max_advantage"))
+    error = pickle.loads(pickle.dumps(InputError(*parts)))  # as from a process of its own
+    assert str(error) == "n_symbols of n_bins is odd. Ask by max_advantage"
+    assert cli.in_option_terms(error) == "--symbols of n_bins is odd. Ask by --max-advantage"
+
+
+def test_an_error_of_the_search_speaks_of_options(mistake):
+    home = rooms()
+    home["day"] = home["who"]  # a group for each class, so that no fold can hold both
+    home.to_csv("home.csv", index=False)
+    error = mistake("--group", "day", "--holdout", "0", "--max-advantage", "0.1", "--quiet")
+    assert "ask by --ratio instead" in error
+
+
+# --- Mistakes in the columns ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--group dya", "no column 'dya' for the groups. Did you mean 'day'"),
+        ("--group day:dya", "the unit 'dya' of column 'day'. Did you mean 'day'"),
+        ("--group day:day", "group column 'day' holds 0 in row 1, which is no date"),
+        ("--group fall:day", "'fall' is the public fact and cannot be --group"),
+        ("--group rows:1", "'rows:1' must name how many successive rows"),
+        ("--sensors hall,day --group day:week", "'day' is a fact, the group.* cannot be a sensor"),
+        ("--sensors hal,door", "no column 'hal' for the sensors. Did you mean 'hall'"),
+        ("--sensors hall,fall", "'fall' is a fact.* cannot be a sensor"),
+        ("--sensors day --group day", "'day' is a fact, the group.* cannot be a sensor"),
+        ("--sensors hall,hall", "'hall' is named twice"),
+        ("--sensors ,", "no sensor columns are left"),
+        ("--exclude hal", "no column 'hal' for the columns to leave out"),
+        ("--group fall", "'fall' is the public fact and cannot be --group"),
+        ("--private fall", "'fall' is named as a fact twice"),
+        ("--private who", "'who' is named as a fact twice"),
+    ],
+)
+def test_a_wrong_column_is_named_with_what_there_is(mistake, options, words):
+    assert re.search(words, mistake(*options.split()))
+
+
+@pytest.mark.parametrize("role", ["public", "private"])
+def test_a_wrong_fact_is_named_with_close_matches(mistake, role):
+    facts = {"public": "fall", "private": "who"} | {role: "whos"}
+    given = ("--public", facts["public"], "--private", facts["private"])
+    error = mistake(facts=given)
+    assert f"no column 'whos' for the {role} fact. Did you mean 'who'? There are: 'hall'" in error
+
+
+def test_a_group_by_day_of_a_column_without_times_says_what_was_seen(mistake):
+    error = mistake("--group", "hall:day")
+    assert "in row 1, which is no date or time that can be read; 79 of 79 other rows have" in error
+    assert "name another column, or group by the values of 'hall' without ':day'." in error
+
+
+def changed(**columns):
+    return rooms().assign(**columns)
+
+
+N = len(rooms())
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (changed(who="ann"), "private fact 'who' has one class only, 'ann'"),
+        (changed(fall=1), "public fact 'fall' has one class only, 1"),
+        (changed(hall=3), "sensor 'hall' reads 3 in all 56 rows .* --exclude 'hall'"),
+        (changed(hall=np.nan), "sensor 'hall' is missing in all 56 rows.* --exclude 'hall'"),
+        (rooms().head(5), "the table has 5 rows; at least 20"),
+        (rooms().head(0), "no rows"),
+        (changed(day=1), "group 'day' has one group only, '1'"),
+        (changed(day=np.where(np.arange(N) > 2, 1, np.nan)), "'day' is missing in 3 of 80 rows"),
+        (changed(fall=np.linspace(0, 1, N)), "public fact 'fall' looks continuous"),
+        (changed(who=np.where(np.arange(N) > 2, "ann", None)), "'who' is missing in 3 of 80"),
+        (changed(who=np.arange(N)), "private fact 'who' has 80 classes; at most 50"),
+        (changed(who=["x" * 1001, "y"] * (N // 2)), "classes of 'who': .* at most 1000 char"),
+        (changed(who=[2**64 - 1, 2**64 - 2] * (N // 2)), "classes of 'who': .* fits in 64 bits"),
+        (changed(hall=[f"at {i}" for i in range(N)]), "'hall' has 56 different texts.* like 'at "),
+        (changed(**{"x" * 300: rooms()["hall"]}), "the name of a sensor must have at most 200"),
+        (changed(**{"a\x1bb": rooms()["hall"]}), r"control characters; it is 'a\\x1bb'"),
+    ],
+    ids=lambda value: "" if isinstance(value, pd.DataFrame) else value,
+)
+def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, words):
+    table.to_csv("home.csv", index=False)
+    options = ("--group", "day") if "day" in words else ("--exclude", "day")
+    assert re.search(words, mistake(*options))
+
+
+def test_a_sensor_that_changes_only_in_the_held_out_rows_is_named(mistake):
+    home = rooms()
+    held_out = split_rows(home, Split(), ["fall", "who"])[1]
+    home.assign(hall=np.isin(np.arange(N), held_out[:3]).astype(int)).to_csv(
+        "home.csv", index=False
+    )
+    error = mistake("--exclude", "day")
+    assert "'hall' reads 0 in all 56 rows to learn from" in error and "hold out less" in error
+
+
+# --- Mistakes in the files -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("none.csv", None, "no such file"),
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"hall;door;fall;who\n1;1;1;a\n", "separated by ';'"),
+        ("t.csv", "hall,fall,who\n1,1,ä\n".encode("latin-1"), "0xe4 is not UTF-8"),
+        ("t.csv.gz", b"no gzip", "damaged gzip"),
+        ("t.parquet", b"no parquet", "not a readable Parquet file"),
+        ("t.xlsx", b"PK", "cannot tell the format from '.xlsx'"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named(mistake, tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    error = mistake(table=name)
+    assert name in error and words in error
+
+
+def test_a_folder_is_no_table(mistake, tmp_path):
+    (tmp_path / "tables").mkdir()
+    assert "tables: is a directory" in mistake(table="tables")
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("nowhere/home.json", "there is no directory .*nowhere. Make it first"),
+        (".", "is a directory. Name a file in it"),
+        ("home.csv", "is what is read"),
+        ("home.csv/home.json", "there is no directory"),
+        ("x" * 300, "cannot be written there .*too long"),
+        ("loop", "cannot be written there|is not a regular file"),
+        ("pipe", "is not a regular file"),
+    ],
+)
+def test_a_place_that_cannot_take_the_mapping_is_found_out_first(mistake, tmp_path, out, words):
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    assert re.search(words, mistake(out=out))
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(mistake, tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    # Taking the permission away would not stop the superuser, who runs many a test.
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    assert "cannot be written there (Permission denied)" in mistake()
+
+
+# --- What works ----------------------------------------------------------------------------
+
+
+def test_learn_says_what_it_did_and_writes_a_mapping(command):
+    code, printed, progress = command("learn", "home.csv", *FACTS, "--group", "day", "--out", "m")
+    assert code == 0
+    assert "2 sensors (hall, door)" in progress
+    assert re.search(r"\d+ rows to learn from, \d+ held out by 'day' for the audit", progress)
+    mapping = Mapping.load("m")
+    assert f"wrote m, id {mapping.id[:19]}" in printed
+    assert re.search(r"expected on new rows .* advantage -?\d\.\d+", printed)
+    assert "structural bound C1" in printed
+
+
+FIGURE = r"\d\.\d{3}"
+
+
+def test_guessing_and_raw_readings_stand_beside_the_error_of_the_answers(command):
+    code, printed, _ = command("learn", "home.csv", *FACTS, "--ratio", "0.9", "--out", "m")
+    assert code == 0 and "useless" not in printed
+    found = re.search(
+        rf"answers 'fall' with error ({FIGURE}) and balanced accuracy ({FIGURE}) "
+        rf"\(({FIGURE}) to ({FIGURE})\)\n"
+        rf"beside it, guessing: ({FIGURE}) and 0.500; raw readings: ({FIGURE}) and ({FIGURE})\n",
+        printed,
+    )
+    error, accuracy, low, high, guessing, raw_error, _ = map(float, found.groups())
+    assert 0.5 < low <= accuracy <= high
+    # The hall tells of a fall in nine rows of ten; about half of the rows have one.
+    assert raw_error < 0.25 and error < guessing and 0.35 < guessing <= 0.5
+    recorded = Mapping.load("m").design.expected
+    assert recorded["guessing_error"] == pytest.approx(guessing, abs=5e-4)
+    assert recorded["raw_error"] == pytest.approx(raw_error, abs=5e-4)
+    assert recorded["balanced_accuracy_low"] == pytest.approx(low, abs=5e-4)
+
+
+def test_a_mapping_that_answers_nothing_is_called_useless(command):
+    rng = np.random.default_rng(1)
+    rooms().assign(hall=rng.integers(2, size=N), door=rng.integers(2, size=N)).to_csv(
+        "noise.csv", index=False
+    )
+    _, printed, error = command("learn", "noise.csv", *FACTS, "--exclude", "day", "--out", "m")
+    assert "useless: it answers 'fall' no better than guessing, as far as" in printed
+    assert "the mapping answers 'fall' no better than guessing: its balanced accuracy is" in error
+
+
+@pytest.mark.parametrize(
+    ("decide", "weights"),
+    [("likely", [1.0, 1.0]), ("cost=True:10", [1.0, 10.0]), ("cost=True:2,False:.5", [0.5, 2.0])],
+)
+def test_what_decisions_are_good_for_is_written_down(command, decide, weights):
+    options = ["--exclude", "day", "--ratio", "0.9", "--decide", decide, "--out", "m"]
+    code, _, _ = command("learn", "home.csv", *FACTS, *options)
+    stated = Mapping.load("m").fusion.decide
+    assert code == 0 and stated.rule == decide.split("=")[0]
+    assert list(stated.weights) == weights
+
+
+def test_by_default_rare_classes_are_decided_as_readily(command):
+    table = rooms(300)
+    table[(table["fall"].cumsum() % 4 == 0) | ~table["fall"]].to_csv("rare.csv", index=False)
+    code, _, _ = command(
+        "learn", "rare.csv", *FACTS, "--exclude", "day", "--ratio", "0.9", "--out", "m"
+    )
+    stated = Mapping.load("m").fusion.decide
+    assert code == 0 and stated.rule == "balanced"
+    assert stated.shares[1] == pytest.approx(0.2, abs=0.05)
+    np.testing.assert_allclose(np.array(stated.weights) * stated.shares, 0.5)
+
+
+def test_quiet_says_nothing(command):
+    # Symbols that say enough for no warning, and no sensor that the rows are sorted by.
+    options = ["--ratio", "0.9", "--exclude", "day", "--out", "m", "--quiet"]
+    assert command("learn", "home.csv", *FACTS, *options) == (0, "", "")
+    assert Mapping.load("m").names == ["hall", "door"]
+
+
+@pytest.mark.slow
+def test_rows_that_resemble_their_neighbours_are_reported_with_a_group(command):
+    rng = np.random.default_rng(0)
+    home = rooms(400).drop(columns="day").assign(bed=np.cumsum(rng.normal(size=400)).round(3))
+    times = pd.date_range("2015-02-04", periods=400, freq="h")
+    home["bed"] -= np.repeat(home["bed"][::24].to_numpy(), 24)[:400]  # every day begins at 0
+    home.assign(date=times).to_csv("series.csv", index=False)
+    options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]
+    code, printed, said = command("learn", "series.csv", "--exclude", "date", *options)
+    assert (code, printed) == (0, "")
+    assert said.startswith("warning: rows that follow one another resemble each other: ")
+    assert "Nothing is certified from such rows. Run again with --group date:day." in said
+    dependence = Mapping.load("m").design.source.dependence
+    assert dependence.found and dependence.lag == 1 and dependence.strength > 0.5
+    code, printed, said = command("learn", "series.csv", "--group", "date:day", *options)
+    assert (code, "resemble" in said) == (0, False)
+    source = Mapping.load("m").design.source
+    assert (source.split.group, source.dependence) == ("date:day", None)
+    assert Mapping.load("m").names == ["hall", "door", "bed"]
+
+
+def test_odd_names_are_no_markup_and_no_trouble(command):
+    odd = {"hall": "[/red] küche 🏠 :smile:", "who": "wér", "door": "a, b"}
+    rooms().rename(columns=odd).to_csv("odd.csv", index=False)
+    names = ["--sensors", '[/red] küche 🏠 :smile:,"a, b"']
+    facts = ["--public", "fall", "--private", "wér"]
+    code, _, progress = command("learn", "odd.csv", *facts, *names, "--out", "[red] é.json")
+    assert code == 0
+    assert "2 sensors ([/red] küche 🏠 :smile:, a, b)" in progress
+    mapping = Mapping.load("[red] é.json")
+    assert mapping.names == [odd["hall"], "a, b"]
+    assert mapping.private[0].name == "wér"
+
+
+@pytest.mark.slow
+def test_symbols_and_bins_are_chosen_for_all_columns_and_for_single_ones(command):
+    rng = np.random.default_rng(0)
+    names = {"hall": "a = b", "door": "c, d"}
+    home = rooms().assign(level=rng.normal(size=N), room=rng.choice(["bath", "bed"], N))
+    home["hall"] += rng.normal(size=N)
+    home.rename(columns=names).to_csv("home.csv", index=False)
+    options = ["--symbols", "3", "--symbols", "a = b=2", "--exclude", "day", "--holdout", "0"]
+    options += ["--bins", '8,"c, d"=4', "--bins", "a = b=5", "--quiet", "--out", "m"]
+    options += ["--binning", "uniform", "--binning", '"c, d"=categories']
+    assert command("learn", "home.csv", *FACTS, *options)[0] == 0
+    mapping = Mapping.load("m")
+    assert mapping.names == ["a = b", "c, d", "level", "room"]
+    assert mapping.n_symbols == [2, 3, 3, 3]
+    hall, door, level, room = (sensor.encoder for sensor in mapping.sensors)
+    assert [len(hall.edges), len(level.edges)] == [4, 7]
+    assert np.ptp(np.diff(level.edges)) < 1e-9  # of one width, as asked for all numbers
+    assert (door.kind, room.kind) == ("categories", "categories")
+
+
+@pytest.mark.slow
+def test_a_choice_for_every_column_is_the_choice_for_all(command):
+    for out, choice in (("a", "3"), ("b", "hall=3,door=3")):
+        options = ["--exclude", "day", "--symbols", choice, "--quiet", "--out", out]
+        assert command("learn", "home.csv", *FACTS, *options)[0] == 0
+    assert Mapping.load("a").id == Mapping.load("b").id
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "t.parquet"])
+def test_the_same_table_in_another_format_gives_the_same_mapping(command, name, tmp_path):
+    home = rooms()
+    if name == "t.parquet":
+        home.to_parquet(name)
+    else:
+        home.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
+    for table, out in (("home.csv", "a"), (name, "b")):
+        arguments = ["--exclude", "day", "--out", out, "--ratio", "0.9", "--quiet"]
+        assert command("learn", table, *FACTS, *arguments)[0] == 0
+    assert Mapping.load("a").id == Mapping.load("b").id
+
+
+def test_no_holdout_is_said_aloud(command):
+    _, _, progress = command("learn", "home.csv", *FACTS, "--out", "m", "--holdout", "0")
+    assert "80 rows to learn from, none held out" in progress
+
+
+@pytest.mark.slow
+def test_a_wish_in_words_is_answered_with_what_to_expect(command):
+    options = ["--exclude", "day", "--max-advantage", "0.2", "--out", "m"]
+    code, printed, _ = command("learn", "home.csv", *FACTS, *options)
+    assert code == 0
+    assert re.search(
+        r"expected on new rows \(\d folds, an estimate and no certificate\).*; what was asked for "
+        r"is met\n",
+        printed,
+    )
+    assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
+
+
+def homes(rng, count=60, rows=10, effect=0.0):
+    """Rows of homes in random order; who lives there stays the same, and so does a habit."""
+    home = rng.permutation(np.repeat(np.arange(count), rows))
+    habit = effect * rng.normal(size=count)[home]
+    table = rooms(count * rows).drop(columns="day")
+    table["door"] = (habit + rng.normal(size=len(home))).round(2)
+    return table.assign(who=np.where(home % 2, "ann", "bob"), **{"Home ID": home})
+
+
+def test_a_column_that_rows_may_belong_together_by_is_hinted_at(command, rng):
+    homes(rng).to_csv("homes.csv", index=False)
+    options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]
+    _, _, said = command("learn", "homes.csv", "--exclude", "Home ID", *options)
+    assert said.startswith("warning: column 'Home ID' has 60 values in 600 rows, and 'who' is the ")
+    assert "rows of one 'Home ID' group may belong together" in said
+    assert "learn again with --group 'Home ID';" in said
+    _, _, said = command("learn", "homes.csv", "--group", "Home ID", *options)
+    assert "Home ID" not in said
+
+
+def test_homes_that_follow_one_another_are_proposed_before_stretches_of_rows(command, rng):
+    homes(rng, effect=2.0).sort_values("Home ID").to_csv("homes.csv", index=False)
+    options = [*FACTS, "--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]
+    _, _, said = command("learn", "homes.csv", *options)
+    assert "resemble each other" in said and "Run again with --group 'Home ID'." in said
+
+
+@pytest.mark.parametrize(
+    ("count", "advice"),
+    [(2, "Add groups, or name finer ones."), (4, "Add groups, hold out more, or name finer ones.")],
+)
+def test_groups_that_leave_one_to_the_audit_are_warned_of(command, count, advice):
+    rooms().assign(day=np.arange(N) % count).to_csv("few.csv", index=False)
+    options = ["--group", "day", "--out", "m", "--ratio", "0.9", "--quiet"]
+    code, _, said = command("learn", "few.csv", *FACTS, *options)
+    assert code == 0
+    assert f"group 'day' has {count} groups, 1 of which is held out: an audit needs" in said
+    assert advice in said and "give more rows" not in said
+
+
+# --- Warnings ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_useless_mapping_is_warned_of_by_every_method_quiet_or_not(command, method):
+    hall, door = np.random.default_rng(1).integers(2, size=(2, 400))
+    rooms(400).assign(hall=hall, door=door).to_csv("noise.csv", index=False)
+    options = ["--exclude", "day", "--method", method, "--out", "m"]
+    for quiet in ([], ["--quiet"]):
+        code, _, said = command("learn", "noise.csv", *FACTS, *options, *quiet)
+        assert code == 0 and "warning: " in said and "no better than guessing" in said
+
+
+def test_warnings_of_ours_are_one_line_each_and_others_are_not_shown(command, monkeypatch):
+    from discreet import learning
+
+    learn = learning.learn
+
+    def noisy(*args, **kwargs):
+        warnings.warn("a library speaks", FutureWarning, stacklevel=1)
+        return learn(*args, **kwargs)
+
+    monkeypatch.setattr(learning, "learn", noisy)
+    rng = np.random.default_rng(1)
+    rooms().assign(hall=rng.integers(2, size=N), door=rng.integers(2, size=N)).to_csv(
+        "noise.csv", index=False
+    )
+    options = ["--exclude", "day", "--kernel", "count", "--ratio", "0.999999", "--out", "m"]
+    code, printed, error = command("learn", "noise.csv", *FACTS, *options, "--quiet")
+    assert (code, printed) == (0, "")
+    lines = error.splitlines()
+    assert len(lines) == 2 and all(line.startswith("warning: ") for line in lines)
+    assert "'count' kernel" in error and "no better than guessing" in error
+
+
+# --- Help ----------------------------------------------------------------------------------
+
+COMMANDS = typer.main.get_command(cli.app).commands
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_every_help_has_an_example_that_parses(command, name):
+    code, printed, error = command(*([name] if name else []), "--help")
+    assert (code, error) == (0, "")
+    examples = [line.strip() for line in printed.splitlines() if line.startswith("      discreet ")]
+    assert examples
+    assert max(map(len, printed.splitlines())) <= 80
+    for example in examples:
+        program, sub, *arguments = shlex.split(example)
+        assert program == "discreet" and sub in COMMANDS
+        COMMANDS[sub].make_context(sub, arguments)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_help_text(name):
+    for parameter in COMMANDS[name].params:
+        assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_version_and_a_bare_command(command):
+    assert command("--version") == (0, f"discreet {__version__}\n", "")
+    code, printed, _ = command()
+    assert code == 0 and "learn" in printed and "demo" in printed
+
+
+def test_help_does_not_wait_for_the_numerical_libraries(tmp_path):
+    shown = run_apart("--help", folder=tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    assert "Usage: discreet" in shown.stdout
+    assert "rich.progress" not in shown.stderr
+    assert not re.search(r"\b(numpy|pandas|scipy|sklearn)\b", shown.stderr)
+
+
+@pytest.mark.slow
+def test_the_module_runs_like_the_command_and_a_mistake_has_no_traceback(tmp_path):
+    ended = run_apart("learn", "none.csv", *FACTS, "--out", "m", folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "discreet: none.csv: no such file. Check the path.\n"
+    assert sys.modules["discreet.cli"].main is cli.main
+
+
+def test_an_audit_of_homes_that_are_not_grouped_rests_on_that(command, rng):
+    homes(rng).to_csv("homes.csv", index=False)
+    options = ["--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]
+    command("learn", "homes.csv", *FACTS, *options)
+    _, out, _ = command("audit", "m", "homes.csv", "--max-advantage", "0.9")
+    first = out.splitlines()[0]
+    assert first.startswith("WITHIN LIMITS ON CONDITION")
+    assert "'who' is the same in all rows of each" in first and "--group 'Home ID'" in first
+    _, out, _ = command("audit", "m", "homes.csv", "--max-advantage", "0.9", "--assume-independent")
+    assert "rows are independent draws (declared)" in out.splitlines()[0]

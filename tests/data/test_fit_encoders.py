@@ -1,0 +1,349 @@
+"""Choosing encoders: bins and categories that suit a column, and columns that suit none."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.helpers import codes, refused
+
+from discreet.data import fit_encoders as module
+from discreet.data.encoders import CategoriesEncoder, CodesEncoder
+from discreet.data.fit_encoders import MAX_CATEGORIES, ColumnScan, fit_encoders
+from discreet.data.values import as_series
+from discreet.errors import InputError
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
+
+
+def scan(column, strategy="quantile", n_bins=10, batch=333):
+    """Show a column some rows at a time, or all at once (None)."""
+    found, column = ColumnScan("a", strategy, n_bins), as_series(column)
+    for begin in range(0, len(column), batch or len(column)):
+        found.add(column[begin : begin + (batch or len(column))])
+    return found
+
+
+def fit_encoder(column, public=None, **options):
+    found = ColumnScan("a", **options)
+    found.add(as_series(column), public)
+    return found.encoder()
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.floats()), min_size=1, max_size=60),
+    st.sampled_from(["quantile", "uniform", "supervised"]),
+    st.integers(1, 12),
+    readings,
+)
+@pytest.mark.slow
+def test_fitted_bins_take_any_number_and_keep_to_their_count(values, strategy, n_bins, later):
+    public = np.arange(len(values)) % 2
+    column = pd.Series(values, dtype=float)
+    encoder = fit_encoder(column, strategy=strategy, n_bins=n_bins, public=public)
+    assert encoder.kind == "bins" and encoder.missing and encoder.n_codes <= n_bins + 1
+    for some in (values, later):
+        assert all(0 <= code < encoder.n_codes for code in codes(encoder, some, float))
+
+
+@given(st.lists(numbers, min_size=1, max_size=10), st.sampled_from(["quantile", "uniform"]))
+@pytest.mark.slow
+def test_few_distinct_values_each_get_a_code(values, strategy):
+    encoder = fit_encoder(pd.Series(values), strategy=strategy, n_bins=10)
+    distinct = sorted(set(values))
+    assert codes(encoder, distinct) == list(range(len(distinct)))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (1.0, np.nextafter(1.0, 2)),
+        (np.nextafter(1.0, 0), 1.0),
+        (0.0, 5e-324),
+        (-1.7e308, 1.7e308),
+        (1.6e308, 1.7e308),
+        (2.0**53, 2.0**53 + 2),
+    ],
+)
+def test_an_edge_separates_the_closest_and_the_largest_floats(pair):
+    for strategy in ("quantile", "supervised"):
+        encoder = fit_encoder(pd.Series(pair * 5), strategy=strategy, n_bins=2, public=[0, 1] * 5)
+        assert codes(encoder, pair) == [0, 1]
+
+
+@given(st.lists(st.integers(0, 30), min_size=40, max_size=200), st.integers(2, 8))
+@pytest.mark.slow
+def test_quantile_edges_agree_with_a_plain_search(values, n_bins):
+    encoder = fit_encoder(pd.Series(values), strategy="quantile", n_bins=n_bins)
+    distinct, n = sorted(set(values)), len(values)
+    if len(distinct) <= n_bins:
+        return
+    cuts = set()
+    for j in range(1, n_bins):
+        reached = next(v for v in distinct if n_bins * sum(w <= v for w in values) >= j * n)
+        if reached != distinct[-1]:
+            cuts.add((reached + distinct[distinct.index(reached) + 1]) / 2)
+    assert encoder.edges == tuple(sorted(cuts))
+
+
+def test_quantile_bins_of_distinct_readings_are_equally_full(rng):
+    column = pd.Series(rng.normal(size=1000))
+    encoder = fit_encoder(column, n_bins=10)
+    assert np.bincount(encoder.encode(column, "a")).tolist() == [100] * 10
+
+
+def test_uniform_bins_are_equally_wide():
+    column = pd.Series(np.linspace(0, 10, 101))
+    encoder = fit_encoder(column, strategy="uniform", n_bins=4)
+    assert encoder.edges == pytest.approx([2.5, 5, 7.5])
+
+
+def test_supervised_edges_follow_the_public_label(rng):
+    column = pd.Series(rng.uniform(0, 1e9, 500))
+    public = np.where((column > 3e8) & (column < 6e8), "yes", "no")
+    encoder = fit_encoder(column, strategy="supervised", n_bins=3, public=public)
+    assert encoder.edges == pytest.approx([3e8, 6e8], rel=0.05)
+    assert len(np.unique(encoder.encode(column[public == "yes"], "a"))) == 1
+
+
+def test_fitting_twice_gives_the_same_encoder(rng):
+    column, public = pd.Series(rng.normal(size=300)), rng.integers(0, 3, 300)
+    for strategy in ("quantile", "uniform", "supervised"):
+        first, second = (
+            fit_encoder(column, strategy=strategy, n_bins=7, public=public) for _ in range(2)
+        )
+        assert first == second
+
+
+@pytest.mark.parametrize(
+    ("public", "match"),
+    [(None, "needs the public label"), ([1, 0], "has 2 rows"), ([1, None, 0], "missing in 1 rows")],
+)
+def test_supervised_bins_need_a_whole_public_label(public, match):
+    public = None if public is None else pd.Series(public)
+    with pytest.raises(InputError, match=match):
+        fit_encoder(pd.Series([1.0, 2, 3]), strategy="supervised", public=public)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "categories"),
+    [
+        (["b", "a", None, "b"], str, ("a", "b")),
+        (["b", "a", None, "b"], "category", ("a", "b")),
+        ([True, False], bool, (False, True)),
+        ([True, None], object, (True,)),
+        (["b", 10, True, 2.5, None, 9], object, (True, 2.5, 9, 10, "b")),
+        (pd.Categorical([3, 1], categories=[3, 2, 1]), None, (1, 3)),
+    ],
+)
+def test_text_and_booleans_become_sorted_categories(values, dtype, categories):
+    for strategy in ("quantile", "uniform", "supervised", "categories"):
+        column = pd.Series(values, dtype=dtype)
+        encoder = fit_encoder(column, strategy=strategy)
+        assert encoder == CategoriesEncoder(categories=categories, missing=True)
+
+
+def test_numbers_can_be_categories_and_infinity_is_unknown():
+    encoder = fit_encoder(pd.Series([2.5, 1.0, np.inf]), strategy="categories")
+    assert encoder.categories == (1.0, 2.5)
+    assert codes(encoder, [np.inf, 2.5]) == [2, 1]
+
+
+def test_an_object_column_of_numbers_is_numeric():
+    encoder = fit_encoder(pd.Series([1, 2.5, None, Decimal(4)], dtype=object))
+    assert encoder.edges == (1.75, 3.25)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform", "supervised", "categories", "codes"])
+@pytest.mark.parametrize("values", [[np.nan] * 3, [2.0] * 3, [None] * 3, [2.0, np.nan, 2.0]])
+def test_constant_and_empty_columns_still_have_an_encoder(values, strategy):
+    for dtype in (float, object):
+        column = pd.Series(values, dtype=dtype)
+        encoder = fit_encoder(column, strategy=strategy, public=[0, 1, 0])
+        assert max(codes(encoder, values, dtype)) < encoder.n_codes <= 4
+
+
+def test_whole_numbers_can_be_codes_already():
+    assert fit_encoder(pd.Series([0, 3, 1]), strategy="codes") == CodesEncoder(size=4, missing=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "match"),
+    [
+        ([-1, 2], {"strategy": "codes"}, "sensor 'a' holds -1"),
+        ([0.5], {"strategy": "codes"}, "holds 0.5"),
+        ([1e9], {"strategy": "codes"}, "largest code allowed"),
+        ([np.inf], {"strategy": "codes"}, "holds inf"),
+        (["x"], {"strategy": "codes"}, "holds 'x'"),
+        ([1.0], {"strategy": "quantiles"}, "Did you mean 'quantile'"),
+        ([1.0], {"n_bins": 0}, "n_bins must be a whole number from 1"),
+        ([1.0], {"n_bins": 2.5}, "n_bins must be a whole number"),
+        ([1.0], {"n_bins": True}, "n_bins must be a whole number"),
+        ([str(i) for i in range(MAX_CATEGORIES + 1)], {}, "1001 different values"),
+        (["x" * 5000], {}, "at most 1000 characters"),
+        (pd.date_range("2024", periods=3), {}, "holds dates"),
+        ([1j], {}, "holds complex numbers"),
+    ],
+)
+def test_a_column_that_does_not_suit_is_refused_by_name(values, options, match):
+    with pytest.raises(InputError, match=match) as caught:
+        fit_encoder(pd.Series(values), **options)
+    assert "'a'" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_columns_can_have_their_own_strategy_and_bins(rng):
+    table = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+    table["door"] = "open"
+    encoders = fit_encoders(table, strategy={"a": "uniform"}, n_bins={"b": 3})
+    assert [encoder.n_codes for encoder in encoders] == [11, 4, 11, 3]
+    assert encoders[0] == fit_encoder(table["a"], strategy="uniform")
+    assert fit_encoders(table, strategy="uniform")[3].kind == "categories"
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"strategy": {"hal": "uniform"}}, "binning names the column 'hal'.*Did you mean 'hall'"),
+        ({"n_bins": {"hal": 3}}, "n_bins names the column 'hal'"),
+        ({"strategy": {"door": "uniform"}}, "'uniform' was asked for 'door'"),
+        ({"strategy": {"hall": "unifrom"}}, "Did you mean 'uniform'"),
+        ({"strategy": {0: "uniform"}}, "binning names the column 0, which is no sensor"),
+    ],
+)
+def test_options_that_do_not_fit_the_table_are_refused(options, match):
+    table = pd.DataFrame({"hall": [1.0, 2.0], "door": ["open", "shut"]})
+    with pytest.raises(InputError, match=match):
+        fit_encoders(table, **options)
+
+
+def test_columns_may_be_called_by_their_numbers(rng):
+    table = pd.DataFrame(rng.normal(size=(100, 3)))
+    encoders = fit_encoders(table, strategy={0: "uniform"}, n_bins={1: 3, "2": 4})
+    assert [encoder.n_codes for encoder in encoders] == [11, 4, 5]
+    with pytest.raises(InputError, match="n_bins names the column '1' twice"):
+        fit_encoders(table, n_bins={1: 3, "1": 4})
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (pd.DataFrame(index=range(5)), "the readings have no columns"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "more than one column is called 'a'"),
+        (pd.DataFrame([[1, 2]], columns=[0, "0"]), "more than one column is called '0'"),
+        (pd.DataFrame([[1, 2]], columns=["a", ""]), "column 2 has no name"),
+    ],
+)
+def test_columns_without_a_name_of_their_own_are_refused(table, match):
+    with pytest.raises(InputError, match=match):
+        fit_encoders(table)
+
+
+# --- Batch by batch -------------------------------------------------------------------------
+
+
+COLUMNS = {
+    "few": lambda rng: rng.integers(6, size=2000).astype(float),
+    "rounded": lambda rng: rng.normal(size=2000).round(1),
+    "ties": lambda rng: np.where(rng.random(2000) < 0.6, 0.0, rng.normal(size=2000).round(2)),
+    "gaps": lambda rng: np.where(rng.random(2000) < 0.1, np.nan, rng.integers(30, size=2000)),
+    "infinite": lambda rng: np.where(rng.random(2000) < 0.1, np.inf, rng.integers(30, size=2000)),
+    "signed zero": lambda rng: rng.choice([-0.0, 0.0, 1.0], size=2000),
+    "text": lambda rng: rng.choice(["a", "b", "ü"], size=2000),
+    "booleans": lambda rng: rng.random(2000) < 0.3,
+    "mixed": lambda rng: np.array([True, None, "x", 3, 2.5] * 400, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("strategy", ["quantile", "uniform", "categories"])
+def test_few_distinct_values_give_the_encoder_of_all_rows_at_once(name, strategy, rng):
+    column = pd.Series(COLUMNS[name](rng))
+    assert scan(column, strategy).encoder() == fit_encoder(column, strategy=strategy)
+
+
+def test_codes_are_taken_as_they_are(rng):
+    column = pd.Series(rng.integers(7, size=1000))
+    assert scan(column, "codes").encoder() == fit_encoder(column, strategy="codes")
+    for wrong in (column - 1, column + 0.5, column * 20_000):
+        refused("Binning 'codes' needs whole numbers", scan, wrong, "codes")
+    assert scan(column.astype(str), "codes").encoder() == scan(column, "codes").encoder()
+    refused("holds 'x'", scan, pd.Series(["x"]), "codes")
+
+
+@pytest.mark.parametrize("draw", ["normal", "lognormal", "uniform"])
+def test_sketched_edges_are_near_the_true_quantiles(draw, rng):
+    column = pd.Series(getattr(rng, draw)(size=200_000))
+    edges = np.array(scan(column, n_bins=16, batch=65_536).encoder().edges)
+    ranks = np.searchsorted(np.sort(column), edges) / len(column)
+    np.testing.assert_allclose(ranks, np.arange(1, 16) / 16, atol=0.005)
+
+
+def test_many_equal_readings_share_a_bin_though_they_are_sketched(rng):
+    column = pd.Series(np.where(rng.random(100_000) < 0.6, 0.0, rng.normal(size=100_000)))
+    encoder = scan(column, batch=65_536).encoder()
+    codes = encoder.encode(column, "a")
+    assert len(set(codes[column == 0.0])) == 1
+    assert np.bincount(codes).max() < 0.75 * len(column)
+
+
+def test_the_same_batches_give_the_same_edges(rng):
+    column = pd.Series(rng.normal(size=100_000))
+    assert scan(column, batch=9999).encoder() == scan(column, batch=9999).encoder()
+
+
+def test_uniform_edges_of_many_values_are_exact(rng):
+    column = pd.Series(rng.normal(size=20_000))
+    exact = fit_encoder(column, strategy="uniform")
+    np.testing.assert_allclose(scan(column, "uniform").encoder().edges, exact.edges, rtol=1e-12)
+
+
+def test_values_counted_so_far_go_into_the_sketch(rng, monkeypatch):
+    monkeypatch.setattr(module, "EXACT_VALUES", 50)
+    column = pd.Series(np.r_[np.repeat(np.arange(40.0), 500), rng.uniform(0, 40, size=20_000)])
+    ranks = np.array([(column <= edge).mean() for edge in scan(column, batch=5000).encoder().edges])
+    np.testing.assert_allclose(ranks, np.arange(1, 10) / 10, atol=0.03)
+
+
+def test_columns_that_say_nothing_or_too_much_are_refused():
+    for words, values in (
+        ("missing in all 50 rows", np.full(50, np.nan)),
+        ("missing in all 50 rows", np.full(50, None)),
+        ("reads 1 in all 50 rows", np.ones(50)),
+        ("reads 'a' in all 50 rows", ["a"] * 50),
+        ("40 different texts in 50 rows", [f"id-{k % 40}" for k in range(50)]),
+    ):
+        refused(words, scan(pd.Series(values), batch=20).check_worth)
+    scan(pd.Series([1.0, np.nan] * 20)).check_worth()  # its gaps say something
+    scan(pd.Series(np.arange(50)), "categories").check_worth()
+    refused("1332 different values, like", scan, pd.Series(map(str, range(2000))))
+    refused("holds dates", scan, pd.Series(pd.date_range("2020", periods=50)))
+
+
+def test_supervised_bins_need_all_rows_at_once():
+    found = ColumnScan("a", "supervised")
+    found.add(pd.Series([1.0, 2.0]), [0, 1])
+    refused("needs all rows in memory", found.add, pd.Series([1.0, 2.0]), [0, 1])
+
+
+def test_gaps_in_the_first_batches_do_not_tell_what_a_column_holds():
+    gaps = pd.Series([None] * 10, dtype=object)
+    numbers = pd.concat([gaps, pd.Series([Decimal(1), Decimal(2)] * 5, dtype=object)])
+    assert scan(numbers, batch=5).encoder() == fit_encoder(numbers)
+    assert scan(numbers, batch=5).encoder().edges == (1.5,)
+    texts = pd.concat([gaps, pd.Series(["a", "b"] * 5, dtype=object)])
+    assert scan(texts, batch=5).encoder().categories == ("a", "b")
+
+
+@pytest.mark.parametrize("n", [20, 5000, 30_000])
+def test_many_values_in_one_batch_are_counted_exactly(n, rng):
+    column = pd.Series(rng.normal(size=n))
+    cuts = np.array(fit_encoder(column).edges)
+    assert np.searchsorted(np.sort(column), cuts).tolist() == (np.arange(1, 10) * n / 10).tolist()
+
+
+def test_without_the_sketch_library_many_values_are_refused(rng, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "datasketches", None)
+    refused('pip install "discreet.large."', scan, pd.Series(rng.normal(size=20_000)))

@@ -1,0 +1,51 @@
+"""Single values: what counts as one, how it is written and how a message shows it."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.data.values import is_numeric, plain, shown, suggest, written
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "1"),
+        (1.0, "1"),
+        (-0.0, "0"),
+        (1.5, "1.5"),
+        (True, "True"),
+        ("1.0", "1.0"),
+        (1e300, "1e+300"),
+    ],
+)
+def test_values_are_told_apart_by_how_they_are_written(value, text):
+    assert written(value) == text
+
+
+def test_a_column_is_numeric_by_its_values_where_pandas_does_not_know():
+    assert is_numeric(pd.Series([1, 2.5, None, Decimal(1)], dtype=object))
+    assert not is_numeric(pd.Series([1, "a"], dtype=object))
+    assert not is_numeric(pd.Series([True, False]))
+
+
+def test_a_date_stands_for_no_plain_value():
+    assert plain(np.datetime64("2024-01-01", "ns")) is None
+
+
+def test_any_value_is_shown_in_one_short_line():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (10**10_000, "a\nb" * 1000, deep, np.float64(1.5), {"k": [1] * 100}):
+        assert len(shown(value)) <= 60 and "\n" not in shown(value)
+    assert shown(np.float64(1.5)) == "1.5"
+    while deep:  # taken apart by hand, since a deep list may exhaust the stack as it goes
+        deep = deep.pop()
+
+
+def test_a_suggestion_lists_the_names_up_to_a_limit():
+    assert "and 5 more" in suggest("x", [f"sensor{i}" for i in range(25)])
+    assert suggest("x", []) == "There are none."

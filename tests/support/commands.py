@@ -1,0 +1,61 @@
+"""What the tests of the commands share: small tables on disk, and ways to run a command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from discreet import cli
+
+FACTS = ("--public", "fall", "--private", "who")
+
+
+def rooms(n=80, seed=0):
+    """Two sensors with two readings each, so that learning takes a moment only."""
+    rng = np.random.default_rng(seed)
+    fall, bob = rng.integers(2, size=(2, n)) == 1
+    return pd.DataFrame(
+        {
+            "hall": np.where(rng.random(n) < 0.9, fall, ~fall).astype(int),
+            "door": np.where(rng.random(n) < 0.8, bob, ~bob).astype(int),
+            "fall": fall,
+            "who": np.where(bob, "bob", "ann"),
+            "day": np.arange(n) // 10,
+        }
+    )
+
+
+def run(monkeypatch, capsys, *arguments, main=cli.main):
+    """Run a command in this process and return (exit code, stdout, stderr)."""
+    monkeypatch.setattr(sys, "argv", ["discreet", *map(str, arguments)])
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def clean_environment(**more):
+    """An environment where nothing asks for colours, a width or warnings."""
+    unwanted = ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "PYTHONWARNINGS", "TTY_COMPATIBLE")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    # Also where the package is found by a relative path and the command runs elsewhere.
+    return kept | {"PYTHONPATH": str(Path(cli.__file__).parents[2])} | more
+
+
+def run_apart(*arguments, folder, **environment):
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "discreet", *map(str, arguments)],
+        cwd=folder,
+        env=clean_environment(**environment),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

@@ -1,0 +1,1 @@
+"""The figures of the network, each at any size: full in research/benchmarks/."""
