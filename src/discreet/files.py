@@ -20,10 +20,7 @@ PRIVATE = 0o600
 def write_whole(path: str | os.PathLike[str], data: str | bytes, mode: int | None = None) -> None:
     """Replace a file whole or not at all; see ``replacing``.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
+    Raises InputError: if the file cannot be written.
     """
     try:
         with replacing(Path(path), mode) as stream:
@@ -36,13 +33,9 @@ def write_whole(path: str | os.PathLike[str], data: str | bytes, mode: int | Non
 def replacing(file: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     """Write beside a file and rename at the end, so that a reader sees the old or the new one.
 
-    Parameters
-    ----------
-    file : Path
-    mode : int, optional
-        Given, the file never has any other, takes the place of a link, and belongs to whoever
-        the old one, or the folder, belongs to. By default a link keeps pointing to the
-        file, which keeps its mode.
+    ``mode``: given, the file never has any other, takes the place of a link, and belongs to whoever
+    the old one, or the folder, belongs to. By default a link keeps pointing to the file, which
+    keeps its mode.
     """
     if mode is None:
         file = file.resolve()
@@ -60,13 +53,8 @@ def replacing(file: Path, mode: int | None = None) -> Iterator[BinaryIO]:
 def create(file: Path, mode: int | None = None, like: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file that must not be there yet, and wait until it is on the disk.
 
-    Parameters
-    ----------
-    file : Path
-    mode : int, optional
-        As the process makes files by default.
-    like : Path, optional
-        Whose owner it gets if root writes it with a mode, and whose mode it gets without one.
+    ``mode``: as the process makes files by default. ``like``: whose owner it gets if root writes it
+    with a mode, and whose mode it gets without one.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(file, flags, 0o666 if mode is None else mode)
@@ -99,15 +87,7 @@ def _keep_owner(handle: int, file: Path) -> None:
 def check_folder(folder: Path, option: str = "") -> None:
     """Refuse, before the work, a folder that holds something or has nowhere to be.
 
-    Parameters
-    ----------
-    folder : Path
-    option : str
-        What stands before the folder in the command, for the message.
-
-    Raises
-    ------
-    InputError
+    ``option``: what stands before the folder in the command, for the message.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -126,20 +106,10 @@ def write_folder(
 ) -> None:
     """Write a folder whole or not at all.
 
-    Parameters
-    ----------
-    folder : Path
-        One that does not exist or is empty.
-    files : dict of str to bytes
-        Contents by path inside the folder. A path that ends in a slash is an empty folder.
-    option : str
-        What stands before the folder in the command, for the message.
-    mode : int, optional
-        Of each file; folders can be entered by whoever may read the files.
-
-    Raises
-    ------
-    InputError
+    ``folder``: one that does not exist or is empty. ``files``: contents by path inside the folder.
+    A path that ends in a slash is an empty folder. ``option``: what stands before the folder in the
+    command, for the message. ``mode``: of each file; folders can be entered by whoever may read the
+    files.
     """
     check_folder(folder, option)
     out = folder.absolute()

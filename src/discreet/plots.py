@@ -83,12 +83,7 @@ def matplotlib_settings(salt: str) -> Iterator[None]:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a picture in a format that is not drawn.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a picture in a format that is not drawn."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(
             f"a picture ends in {' or '.join(SUFFIXES)}, got {path.name!r}. Name it so."

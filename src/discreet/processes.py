@@ -15,12 +15,7 @@ _T = TypeVar("_T")
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Return how many processes a number asks for; -1 asks for one for each core.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return how many processes a number asks for; -1 asks for one for each core."""
     if n_jobs is not None and (
         isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)
     ):
@@ -35,10 +30,7 @@ def run_each(
 ) -> Iterator[_T]:
     """Call the function with each of the argument lists; results come in any order.
 
-    Raises
-    ------
-    BrokenProcessPool
-        If a process was ended from outside.
+    Raises BrokenProcessPool: if a process was ended from outside.
     """
     if jobs == 1 or len(work) < 2:
         yield from (function(*each) for each in work)

@@ -42,32 +42,15 @@ MIN_CLASS_ROWS = 5
 class AuditData:
     """A frozen mapping and the rows to audit it with.
 
-    Attributes
-    ----------
-    readings : DataFrame
-        One column per sensor.
-    codes : int array of shape (n_rows, n_sensors)
-    public : Labels
-    private : tuple of Labels
-    groups : int array or None
-        Rows of one group may depend on one another.
-    origin : str
-        Where the rows come from, in words for the report.
-    held_out : bool
-        Whether they are the part of the learned table that was kept for audits.
-    dependence : Dependence or None
-        What the order of the whole table, as given or as learned from, tells of its rows; of
-        its groups where there are groups.
-    assumed_independent : bool
-        Whether the caller declared that rows, or groups, are independent.
-    unit : str
-        What a group is called in a sentence.
-    learned_groups : str
-        How groups come to have rows that were learned from, if some have.
-    shared : str
-        How rows without groups may belong together by a column of the table, if they may.
-    audited_before : str
-        What earlier audits with the same rows mean for this one, if there were any.
+    ``readings``: one column per sensor. ``codes`` is of shape (n_rows, n_sensors). ``groups``: rows
+    of one group may depend on one another. ``origin``: where the rows come from, in words for the
+    report. ``held_out``: whether they are the part of the learned table that was kept for audits.
+    ``dependence``: what the order of the whole table, as given or as learned from, tells of its
+    rows; of its groups where there are groups. ``assumed_independent``: whether the caller declared
+    that rows, or groups, are independent. ``unit``: what a group is called in a sentence.
+    ``learned_groups``: how groups come to have rows that were learned from, if some have.
+    ``shared``: how rows without groups may belong together by a column of the table, if they may.
+    ``audited_before``: what earlier audits with the same rows mean for this one, if there were any.
     """
 
     mapping: Mapping
@@ -134,18 +117,12 @@ def audit_data_from_table(
 ) -> AuditData:
     """Choose the rows of a table that may vouch for the mapping, and check them.
 
-    Parameters
-    ----------
-    table : DataFrame or Table
-        Of a streamed table that was learned from, only the held-out rows are brought into memory.
-    public, private : str and sequence of str, optional
-        The label columns, if they are not called what the mapping calls them.
-    group : str, optional
-        Which rows depend on one another: a column, a unit of a column of times or rows in
-        their order, see ``data.groups``; by default what the rows were split by.
-    assume_independent : bool, default=False
-        The rows are independent, although those that were learned from came in groups, or
-        although they look otherwise. With ``group``, the groups are.
+    ``table``: of a streamed table that was learned from, only the held-out rows are brought into
+    memory. ``public``, ``private``: the label columns, if they are not called what the mapping
+    calls them. ``group``: which rows depend on one another: a column, a unit of a column of times
+    or rows in their order, see ``data.groups``; by default what the rows were split by.
+    ``assume_independent``: the rows are independent, although those that were learned from came in
+    groups, or although they look otherwise. With ``group``, the groups are.
     """
     table = as_table(table)
     labels = _label_columns(mapping, table, public, private)
@@ -173,10 +150,8 @@ def audit_data_on_same_rows(
     The parameters are those of ``audit_data_from_table``. Whether rows depend on one another is not
     looked at.
 
-    Raises
-    ------
-    InputError
-        As for each mapping by itself, or if no rows, or no groups, may serve for all of them.
+    Raises InputError: as for each mapping by itself, or if no rows, or no groups, may serve for all
+    of them.
     """
     table = as_table(table)
     labels = [_label_columns(each, table, None, None) for each in mappings]

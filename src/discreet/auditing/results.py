@@ -54,18 +54,10 @@ class Attacks:
 class FactAudit:
     """What was found out about one private fact.
 
-    Attributes
-    ----------
-    figures : Figures or None
-        None where the outputs are too many to list.
-    certificates : tuple of Certificate
-        Upper bounds, each with its confidence, assumptions and words.
-    beyond_answer : BeyondAnswer
-        What is gained by an attacker who is told the public fact.
-    telling_groups : TellingGroups or None
-        Share of the groups that may give away more than the limit, each by its own rows.
-    findings : tuple of str
-        Leaks that were found, named.
+    ``figures``: none where the outputs are too many to list. ``certificates``: upper bounds, each
+    with its confidence, assumptions and words. ``beyond_answer``: what is gained by an attacker who
+    is told the public fact. ``telling_groups``: share of the groups that may give away more than
+    the limit, each by its own rows. ``findings``: leaks that were found, named.
     """
 
     name: str
@@ -90,22 +82,13 @@ class FactAudit:
 class PublicAudit:
     """What the fusion centre makes of the symbols.
 
-    Attributes
-    ----------
-    error, error_low, error_high : float
-        Share of wrong answers of the mapping's own fusion rule.
-    guessing_error : float
-        That of always naming the most frequent class.
-    raw_error : float
-        That of the strongest classifier on the raw readings, an estimate.
-    balanced : Interval
-        Balanced accuracy of the fusion rule: every class counts the same.
-    raw_balanced : float
-        That of the strongest classifier on the raw readings, an estimate.
-    constant : bool
-        Whether the fusion rule names one class whatever it hears.
-    doubt : str
-        Why the intervals promise nothing: rows that depend on one another. Else nothing.
+    ``error``, ``error_low``, ``error_high``: share of wrong answers of the mapping's own fusion
+    rule. ``guessing_error``: that of always naming the most frequent class. ``raw_error``: that of
+    the strongest classifier on the raw readings, an estimate. ``balanced``: balanced accuracy of
+    the fusion rule: every class counts the same. ``raw_balanced``: that of the strongest classifier
+    on the raw readings, an estimate. ``constant``: whether the fusion rule names one class whatever
+    it hears. ``doubt``: why the intervals promise nothing: rows that depend on one another. Else
+    nothing.
     """
 
     name: str
@@ -138,15 +121,10 @@ class PublicAudit:
 class LimitCheck:
     """Whether a stated limit is met, for the private fact that is worst.
 
-    Attributes
-    ----------
-    state : str
-        "met": certified. "broken": a real attacker goes beyond it. "not shown": neither.
-    radius : float or None
-        How far every private class may move, in total variation of its readings, before the
-        limit is no longer certain; None where that is not known.
-    needed : str
-        About how many rows or groups would certify the limit, if it is not shown.
+    ``state``: "met": certified. "broken": a real attacker goes beyond it. "not shown": neither.
+    ``radius``: how far every private class may move, in total variation of its readings, before the
+    limit is no longer certain; None where that is not known. ``needed``: about how many rows or
+    groups would certify the limit, if it is not shown.
     """
 
     name: str
@@ -181,22 +159,13 @@ class LimitCheck:
 class Audit:
     """The whole audit.
 
-    Attributes
-    ----------
-    rows_from : str
-        Where the rows come from, in words.
-    confidence : float
-        Of every kind of certificate, over all private facts together, and of all limits.
-    structural : Structural
-        The bound that needs no rows, C1.
-    unit : str
-        What is independent: "row", or what a group of rows is called.
-    conditions : tuple of str
-        What the verdict rests on that was declared or could not be checked.
-    remarks : tuple of str
-        What a reader has to know about the rows: unknown readings, groups, few rows.
-    program : str
-        What made the audit, with its version; ``to_dict`` has the version of the format besides.
+    ``rows_from``: where the rows come from, in words. ``confidence``: of every kind of certificate,
+    over all private facts together, and of all limits. ``structural``: the bound that needs no
+    rows, C1. ``unit``: what is independent: "row", or what a group of rows is called.
+    ``conditions``: what the verdict rests on that was declared or could not be checked.
+    ``remarks``: what a reader has to know about the rows: unknown readings, groups, few rows.
+    ``program``: what made the audit, with its version; ``to_dict`` has the version of the format
+    besides.
     """
 
     mapping_id: str

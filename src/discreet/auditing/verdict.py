@@ -169,12 +169,8 @@ def check_limits(
     structural bound: only that adds up whatever readings depend on. ``independent`` is the
     caller's word that readings of different releases are independent given the private class.
 
-    Parameters
-    ----------
-    stated : dict
-        Limits by "advantage", "advantage beyond the answer" or "epsilon".
-    eta : float
-        The tables' largest total variation between two rows of codes.
+    ``stated``: limits by "advantage", "advantage beyond the answer" or "epsilon". ``eta``: the
+    tables' largest total variation between two rows of codes.
     """
 
     def rank(check: LimitCheck) -> tuple[int, float]:
@@ -246,12 +242,7 @@ def give_verdict(
 ) -> str:
     """Return the verdict in one line.
 
-    Parameters
-    ----------
-    conditions : sequence of str
-        What was declared or could not be checked.
-    drawn : str
-        What the bounds speak of.
+    ``conditions``: what was declared or could not be checked. ``drawn``: what the bounds speak of.
     """
     sure = f"at {percent(confidence)} confidence, for {drawn}"
     use = f"{_say_useful(public)}: {say_use(public)}"

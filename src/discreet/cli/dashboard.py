@@ -108,10 +108,7 @@ def _change_user(folder: Path, add: str | None, remove: str | None) -> None:
 def read_password() -> str:
     """Ask for a password twice at a terminal, or read one line from standard input.
 
-    Raises
-    ------
-    InputError
-        If the two differ, or there is none.
+    Raises InputError: if the two differ, or there is none.
     """
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")

@@ -78,19 +78,10 @@ def demo(
 def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     """Make the table, learn from it, show what symbols and readings tell, and run the network.
 
-    Parameters
-    ----------
-    folder : Path
-        Where ``home.csv`` and ``home.json`` go; made if it is not there.
-    seed : int
-        Seed of the made-up rows and of the learning.
-    seconds : float, optional
-        How long the network runs once it is up; 0 leaves it out, None is until it is stopped.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be used, or holds a ``home.csv`` or ``home.json`` of somebody else.
+    ``folder``: where ``home.csv`` and ``home.json`` go; made if it is not there. ``seed``: seed of
+    the made-up rows and of the learning. ``seconds``: how long the network runs once it is up; 0
+    leaves it out, None is until it is stopped. Raises InputError: if the folder cannot be used, or
+    holds a ``home.csv`` or ``home.json`` of somebody else.
     """
     from discreet.cli.made_up_home import make_home
     from discreet.learning import Task, make_split

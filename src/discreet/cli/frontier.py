@@ -186,16 +186,10 @@ def _share_of_risk(text: str) -> float:
 class Job:
     """What to compute and where it goes.
 
-    Attributes
-    ----------
-    out : Path
-        The JSON file, which is also what an interrupted run goes on from.
-    plot : Path or None
-        The picture.
-    dask : str or None
-        The cluster that computes; None for processes of this machine.
-    assume_independent : bool
-        Whether rows, or groups, are independent although they do not look like it.
+    ``out``: the JSON file, which is also what an interrupted run goes on from. ``plot``: the
+    picture. ``dask``: the cluster that computes; None for processes of this machine.
+    ``assume_independent``: whether rows, or groups, are independent although they do not look like
+    it.
     """
 
     task: Task
@@ -212,12 +206,8 @@ class Job:
 def run_frontier(job: Job) -> Frontier:
     """Compute the frontier, write it, and say what it shows.
 
-    Raises
-    ------
-    InputError
-        Before the work where possible, with what to do.
-    KeyboardInterrupt
-        With how many points were kept.
+    Raises InputError: before the work where possible, with what to do. Raises KeyboardInterrupt:
+    with how many points were kept.
     """
     from discreet.frontiers.plot import save_plot
 

@@ -242,28 +242,12 @@ def run_learn(
 ) -> Learned:
     """Learn as told, write the mapping, and say what was done.
 
-    Parameters
-    ----------
-    task : Task
-    out : Path
-        Where the mapping goes. Nothing is written unless all goes well.
-    memory : int, optional
-        Bytes that learning may take; a table that takes more is streamed.
-    work_dir : Path, optional
-        Where a streamed table is packed; beside the mapping by default.
-    dask : str, optional
-        The cluster that goes over the rows: a scheduler's address, or "local:N".
-    quiet : bool, default=False
-        Print warnings only.
-
-    Raises
-    ------
-    InputError
-        Before the work where possible, with what to do.
-    ClusterError
-        If the cluster does not answer, or has lost all its workers.
-    KeyboardInterrupt
-        If the user wanted an end and no mapping.
+    ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
+    learning may take; a table that takes more is streamed. ``work_dir``: where a streamed table is
+    packed; beside the mapping by default. ``dask``: the cluster that goes over the rows: a
+    scheduler's address, or "local:N". ``quiet``: print warnings only. Raises InputError: before the
+    work where possible, with what to do. Raises ClusterError: if the cluster does not answer, or
+    has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no mapping.
     """
     from discreet.cluster.connect import connected
     from discreet.learning import check_task, learn, open_table, prepare
@@ -370,13 +354,9 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
 class LearnReport:
     """Shows how the learning goes, and passes on the wish to stop.
 
-    Attributes
-    ----------
-    phase : str or None
-        What is being done: None before the first report, "search" while a privacy
-        level is looked for, "design" once there is a mapping that may be kept.
-    stop_asked : bool
-        Whether the next report answers that the work should stop.
+    ``phase``: what is being done: None before the first report, "search" while a privacy level is
+    looked for, "design" once there is a mapping that may be kept. ``stop_asked``: whether the next
+    report answers that the work should stop.
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -408,10 +388,7 @@ def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
 
     Before there is a mapping to keep, the first one ends everything.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        With what to tell the user.
+    Raises KeyboardInterrupt: with what to tell the user.
     """
 
     def ask(_signal: int, _frame: FrameType | None) -> None:

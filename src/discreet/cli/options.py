@@ -126,12 +126,8 @@ def by_column(
 ) -> ByColumn:
     """Return what was chosen by "8" for all columns and by "hall=4" for one of them.
 
-    Parameters
-    ----------
-    given : list of str or None
-        As typed: the option may be repeated, and one text may list several choices.
-    read : callable
-        Returns the value of a text; raises ValueError with what is wanted.
+    ``given``: as typed: the option may be repeated, and one text may list several choices.
+    ``read``: returns the value of a text; raises ValueError with what is wanted.
     """
     found: dict[str | None, Any] = {}
     for typed in given or ():

@@ -129,18 +129,11 @@ def plan(
 class PlanTask:
     """What is to be certified, of which sensors.
 
-    Attributes
-    ----------
-    limit : float
-        On the advantage of any attacker.
-    mapping : Path or None
-        Whose tables are meant; without one the sensors are sketched.
-    sensors, symbols, noise
-        The sketch: alike sensors, and how often a symbol is not that of the code.
-    classes, facts : int or None
-        Of the private fact, and how many facts are guarded; a mapping knows them.
-    share : float or None
-        Of the rarest private class. [default: all alike]
+    ``limit``: on the advantage of any attacker. ``mapping``: whose tables are meant; without one
+    the sensors are sketched. ``sensors``, ``symbols``, ``noise``: the sketch: alike sensors, and
+    how often a symbol is not that of the code. ``classes``, ``facts``: of the private fact, and how
+    many facts are guarded; a mapping knows them. ``share``: of the rarest private class. [default:
+    all alike].
     """
 
     limit: float

@@ -38,12 +38,7 @@ def is_live(console: Console) -> bool:
 class ShareReport:
     """Shows which share of the work is done.
 
-    Parameters
-    ----------
-    console : Console
-        Where to show it.
-    quiet : bool
-        Show nothing.
+    ``console``: where to show it. ``quiet``: show nothing.
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -91,16 +86,8 @@ class ShareReport:
 class StepsReport:
     """Shows how far the work is; it begins when the report is made.
 
-    Parameters
-    ----------
-    console : Console
-        Where to show it.
-    what : str
-        What a step is called, in the plural.
-    found : int
-        Steps that are done already and took no time.
-    planned : int
-        All steps.
+    ``console``: where to show it. ``what``: what a step is called, in the plural. ``found``: steps
+    that are done already and took no time. ``planned``: all steps.
     """
 
     def __init__(self, console: Console, what: str, found: int, planned: int) -> None:

@@ -33,10 +33,7 @@ _LOOK_SECONDS = 0.2
 def check_address(where: str) -> int | None:
     """Return how many workers ``local:N`` asks for, or None for a scheduler's address.
 
-    Raises
-    ------
-    InputError
-        If it is neither, or Dask is not installed.
+    Raises InputError: if it is neither, or Dask is not installed.
     """
     if find_spec("distributed") is None:
         raise InputError(
@@ -59,19 +56,8 @@ def check_address(where: str) -> int | None:
 def connected(where: str | None) -> Iterator[Any]:
     """Connect to a scheduler, or start workers on this machine until the end.
 
-    Parameters
-    ----------
-    where : str or None
-        The scheduler's address, or "local:N"; None for no cluster.
-
-    Yields
-    ------
-    distributed.Client or None
-
-    Raises
-    ------
-    InputError, ClusterError
-        If nobody answers there, or the workers cannot do the work.
+    ``where``: the scheduler's address, or "local:N"; None for no cluster. Raises InputError,
+    ClusterError: if nobody answers there, or the workers cannot do the work.
     """
     if where is None:
         yield None
@@ -137,12 +123,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 def check_workers(client: Any) -> None:
-    """Refuse a cluster without workers, or whose workers have another version of discreet.
-
-    Raises
-    ------
-    ClusterError
-    """
+    """Refuse a cluster without workers, or whose workers have another version of discreet."""
     try:
         client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         found = client.run(_version)
@@ -168,10 +149,7 @@ def _version() -> str:
 def living_workers(client: Any) -> list[str]:
     """Return the addresses of the workers that the scheduler knows, in a fixed order.
 
-    Raises
-    ------
-    ClusterError
-        If the scheduler does not answer.
+    Raises ClusterError: if the scheduler does not answer.
     """
     try:
         # Not ``scheduler_info``, which hands out what the client's own looks overwrite.
@@ -186,10 +164,7 @@ def living_workers(client: Any) -> list[str]:
 def other_workers(client: Any, gone: Set[str]) -> list[str]:
     """Return workers other than those that did not answer, waiting for one if need be.
 
-    Raises
-    ------
-    ClusterError
-        If none turns up.
+    Raises ClusterError: if none turns up.
     """
     end, shunned = time.monotonic() + _RETURN_SECONDS, set(gone)
     while time.monotonic() < end:
@@ -228,10 +203,7 @@ def run_tasks(
     What all lists share is sent to every worker once. A task whose worker is lost is done by
     another one.
 
-    Raises
-    ------
-    ClusterError
-        If workers are lost time and again.
+    Raises ClusterError: if workers are lost time and again.
     """
     from distributed import as_completed
     from distributed.client import FutureCancelledError

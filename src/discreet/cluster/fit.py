@@ -69,22 +69,8 @@ def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapp
 
     The workers hold all rows in their memory together; here they stay in their file.
 
-    Parameters
-    ----------
-    mapper, client
-        As in ``fit``.
-    path : path
-        What ``discreet.learning.pack_tables`` wrote.
-
-    Returns
-    -------
-    mapper
-        Fitted.
-
-    Raises
-    ------
-    InputError, ClusterError
-        As in ``fit``, and if the file is damaged.
+    ``mapper``, ``client``: as in ``fit``. ``path``: what ``discreet.learning.pack_tables`` wrote.
+    Returns fitted. Raises InputError, ClusterError: as in ``fit``, and if the file is damaged.
     """
     check_mapper(mapper)
     with PackedFile.open(path) as file:
@@ -92,12 +78,7 @@ def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapp
 
 
 def check_mapper(mapper: PrivacyMapper) -> None:
-    """Refuse a mapper whose work is not passes over packed rows.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a mapper whose work is not passes over packed rows."""
     kernel = check_kernel(mapper.kernel)
     if mapper._designer is not design_sample:
         raise InputError(

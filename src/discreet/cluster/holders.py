@@ -43,12 +43,8 @@ class Holder:
     def take(self, weighted_rows: WeightedRows, edges: Sequence[int]) -> int:
         """Hold these rows from now on, and return how many they are.
 
-        Parameters
-        ----------
-        weighted_rows : WeightedRows
-        edges : sequence of int
-            Where the segments of all rows begin and end among these, so that sums come in
-            the same order however many workers there are.
+        ``edges``: where the segments of all rows begin and end among these, so that sums come in
+        the same order however many workers there are.
         """
         self._weighted_rows = weighted_rows
         self._cuts = [slice(begin, end) for begin, end in pairwise(edges)]

@@ -40,16 +40,8 @@ class ClusterRows:
     The packed rows stay here too, in memory or in their file: a sample of them leads the
     search, and what a lost worker held is sent again.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    weighted_rows : StoredRows
-        The rows, packed.
-
-    Attributes
-    ----------
-    seconds : float
-        How long the slowest worker was busy in the last pass.
+    ``weighted_rows``: the rows, packed. ``seconds``: how long the slowest worker was busy in the
+    last pass.
     """
 
     def __init__(self, client: Client, weighted_rows: StoredRows) -> None:
@@ -77,10 +69,7 @@ class ClusterRows:
     def sweep(self, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
         """Go over all rows once. Each worker takes the threads that it has.
 
-        Raises
-        ------
-        ClusterError
-            If no workers are left.
+        Raises ClusterError: if no workers are left.
         """
         compiled = pays(len(self), len(self.layout.sizes), loss)
         answers = self._ask(lambda holder: holder.sweep(tables, loss.name, compiled))

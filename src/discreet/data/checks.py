@@ -33,10 +33,7 @@ MAX_CLASSES = 50
 def check_names(names: Sequence[str], where: str) -> None:
     """Refuse column names that are empty or doubled.
 
-    Raises
-    ------
-    InputError
-        Naming the columns.
+    Raises InputError: naming the columns.
     """
     for i, name in enumerate(names, start=1):
         if not name.strip():
@@ -54,18 +51,8 @@ def check_names(names: Sequence[str], where: str) -> None:
 def check_column(columns: Iterable[str], name: str, role: str) -> None:
     """Refuse a column name that a table does not have.
 
-    Parameters
-    ----------
-    columns : iterable of str
-        Those that it has.
-    name : str
-    role : str
-        What the column is for, as the message should call it: "public label".
-
-    Raises
-    ------
-    InputError
-        With the close matches and the columns that there are.
+    ``columns``: those that it has. ``role``: what the column is for, as the message should call it:
+    "public label". Raises InputError: with the close matches and the columns that there are.
     """
     names = [str(each) for each in columns]
     if name not in names:
@@ -77,19 +64,9 @@ def choose_sensors(
 ) -> list[str]:
     """Return the names of the sensor columns.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Those of the table.
-    sensors : sequence of str or None
-        The columns wanted; None takes every column that is not excluded.
-    exclude : sequence of str
-        Columns that are no sensors: the labels, and what the user leaves out.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, doubled or excluded, or no sensor is left.
+    ``columns``: those of the table. ``sensors``: the columns wanted; None takes every column that
+    is not excluded. ``exclude``: columns that are no sensors: the labels, and what the user leaves
+    out. Raises InputError: if a name is unknown, doubled or excluded, or no sensor is left.
     """
     for name in exclude:
         check_column(columns, name, "columns to leave out")
@@ -114,10 +91,7 @@ def choose_sensors(
 def check_kind(column: Column, sensor: str) -> None:
     """Refuse a column whose values are neither numbers, text nor booleans.
 
-    Raises
-    ------
-    InputError
-        Naming the sensor, what it holds and what to do.
+    Raises InputError: naming the sensor, what it holds and what to do.
     """
     found = _unusable_kind(column)
     if found is not None:
@@ -152,22 +126,10 @@ def _unusable_kind(column: Column) -> tuple[str, str] | None:
 def check_labels(labels: Column, role: str, name: str, *, single: bool = False) -> None:
     """Refuse labels that a classifier could not learn from.
 
-    Parameters
-    ----------
-    labels : Series
-    role : str
-        "public label" or "private label", for the message.
-    name : str
-        The column.
-    single : bool, default=False
-        Whether a class may have a single row, which cannot be both learned from and
-        held out.
-
-    Raises
-    ------
-    InputError
-        If labels are missing, continuous, of one class only, of too many classes, or a
-        class has a single row.
+    ``role``: "public label" or "private label", for the message. ``name``: the column. ``single``:
+    whether a class may have a single row, which cannot be both learned from and held out. Raises
+    InputError: if labels are missing, continuous, of one class only, of too many classes, or a
+    class has a single row.
     """
     label = f"{role} {name!r}"
     if len(labels) == 0:
@@ -179,16 +141,8 @@ def check_labels(labels: Column, role: str, name: str, *, single: bool = False) 
 def check_label_values(labels: Column, label: str) -> None:
     """Refuse labels that are missing, continuous or of a kind that has no classes.
 
-    Parameters
-    ----------
-    labels : Series
-        Numbered from 0, or a part of such a column.
-    label : str
-        What they are, for the message.
-
-    Raises
-    ------
-    InputError
+    ``labels``: numbered from 0, or a part of such a column. ``label``: what they are, for the
+    message.
     """
     if (odd := _unusable_kind(labels)) is not None:
         raise InputError(f"{label} holds {odd[0]}. Use text, whole numbers, true or false.")

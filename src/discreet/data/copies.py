@@ -28,14 +28,8 @@ MOST_TIMES = 256
 class Copies:
     """How many different rows occur so many times, where that cannot be chance.
 
-    Attributes
-    ----------
-    times : int
-        How often the rows occur that are too many.
-    rows : int
-        How many different rows do.
-    more : int
-        How many different rows occur once more.
+    ``times``: how often the rows occur that are too many. ``rows``: how many different rows do.
+    ``more``: how many different rows occur once more.
     """
 
     times: int
@@ -46,12 +40,8 @@ class Copies:
 def find_copies(keys: Ints, alpha: float) -> Copies | None:
     """Return the first surplus of rows that occur equally often, or None.
 
-    Parameters
-    ----------
-    keys : int array of shape (n_rows,)
-        Equal for rows that count as equal, numbered from 0.
-    alpha : float
-        Most probable that independent rows show a surplus.
+    ``keys`` of shape (n_rows,): equal for rows that count as equal, numbered from 0. ``alpha``:
+    most probable that independent rows show a surplus.
     """
     counts = np.bincount(np.bincount(keys), minlength=MOST_TIMES + 2)
     # Three counts are bounded for each number of times. A count of rows is a sum of nearly

@@ -70,27 +70,15 @@ _MOST_BINS = 1_000_000  # either way of the middle
 class Dependence(Model):
     """Whether rows depend on one another, and how that shows.
 
-    Attributes
-    ----------
-    found : bool
-    kind : {"next", "apart", "within", "copies"}, optional
-        Rows that follow one another are alike; rows ``lag`` apart; rows at most ``lag``
-        apart, on average; or rows occur again and again. None where nothing was found.
-    lag : int, optional
-        How far apart, in rows (or in groups).
-    strength : float
-        The correlation of one sensor at that distance, given the private class.
-    chance : float
-        The correlation there that would be as remarkable as the most remarkable one, at any
-        distance, of the same rows after shuffling.
-    rows : int
-        How many rows (or groups) were looked at; fewer than ``MIN_ROWS`` are not checked.
-    unit : {"rows", "groups"}
-    classes_in_runs : bool
-        Whether the private classes themselves do not come in random order: then their
-        frequencies cannot be told from these rows.
-    copies : int, optional
-        How many different rows occur ``lag`` times, if those are too many.
+    ``kind``: rows that follow one another are alike; rows ``lag`` apart; rows at most ``lag``
+    apart, on average; or rows occur again and again. None where nothing was found. ``lag``: how far
+    apart, in rows (or in groups). ``strength``: the correlation of one sensor at that distance,
+    given the private class. ``chance``: the correlation there that would be as remarkable as the
+    most remarkable one, at any distance, of the same rows after shuffling. ``rows``: how many rows
+    (or groups) were looked at; fewer than ``MIN_ROWS`` are not checked. ``classes_in_runs``:
+    whether the private classes themselves do not come in random order: then their frequencies
+    cannot be told from these rows. ``copies``: how many different rows occur ``lag`` times, if
+    those are too many.
     """
 
     found: bool
@@ -161,23 +149,12 @@ def check_dependence(
 ) -> Dependence:
     """Compare the order of a table with that of independent rows.
 
-    Parameters
-    ----------
-    readings : DataFrame
-        The sensors' columns, of any kind, gaps allowed; rows in the order they came in.
-    facts : sequence of arrays of shape (n_rows,)
-        The private facts. What they explain is no dependence.
-    public : array of shape (n_rows,), optional
-        The public fact. A table that is sorted by it passes, too.
-    groups : array of shape (n_rows,), optional
-        Look at groups instead, in the order of their first rows.
-    seed : int, default=0
-        Seed of the shuffles. The same rows and seed give the same answer.
-
-    Returns
-    -------
-    Dependence
-        False alarms are rarer than one in a hundred.
+    ``readings``: the sensors' columns, of any kind, gaps allowed; rows in the order they came in.
+    ``facts`` of shape (n_rows,): the private facts. What they explain is no dependence. ``public``
+    of shape (n_rows,): the public fact. A table that is sorted by it passes, too. ``groups`` of
+    shape (n_rows,): look at groups instead, in the order of their first rows. ``seed``: seed of the
+    shuffles. The same rows and seed give the same answer. Returns false alarms are rarer than one
+    in a hundred.
     """
     n_rows = len(readings)
     cells = _cells(facts, public, n_rows)
@@ -200,15 +177,8 @@ def check_dependence(
 def correlation_length(readings: pd.DataFrame, facts: Sequence[ArrayLike], *, seed: int = 0) -> int:
     """Return the first distance at which no sensor resembles itself, given the private class.
 
-    Parameters
-    ----------
-    readings, facts, seed
-        As ``check_dependence`` takes them.
-
-    Returns
-    -------
-    int
-        In rows; about the number of rows if resemblance lasts that long.
+    ``readings``, ``facts``, ``seed``: as ``check_dependence`` takes them. Returns in rows; about
+    the number of rows if resemblance lasts that long.
     """
     rng = np.random.default_rng(seed)
     features, _, n_rows = _to_compare(readings, _cells(facts, None, len(readings)), None, rng)
@@ -378,12 +348,8 @@ def _commonest(cells: Ints, number: Ints) -> Ints:
 class _Peak:
     """The most remarkable correlation of one kind.
 
-    Attributes
-    ----------
-    score : float
-        About 1 where its kind's share of the false alarms begins.
-    correlation : float
-        The largest of any feature at that distance.
+    ``score``: about 1 where its kind's share of the false alarms begins. ``correlation``: the
+    largest of any feature at that distance.
     """
 
     kind: Kind
@@ -434,13 +400,9 @@ class _Sums:
     product. Of b only what exceeds that of evenly spread ranks is counted, whose sums are close
     to normal: rare levels, whose sums are not, must not drown the others.
 
-    Attributes
-    ----------
-    values : float array of shape (n_features, n_rows)
-    excess : float array of shape (n_features + 1,)
-        What the largest square exceeds, of each feature and of all together.
-    together : float
-        Variance of a product summed over the features.
+    ``values`` is of shape (n_features, n_rows). ``excess`` of shape (n_features + 1,): what the
+    largest square exceeds, of each feature and of all together. ``together``: variance of a product
+    summed over the features.
     """
 
     values: Floats
@@ -460,10 +422,7 @@ class _Sums:
     def peak(self, kind: Kind, share: float, sums: Floats, pairs: Ints, lags: Ints) -> _Peak:
         """Return the highest of the sums of products, features by distances.
 
-        Parameters
-        ----------
-        share : float
-            Of the false alarms, as a probability.
+        ``share``: of the false alarms, as a probability.
         """
         total = sums.sum(axis=0, keepdims=True) / np.sqrt(self.together)
         scores = _scores(np.concatenate([sums, total]), pairs, self.excess[:, None])

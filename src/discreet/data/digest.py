@@ -23,10 +23,7 @@ class TableDigest:
     columns are cut into batches, have the same digest. There is one digest for all rows on
     purpose: a digest per row could be tried against guesses of that row.
 
-    Parameters
-    ----------
-    rows, columns : int
-        How many there are.
+    ``rows``, ``columns``: how many there are.
     """
 
     def __init__(self, rows: int, columns: int) -> None:

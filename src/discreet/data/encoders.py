@@ -52,14 +52,9 @@ MAX_CODES = 100_000
 class BinsEncoder(Model):
     """Numbers cut at edges.
 
-    Parameters
-    ----------
-    edges : sequence of float
-        Strictly increasing and finite. A reading gets the number of edges strictly
-        below it: the first bin is ``x <= edges[0]``, the last ``x > edges[-1]``, and
-        infinite readings fall in the end bins.
-    missing : bool, default=False
-        Whether a missing reading has a code, the last.
+    ``edges``: strictly increasing and finite. A reading gets the number of edges strictly below it:
+    the first bin is ``x <= edges[0]``, the last ``x > edges[-1]``, and infinite readings fall in
+    the end bins. ``missing``: whether a missing reading has a code, the last.
     """
 
     kind: Literal["bins"] = "bins"
@@ -88,10 +83,7 @@ class BinsEncoder(Model):
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the code of each reading.
 
-        Raises
-        ------
-        CodeRangeError
-            If a reading is no number, or missing while ``missing`` is false.
+        Raises CodeRangeError: if a reading is no number, or missing while ``missing`` is false.
         """
         series = as_series(values)
         try:
@@ -119,13 +111,9 @@ class BinsEncoder(Model):
 class CategoriesEncoder(Model):
     """Values out of a list, with a code for the unknown.
 
-    Parameters
-    ----------
-    categories : sequence of str, bool, int or float
-        Code ``i`` is for a reading written like ``categories[i]`` (see ``written``);
-        ``len(categories)`` is for every other reading.
-    missing : bool, default=False
-        Whether a missing reading has a code, the last.
+    ``categories``: code ``i`` is for a reading written like ``categories[i]`` (see ``written``);
+    ``len(categories)`` is for every other reading. ``missing``: whether a missing reading has a
+    code, the last.
     """
 
     kind: Literal["categories"] = "categories"
@@ -151,11 +139,8 @@ class CategoriesEncoder(Model):
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the code of each reading.
 
-        Raises
-        ------
-        CodeRangeError
-            If a reading is missing while ``missing`` is false, or is neither text,
-            true, false nor a number.
+        Raises CodeRangeError: if a reading is missing while ``missing`` is false, or is neither
+        text, true, false nor a number.
         """
         series = as_series(values)
         gone = is_missing(series)
@@ -186,12 +171,8 @@ class CategoriesEncoder(Model):
 class CodesEncoder(Model):
     """Readings that already are codes.
 
-    Parameters
-    ----------
-    size : int
-        The plain codes are 0 to ``size - 1``; the code for missing is not counted.
-    missing : bool, default=False
-        Whether a missing reading has a code, the last.
+    ``size``: the plain codes are 0 to ``size - 1``; the code for missing is not counted.
+    ``missing``: whether a missing reading has a code, the last.
     """
 
     kind: Literal["codes"] = "codes"
@@ -211,11 +192,8 @@ class CodesEncoder(Model):
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the readings as integers, once checked.
 
-        Raises
-        ------
-        CodeRangeError
-            If a reading is no integer from 0 to ``size - 1``, or missing while
-            ``missing`` is false.
+        Raises CodeRangeError: if a reading is no integer from 0 to ``size - 1``, or missing while
+        ``missing`` is false.
         """
         series = as_series(values)
         try:
@@ -250,19 +228,9 @@ Encoder = Annotated[
 def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) -> NDArray[np.int64]:
     """Return one column of codes per sensor.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Columns are found by name, in any order; others are left alone.
-    sensors : sequence of (str, Encoder)
-        The columns wanted, in the order wanted.
-
-    Raises
-    ------
-    InputError
-        If a column is not there, or there twice.
-    CodeRangeError
-        If a reading does not fit its encoder.
+    ``table``: columns are found by name, in any order; others are left alone. ``sensors``: the
+    columns wanted, in the order wanted. Raises InputError: if a column is not there, or there
+    twice. Raises CodeRangeError: if a reading does not fit its encoder.
     """
     names = [str(column) for column in table.columns]
     places = {name: i for i, name in enumerate(names)}

@@ -62,30 +62,14 @@ def fit_encoders(
 ) -> list[Encoder]:
     """Choose one encoder per column.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The readings, one column per sensor.
-    strategy : str or mapping of column to str, default="quantile"
-        ``"quantile"``, ``"uniform"`` or ``"supervised"`` cut numbers into bins,
-        ``"categories"`` takes every value for a category and ``"codes"`` takes integers
-        as they are. Text and booleans become categories. Columns that a mapping leaves
-        out get the default.
-    n_bins : int or mapping of column to int, default=10
-        Most bins per column, the code for missing aside.
-    public : Series or array, optional
-        The public label, for ``"supervised"``. The private label has no place here: a
-        bin edge that follows it would leak it.
-
-    Returns
-    -------
-    list of Encoder
-        In the order of the columns. Each has a code for missing.
-
-    Raises
-    ------
-    InputError
-        If there are no columns, two of one name, or one that does not suit its strategy.
+    ``table``: the readings, one column per sensor. ``strategy``: ``"quantile"``, ``"uniform"`` or
+    ``"supervised"`` cut numbers into bins, ``"categories"`` takes every value for a category and
+    ``"codes"`` takes integers as they are. Text and booleans become categories. Columns that a
+    mapping leaves out get the default. ``n_bins``: most bins per column, the code for missing
+    aside. ``public``: the public label, for ``"supervised"``. The private label has no place here:
+    a bin edge that follows it would leak it. Returns in the order of the columns. Each has a code
+    for missing. Raises InputError: if there are no columns, two of one name, or one that does not
+    suit its strategy.
     """
     names = [str(column) for column in table.columns]
     if not names:
@@ -114,19 +98,9 @@ def begin_scans(
 def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[str, _T]:
     """Return what was chosen for single columns, by the columns' names as text.
 
-    Parameters
-    ----------
-    option : str
-        The parameter, as the message should call it.
-    given : mapping of column to anything
-        A column may be called what pandas calls it: 0 for the first of an array's.
-    names : sequence of str
-        The columns that there are.
-
-    Raises
-    ------
-    InputError
-        If there is no such column, or two keys mean the same one.
+    ``option``: the parameter, as the message should call it. ``given``: a column may be called what
+    pandas calls it: 0 for the first of an array's. ``names``: the columns that there are. Raises
+    InputError: if there is no such column, or two keys mean the same one.
     """
     found: dict[str, _T] = {}
     for key, value in given.items():
@@ -147,20 +121,10 @@ def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[s
 class ColumnScan:
     """What one sensor's readings look like, gathered batch by batch.
 
-    Parameters
-    ----------
-    sensor : str
-    strategy, n_bins
-        As in ``fit_encoders``. "supervised" needs all rows in one batch.
-    by_name : bool, default=False
-        Whether the strategy was chosen for this column, so that one that does not suit it is
-        refused.
-
-    Raises
-    ------
-    InputError
-        From here on if the column holds dates, lists or complex numbers, too many categories,
-        or does not suit the strategy.
+    ``strategy``, ``n_bins``: as in ``fit_encoders``. "supervised" needs all rows in one batch.
+    ``by_name``: whether the strategy was chosen for this column, so that one that does not suit it
+    is refused. Raises InputError: from here on if the column holds dates, lists or complex numbers,
+    too many categories, or does not suit the strategy.
     """
 
     def __init__(

@@ -58,14 +58,8 @@ _EPOCHS = ((1e8, 4.1e9, 1.0), (1e12, 4.1e12, 1e3), (1e15, 4.1e15, 1e6), (1e18, 4
 class Grouping:
     """What a text names.
 
-    Attributes
-    ----------
-    column : str or None
-        The column to look at; None where the order of the rows decides.
-    unit : str or None
-        Of ``UNITS``, for a column of times.
-    rows : int or None
-        How many successive rows make a group.
+    ``column``: the column to look at; None where the order of the rows decides. ``unit``: of
+    ``UNITS``, for a column of times. ``rows``: how many successive rows make a group.
     """
 
     column: str | None = None
@@ -76,10 +70,7 @@ class Grouping:
 def parse_group(spec: str, columns: Iterable[str]) -> Grouping:
     """Return what a text names in a table with these columns.
 
-    Raises
-    ------
-    InputError
-        If there is no such column or unit, with those that there are.
+    Raises InputError: if there is no such column or unit, with those that there are.
     """
     names = [str(name) for name in columns]
     column, colon, unit = spec.rpartition(":")
@@ -112,12 +103,7 @@ def _row_count(spec: str, text: str) -> int:
 
 
 def group_columns(spec: str | None, columns: Iterable[str]) -> list[str]:
-    """Return the columns that grouping looks at: one or none.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the columns that grouping looks at: one or none."""
     found = None if spec is None else parse_group(spec, columns).column
     return [] if found is None else [found]
 
@@ -147,18 +133,9 @@ def can_group(spec: str, columns: Iterable[str]) -> bool:
 def group_values(table: pd.DataFrame, spec: str, *, positions: Ints | None = None) -> Texts:
     """Return the group of every row, as text.
 
-    Parameters
-    ----------
-    table : DataFrame
-    spec : str
-        A column, ``column:day`` (or hour, week) or ``rows:N``.
-    positions : array of int, optional
-        Where the rows stand in the whole table, if this is a part of it.
-
-    Raises
-    ------
-    InputError
-        If a group is missing or a time cannot be read, with the value, the row and what to do.
+    ``spec``: a column, ``column:day`` (or hour, week) or ``rows:N``. ``positions``: where the rows
+    stand in the whole table, if this is a part of it. Raises InputError: if a group is missing or a
+    time cannot be read, with the value, the row and what to do.
     """
     grouping = parse_group(spec, map(str, table.columns))
     places = np.arange(len(table)) if positions is None else positions
@@ -180,12 +157,7 @@ def group_values(table: pd.DataFrame, spec: str, *, positions: Ints | None = Non
 class GroupTally:
     """The groups of a table's rows, gathered batch by batch.
 
-    Parameters
-    ----------
-    spec : str
-        As in ``group_values``.
-    rows : int
-        How many the whole table has.
+    ``spec``: as in ``group_values``. ``rows``: how many the whole table has.
     """
 
     def __init__(self, spec: str, rows: int) -> None:

@@ -22,12 +22,7 @@ Ints = NDArray[np.int64]
 class Labels:
     """A fact, or what rows are grouped by: its classes and the class of every row.
 
-    Attributes
-    ----------
-    name : str
-    index : ndarray of int, of shape (n_rows,)
-        The number of each row's class.
-    classes : sequence
+    ``index`` of shape (n_rows,): the number of each row's class.
     """
 
     name: str
@@ -57,16 +52,9 @@ class Labels:
 def label_column(name: str, values: Any, role: str = "fact", *, single: bool = True) -> Labels:
     """Index the classes of one label column.
 
-    Parameters
-    ----------
-    name, values, role
-    single : bool, default=True
-        Whether a class may have a single row, which cannot be both learned from and held out.
-
-    Raises
-    ------
-    InputError
-        If the labels are missing, continuous or mixed, or their classes too few or many.
+    ``single``: whether a class may have a single row, which cannot be both learned from and held
+    out. Raises InputError: if the labels are missing, continuous or mixed, or their classes too few
+    or many.
     """
     values = np.asarray(values)
     if values.dtype == object:  # where booleans and integers also come as objects
@@ -97,11 +85,7 @@ def written_labels(name: str, column: Column) -> Labels:
 class LabelTally:
     """The classes of one fact, gathered batch by batch.
 
-    Parameters
-    ----------
-    name : str
-    role : str
-        "public fact" or "private fact", for the messages.
+    ``role``: "public fact" or "private fact", for the messages.
     """
 
     def __init__(self, name: str, role: str) -> None:
@@ -113,10 +97,7 @@ class LabelTally:
     def add(self, column: Column) -> None:
         """Add the labels of the next rows.
 
-        Raises
-        ------
-        InputError
-            If a label is missing or continuous, or there are too many classes.
+        Raises InputError: if a label is missing or continuous, or there are too many classes.
         """
         check_label_values(column, f"{self.role} {self.name!r}")
         found = written_labels(self.name, column)

@@ -47,12 +47,7 @@ def propose_group(
     rows that are longer than their resemblance lasts. There are at least ``MIN_GROUPS`` groups,
     and no order is found among them.
 
-    Parameters
-    ----------
-    found : Dependence
-        Of the rows.
-    table : DataFrame
-        In the order that the rows came in.
+    ``found``: of the rows. ``table``: in the order that the rows came in.
     """
     if found.kind == "copies":
         return None
@@ -89,12 +84,8 @@ def _order_of(
 class Shared:
     """A column whose values repeat as those of a home or a session do.
 
-    Attributes
-    ----------
-    codes : ndarray of int
-        The value of every row, as a number from 0.
-    fact : str or None
-        A private fact that is the same in all rows of each value, and not by luck.
+    ``codes``: the value of every row, as a number from 0. ``fact``: a private fact that is the same
+    in all rows of each value, and not by luck.
     """
 
     column: str

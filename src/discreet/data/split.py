@@ -31,16 +31,10 @@ class Split(Model):
 
     With the rows themselves, this is all that ``hold_out`` needs to draw the same split again.
 
-    Parameters
-    ----------
-    holdout : float, default=0.3
-        Share of the rows kept for the audit, from 0 up to but not including 1.
-    seed : int, default=0
-        Seed of the shuffle.
-    group : str, optional
-        Which rows stay together: a column such as a home, the unit of a column of times
-        (``date:day``) or ``rows:60``; see ``data.groups``. Neighbouring rows of a time series
-        are near copies; split apart they would flatter the audit.
+    ``holdout``: share of the rows kept for the audit, from 0 up to but not including 1. ``seed``:
+    seed of the shuffle. ``group``: which rows stay together: a column such as a home, the unit of a
+    column of times (``date:day``) or ``rows:60``; see ``data.groups``. Neighbouring rows of a time
+    series are near copies; split apart they would flatter the audit.
     """
 
     holdout: float = Field(default=0.3, ge=0, lt=1)
@@ -58,20 +52,9 @@ def hold_out(
     streamed table are too many to be sorted: each is held out by a draw of its own. Groups are
     drawn whole.
 
-    Parameters
-    ----------
-    split : Split
-    facts : sequence of Labels
-        Every class of each has rows on both sides.
-    groups : Labels, optional
-        Which rows stay together, if ``split`` asks for groups.
-    read : {"stream"}, optional
-        How the table is read.
-
-    Raises
-    ------
-    InputError
-        If a class would have no rows on one side, or there is one group only.
+    ``facts``: every class of each has rows on both sides. ``groups``: which rows stay together, if
+    ``split`` asks for groups. ``read``: how the table is read. Raises InputError: if a class would
+    have no rows on one side, or there is one group only.
     """
     n_rows = len(facts[0].index)
     if split.holdout == 0:
@@ -98,17 +81,8 @@ def hold_out(
 def split_rows(table: pd.DataFrame, split: Split, strata: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the positions of a table's rows to learn from and to audit with, in order.
 
-    Parameters
-    ----------
-    table : DataFrame
-    split : Split
-    strata : sequence of str
-        The columns with the facts.
-
-    Raises
-    ------
-    InputError
-        As ``hold_out``, and if a column is not there.
+    ``strata``: the columns with the facts. Raises InputError: as ``hold_out``, and if a column is
+    not there.
     """
     for name in strata:
         check_column(table.columns, name, "labels")

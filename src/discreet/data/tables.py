@@ -47,10 +47,7 @@ def find_files(given: Sequence[Path]) -> list[Path]:
     The order is that of the files' names, however they were listed: rows that were held out
     can be found again if the same files are given in another order.
 
-    Raises
-    ------
-    InputError
-        If a pattern matches nothing, or a file is named twice.
+    Raises InputError: if a pattern matches nothing, or a file is named twice.
     """
     found: list[Path] = []
     for path in given:
@@ -75,10 +72,7 @@ def find_files(given: Sequence[Path]) -> list[Path]:
 def read_tables(files: Sequence[Path]) -> pd.DataFrame:
     """Read one table from its files, one below the other.
 
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or has other columns than the first.
+    Raises InputError: if a file cannot be read, or has other columns than the first.
     """
     first, *rest = files
     parts = [read_table(first)]
@@ -110,20 +104,9 @@ def _check_columns(file: Path, names: list[str], first: Path, wanted: list[str])
 def read_table(path: str | PathLike[str]) -> pd.DataFrame:
     """Read a table from a CSV, TSV (either may be gzipped) or Parquet file.
 
-    Parameters
-    ----------
-    path : path-like
-        The suffix tells the format. Text must be UTF-8 with a header line.
-
-    Returns
-    -------
-    DataFrame
-        Rows in the order of the file, numbered from 0.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read as such a table, with the reason.
+    ``path``: the suffix tells the format. Text must be UTF-8 with a header line. Returns rows in
+    the order of the file, numbered from 0. Raises InputError: if the file cannot be read as such a
+    table, with the reason.
     """
     file = Path(path)
     suffix = next((each for each in SUFFIXES[::-1] if file.name.lower().endswith(each)), None)
@@ -228,11 +211,7 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 class Frame:
     """A table in memory: one batch. Its rows are numbered from 0.
 
-    Attributes
-    ----------
-    frame : DataFrame
-    read : None
-        How it is read, as a mapping records it.
+    ``read``: how it is read, as a mapping records it.
     """
 
     frame: pd.DataFrame
@@ -258,15 +237,9 @@ class Frame:
 class Stream:
     """Parquet files that are one table, read batch by batch.
 
-    Attributes
-    ----------
-    files : list of Path
-    kinds : dict of str to str
-        For every column "number", "boolean", "text", or the name of another type.
-    rows : int
-        How many rows there are in all, by the files' own account.
-    stamps : list of tuple
-        When each file was written and how long it is, to notice if it changes.
+    ``kinds``: for every column "number", "boolean", "text", or the name of another type. ``rows``:
+    how many rows there are in all, by the files' own account. ``stamps``: when each file was
+    written and how long it is, to notice if it changes.
     """
 
     files: list[Path]
@@ -311,10 +284,8 @@ def _check_unchanged(file: Path, stamp: tuple[int, int]) -> None:
 def open_stream(files: Sequence[Path]) -> Stream:
     """Look at the files' schemas and make one table of them.
 
-    Raises
-    ------
-    InputError
-        If a file is no Parquet file, is cut short, or differs from the first in its columns.
+    Raises InputError: if a file is no Parquet file, is cut short, or differs from the first in its
+    columns.
     """
     kinds: dict[str, str] = {}
     rows = 0

@@ -20,12 +20,8 @@ _LARGEST = 1 << 63
 class Distinct:
     """Distinct rows in lexicographic order.
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_distinct, n_columns)
-    inverse : ndarray of shape (n_rows,)
-        The distinct row of every row.
-    counts : ndarray of shape (n_distinct,)
+    ``rows`` is of shape (n_distinct, n_columns). ``inverse`` of shape (n_rows,): the distinct row
+    of every row. ``counts`` is of shape (n_distinct,).
     """
 
     rows: Ints

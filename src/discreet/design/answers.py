@@ -36,14 +36,8 @@ _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
 class Answers:
     """Decisions about rows whose truth is known.
 
-    Attributes
-    ----------
-    truth : ndarray of int
-        The class of every row.
-    right : ndarray of float
-        The probability, over the noise of the symbols, that it is decided.
-    shares : ndarray of float
-        How often each class is decided.
+    ``truth``: the class of every row. ``right``: the probability, over the noise of the symbols,
+    that it is decided. ``shares``: how often each class is decided.
     """
 
     truth: Ints

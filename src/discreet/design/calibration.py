@@ -74,34 +74,19 @@ def _is_within(values: Sequence[float], limit: float | None) -> bool:
 class Expected:
     """What held-out rows showed, with standard errors over folds.
 
-    Attributes
-    ----------
-    advantage : float
-        The attacker's, over guessing, for the fact and pair of classes it does best on:
-        the middle of two estimates, one that errs low and one that errs high. Where the
-        outputs are too many to list, that of the strongest attacker tried.
-    epsilon : float or None
-        max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is infinite
-        where a certain row rules a class out, and None where the outputs are too many to
-        list.
-    public_error : float
-        Of the decisions of the fusion rule.
-    balanced_accuracy : float
-        The share of right decisions, averaged over the public classes.
-    balanced_low, balanced_high : float
-        Where it lies with a confidence of 95 %.
-    decided : tuple of float
-        How often each public class is decided.
-    guessing_error : float
-        The error of naming the most frequent public class always. The balanced accuracy of
-        any guessing is ``guessing_balanced_accuracy``.
-    raw_error, raw_balanced_accuracy : float
-        Of a classifier that sees the codes of the readings themselves and decides likewise.
-    met : bool or None
-        Whether what was asked for is kept with one standard error to spare. None if there
-        was no wish to search for.
-    silent : bool
-        Whether the mapping is constant, since no level was found that keeps what was asked.
+    ``advantage``: the attacker's, over guessing, for the fact and pair of classes it does best on:
+    the middle of two estimates, one that errs low and one that errs high. Where the outputs are too
+    many to list, that of the strongest attacker tried. ``epsilon``: max |log p(g|z)/p(g)| with
+    every output counted as seen; it errs upwards, is infinite where a certain row rules a class
+    out, and None where the outputs are too many to list. ``public_error``: of the decisions of the
+    fusion rule. ``balanced_accuracy``: the share of right decisions, averaged over the public
+    classes. ``balanced_low``, ``balanced_high``: where it lies with a confidence of 95 %.
+    ``decided``: how often each public class is decided. ``guessing_error``: the error of naming the
+    most frequent public class always. The balanced accuracy of any guessing is
+    ``guessing_balanced_accuracy``. ``raw_error``, ``raw_balanced_accuracy``: of a classifier that
+    sees the codes of the readings themselves and decides likewise. ``met``: whether what was asked
+    for is kept with one standard error to spare. None if there was no wish to search for.
+    ``silent``: whether the mapping is constant, since no level was found that keeps what was asked.
     """
 
     advantage: float
@@ -203,10 +188,7 @@ def estimate(
 ) -> Expected:
     """Tell what one target delivers, from two designs on half of the rows each.
 
-    Raises
-    ------
-    InputError
-        If the rows cannot be halved with every class on both sides.
+    Raises InputError: if the rows cannot be halved with every class on both sides.
     """
     most = _ESTIMATE_ROWS
     if is_large(settings, sample, target):  # designed as the table itself is
@@ -240,11 +222,7 @@ def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Targ
 class Trial:
     """Designs and attacks at one level after the other, on fixed folds.
 
-    Attributes
-    ----------
-    folds : list of (rows to design on, rows left out)
-    last : dict of int to tables
-        The last design of each fold, from which the next one goes on.
+    ``last``: the last design of each fold, from which the next one goes on.
     """
 
     def __init__(

@@ -32,13 +32,9 @@ Floats = NDArray[np.float64]
 class Fitted:
     """The best heads of one mapping by the models.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_heads,)
-        Minimal risks, regulariser included.
-    w : ndarray of shape (n_heads, n_features)
-    sums : ndarray of shape (n_heads, n_codes)
-        Minus the slope of the modelled loss in the scores.
+    ``values`` of shape (n_heads,): minimal risks, regulariser included. ``w`` is of shape (n_heads,
+    n_features). ``sums`` of shape (n_heads, n_codes): minus the slope of the modelled loss in the
+    scores.
     """
 
     values: Floats

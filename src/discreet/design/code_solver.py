@@ -44,10 +44,7 @@ class Solved:
 class CodeSolver:
     """Solves all heads for one mapping after the other, each from where the last one ended.
 
-    Attributes
-    ----------
-    passes : float
-        Sweeps over all rows so far; one over a part of them counts as that part.
+    ``passes``: sweeps over all rows so far; one over a part of them counts as that part.
     """
 
     def __init__(

@@ -35,22 +35,10 @@ SAMPLED_ROWS = 100_000
 class Coded:
     """What a fit needs of its rows.
 
-    Attributes
-    ----------
-    facts : sequence of Fact
-        The public fact, then the private ones.
-    sample : Sample
-        All rows, or some of those in ``file``.
-    groups : ndarray of int, optional
-        The group of every row of the sample.
-    counts : list of ndarray
-        For each sensor, how many of all rows have each code.
-    n_rows : int
-        How many rows there are in all.
-    source : Source
-        What the mapping records of them.
-    file : PackedFile, optional
-        Where all rows are, if not in ``sample``.
+    ``facts``: the public fact, then the private ones. ``sample``: all rows, or some of those in
+    ``file``. ``groups``: the group of every row of the sample. ``counts``: for each sensor, how
+    many of all rows have each code. ``n_rows``: how many rows there are in all. ``source``: what
+    the mapping records of them. ``file``: where all rows are, if not in ``sample``.
     """
 
     names: list[str]
@@ -92,10 +80,7 @@ def coded_rows(
 ) -> Coded:
     """Return rows that are in memory.
 
-    Raises
-    ------
-    InputError
-        If a mapping file could not hold the classes.
+    Raises InputError: if a mapping file could not hold the classes.
     """
     facts = [describe_fact(fact.name, fact.classes) for fact in labels]
     sample = _sample(encoders, codes, labels)

@@ -29,12 +29,8 @@ _LEAST_SHARE = 1e-6  # of a class that the fusion rule hardly ever believes in
 class Aim:
     """What decisions are to be good for.
 
-    Attributes
-    ----------
-    rule : str
-        "balanced", "likely" or "cost".
-    costs : tuple of float
-        What it costs to miss each class, for the rule "cost".
+    ``rule``: "balanced", "likely" or "cost". ``costs``: what it costs to miss each class, for the
+    rule "cost".
     """
 
     rule: str = "balanced"
@@ -71,12 +67,7 @@ def class_shares(public: Labels) -> Floats:
 
 
 def check_decide(value: Any) -> None:
-    """Refuse what is neither the name of a rule nor costs by class.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what is neither the name of a rule nor costs by class."""
     if isinstance(value, str) and value in ("balanced", "likely"):
         return
     if not isinstance(value, Dict) or not value:
@@ -96,10 +87,7 @@ def check_decide(value: Any) -> None:
 def aim_for(value: Any, fact: Fact) -> Aim:
     """Return the aim that ``decide`` names for a public fact; unnamed classes cost 1.
 
-    Raises
-    ------
-    InputError
-        If a class is named that the fact does not have.
+    Raises InputError: if a class is named that the fact does not have.
     """
     check_decide(value)
     if isinstance(value, str):

@@ -46,18 +46,10 @@ class PrivateClasses:
 class Limits:
     """What the mapping must keep.
 
-    Attributes
-    ----------
-    floors : ndarray
-        theta_k for every private head; these heads come after the public ones.
-    reachable : ndarray
-        The largest private risks, those of a constant mapping.
-    epsilon : float or None
-        Bound on |log p(g|z) / p(g)| over all outputs, on the training rows.
-    classes : list of PrivateClasses
-        The facts that ``epsilon`` protects.
-    ldp_epsilon : float or None
-        Bound on log Q^t(z|x) / Q^t(z|x') for every sensor.
+    ``floors``: theta_k for every private head; these heads come after the public ones.
+    ``reachable``: the largest private risks, those of a constant mapping. ``epsilon``: bound on
+    |log p(g|z) / p(g)| over all outputs, on the training rows. ``classes``: the facts that
+    ``epsilon`` protects. ``ldp_epsilon``: bound on log Q^t(z|x) / Q^t(z|x') for every sensor.
     """
 
     floors: Floats
@@ -87,21 +79,12 @@ def design_fast(
 ) -> Designed:
     """Design tables with the least public risk within the limits.
 
-    Parameters
-    ----------
-    starts : sequence of tables
-        Mappings to begin from, besides the random ones; they are never screened out,
-        so the result is at least as good as any feasible one among them.
-    n_restarts : int
-        Number of random starts that are screened.
-    n_carried : int
-        How many of them, the best, are carried through.
-    max_iter : int
-        Most steps at each value of the barrier.
-    softness : float
-        Weight of the squared logits, added to F when mappings are compared.
-    barrier : sequence of float
-        The values of mu, one stage of at most ``max_iter`` steps for each.
+    ``starts``: mappings to begin from, besides the random ones; they are never screened out, so the
+    result is at least as good as any feasible one among them. ``n_restarts``: number of random
+    starts that are screened. ``n_carried``: how many of them, the best, are carried through.
+    ``max_iter``: most steps at each value of the barrier. ``softness``: weight of the squared
+    logits, added to F when mappings are compared. ``barrier``: the values of mu, one stage of at
+    most ``max_iter`` steps for each.
     """
     plan = _Plan(n_restarts, min(n_carried, n_restarts), len(starts), max_iter, softness)
     work = _Work(risks, limits, n_symbols, plan, report)

@@ -36,13 +36,8 @@ class Head:
 class Rows:
     """Distinct rows of codes.
 
-    Attributes
-    ----------
-    codes : ndarray of shape (n_distinct, n_sensors)
-    inverse : ndarray of shape (n_rows,)
-        The distinct row of every original row.
-    sizes : tuple of int
-        Number of codes of every sensor, seen or not.
+    ``codes`` is of shape (n_distinct, n_sensors). ``inverse`` of shape (n_rows,): the distinct row
+    of every original row. ``sizes``: number of codes of every sensor, seen or not.
     """
 
     codes: Ints
@@ -99,14 +94,10 @@ def private_heads(
 ) -> list[Head]:
     """Return the private heads of one fact: pairs of classes.
 
-    Parameters
-    ----------
-    pairs : {"all", "reference"}
-        Every pair, or the paper's choice of class 0 against each other one, whose
-        bound on the remaining pairs is twice as loose.
-    normalised : bool
-        Weights 1/(2 n_g), so that rare classes count as much as frequent ones. False
-        gives the older Bayes-error risk: every row of the pair counts the same.
+    ``pairs``: every pair, or the paper's choice of class 0 against each other one, whose bound on
+    the remaining pairs is twice as loose. ``normalised``: weights 1/(2 n_g), so that rare classes
+    count as much as frequent ones. False gives the older Bayes-error risk: every row of the pair
+    counts the same.
     """
     if pairs not in ("all", "reference"):
         raise InputError(f"pairs must be 'all' or 'reference', got {pairs!r}.")

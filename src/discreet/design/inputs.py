@@ -114,10 +114,8 @@ def _named_columns(private: Any) -> list[tuple[str, NDArray[Any]]]:
 def group_index(groups: Any, n_rows: int) -> Ints | None:
     """Return the number of each row's group, from 0.
 
-    Raises
-    ------
-    InputError
-        If there is not one group for each row, or groups that cannot be put in order.
+    Raises InputError: if there is not one group for each row, or groups that cannot be put in
+    order.
     """
     if groups is None:
         return None
@@ -157,12 +155,7 @@ def _as_array(what: str, values: Any, dimensions: tuple[int, ...]) -> NDArray[An
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse a name that a mapping file could not hold.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a name that a mapping file could not hold."""
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
@@ -173,10 +166,7 @@ def check_name(what: str, name: str) -> None:
 def describe_fact(name: str, classes: Iterable[Any]) -> Fact:
     """Return a fact as the mapping file holds it.
 
-    Raises
-    ------
-    InputError
-        If the file cannot hold the name, or one of the classes.
+    Raises InputError: if the file cannot hold the name, or one of the classes.
     """
     check_name("fact", name)
     try:
@@ -190,10 +180,7 @@ def describe_fact(name: str, classes: Iterable[Any]) -> Fact:
 def symbol_counts(n_symbols: Any, names: list[str]) -> tuple[int, ...]:
     """Return the number of symbols of every sensor.
 
-    Raises
-    ------
-    InputError
-        If a mapping file could not hold the sensors' names or so many symbols.
+    Raises InputError: if a mapping file could not hold the sensors' names or so many symbols.
     """
     _check_sensors(names)
     if isinstance(n_symbols, Dict):
@@ -230,10 +217,8 @@ def array_names(n_columns: int) -> list[str]:
 def check_kernel(kernel: object) -> Kernel:
     """Return the kernel that is named or given.
 
-    Raises
-    ------
-    InputError
-        If it is neither a key of ``KERNELS`` nor an object with all that ``Kernel`` asks for.
+    Raises InputError: if it is neither a key of ``KERNELS`` nor an object with all that ``Kernel``
+    asks for.
     """
     if isinstance(kernel, str) and kernel in KERNELS:
         return KERNELS[kernel]()

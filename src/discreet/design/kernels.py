@@ -90,12 +90,9 @@ class CountKernel:
 class ProductKernel:
     """Gaussian kernel on symbols: kappa(z, z') = prod_t k(z^t, z'^t).
 
-    Parameters
-    ----------
-    off_diagonal : float, optional
-        Similarity of two different symbols of one sensor, in (0, 1). By default it
-        grows with the number of sensors, exp(-5.5 / s), so that products over many
-        sensors do not vanish and turn the Gram matrix into the identity.
+    ``off_diagonal``: similarity of two different symbols of one sensor, in (0, 1). By default it
+    grows with the number of sensors, exp(-5.5 / s), so that products over many sensors do not
+    vanish and turn the Gram matrix into the identity.
     """
 
     off_diagonal: float | None = None
@@ -133,10 +130,7 @@ class AnovaKernel:
     Between the two others: it sees leaks through the combination of up to
     ``degree`` sensors, and no further.
 
-    Parameters
-    ----------
-    degree : int, default=2
-        Largest number of sensors looked at together.
+    ``degree``: largest number of sensors looked at together.
     """
 
     degree: int = 2
@@ -171,10 +165,7 @@ class InverseMultiquadricKernel:
     with ``nodes`` points of generalised Gauss-Laguerre quadrature. The quadrature is
     the kernel: positive weights keep it strictly positive definite.
 
-    Parameters
-    ----------
-    nodes : int, default=8
-        Number of Gaussians in the mixture.
+    ``nodes``: number of Gaussians in the mixture.
     """
 
     nodes: int = 8

@@ -159,12 +159,8 @@ def quiet_tables(
 ) -> list[Floats]:
     """Return one table per sensor.
 
-    Parameters
-    ----------
-    sums : ndarray of shape (n_heads, n_codes)
-        Residuals at score zero by code; the public heads come first.
-    masses : ndarray of shape (n_codes,)
-        How often each code occurs.
+    ``sums`` of shape (n_heads, n_codes): residuals at score zero by code; the public heads come
+    first. ``masses`` of shape (n_codes,): how often each code occurs.
     """
     ends = np.cumsum(sizes)
     return [

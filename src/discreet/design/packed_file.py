@@ -76,17 +76,9 @@ class PackedSensor(Model):
 class Header(Model):
     """All that a packed file tells of its rows.
 
-    Parameters
-    ----------
-    sensors : sequence of PackedSensor
-    facts : sequence of Fact
-        The public fact, then the private ones.
-    kinds : sequence of sequences of int
-        For each combination of labels that occurs: the class of each fact.
-    kind_rows : sequence of int
-        How many rows have each.
-    source : Source, optional
-        The table that the rows come from.
+    ``facts``: the public fact, then the private ones. ``kinds``: for each combination of labels
+    that occurs: the class of each fact. ``kind_rows``: how many rows have each. ``source``: the
+    table that the rows come from.
     """
 
     sensors: Items[PackedSensor] = Field(min_length=1, max_length=MAX_SENSORS)
@@ -202,10 +194,7 @@ class PackedWriter:
     Room for the whole file is asked for at once, so that a disk that is too full says so
     before the work and not at the end of it.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be written; what was written so far is of no use.
+    Raises InputError: if the file cannot be written; what was written so far is of no use.
     """
 
     def __init__(self, stream: IO[bytes], header: Header, where: str) -> None:
@@ -312,12 +301,7 @@ class PackedFile:
     Takes the place of ``Packed`` for whoever asks for its layout, its totals and some rows.
     Use as a context, or ``close`` it.
 
-    Attributes
-    ----------
-    header : Header
-    layout : Layout
-    by_kind : KindRows
-        The kinds in the place of rows, which is what heads are made from.
+    ``by_kind``: the kinds in the place of rows, which is what heads are made from.
     """
 
     def __init__(self, stream: IO[bytes], header: Header, begin: int, where: str) -> None:
@@ -332,10 +316,7 @@ class PackedFile:
     def open(cls, path: str | os.PathLike[str], *, verify: bool = True) -> PackedFile:
         """Open a packed file and, unless told otherwise, check every byte of it.
 
-        Raises
-        ------
-        InputError
-            If it is not a whole and sound packed file of this version.
+        Raises InputError: if it is not a whole and sound packed file of this version.
         """
         try:
             stream = Path(path).open("rb")  # noqa: SIM115  it stays open in the object
@@ -440,10 +421,8 @@ class PackedFile:
     def verify(self) -> None:
         """Go through the whole file and hold it against its checksum.
 
-        Raises
-        ------
-        InputError
-            If the file is not what was written, or holds what no packed file can hold.
+        Raises InputError: if the file is not what was written, or holds what no packed file can
+        hold.
         """
         digest = RowsDigest(self.layout, len(self.header.facts))
         totals = np.zeros(self.layout.n_codes)

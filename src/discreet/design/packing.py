@@ -38,14 +38,8 @@ _BLOCK = 1 << 13  # rows packed together: they stay in a cache from the first co
 class Layout:
     """Which sensors share a cell.
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of every sensor.
-    narrow : tuple of (int, int)
-        For each byte of a row, the first sensor in it and the one after the last.
-    wide : tuple of int
-        The sensors with more codes than a byte has values.
+    ``sizes``: number of codes of every sensor. ``narrow``: for each byte of a row, the first sensor
+    in it and the one after the last. ``wide``: the sensors with more codes than a byte has values.
     """
 
     sizes: tuple[int, ...]
@@ -143,12 +137,7 @@ class Layout:
 class Packed:
     """Rows of codes, packed.
 
-    Attributes
-    ----------
-    layout : Layout
-    narrow : tuple of ndarrays of unsigned integers, shape (n_rows,)
-        The words of a row, the first byte in the lowest bits.
-    wide : ndarray of uint16 or uint32, shape (n_rows, wide sensors)
+    ``narrow``: the words of a row, the first byte in the lowest bits.
     """
 
     layout: Layout
@@ -202,10 +191,7 @@ class Packed:
 def pack(codes: NDArray[Any], sizes: Sequence[int]) -> Packed:
     """Pack rows of codes.
 
-    Raises
-    ------
-    InputError
-        If a code lies outside its sensor's alphabet.
+    Raises InputError: if a code lies outside its sensor's alphabet.
     """
     layout = Layout.of(sizes)
     kind = np.uint16 if layout.wide_size <= 1 << 16 else np.uint32

@@ -54,22 +54,12 @@ _FEW_ROWS = 500
 class Settings:
     """How to design, whatever the data.
 
-    Attributes
-    ----------
-    relaxed : bool
-        The paper's relaxation of the risks; False takes rules on the symbols themselves.
-    pairs : str
-        Which pairs of private classes get a head: "all" or "reference".
-    normalised : bool
-        Weights 1/(2 n_g) in the private risks; False gives the Bayes-error method.
-    constrained : bool
-        False leaves the private facts unprotected (NDD).
-    many_rows : int
-        Beyond so many, rows are packed and swept over.
-    place : Place or None
-        Where packed rows are swept over; None for here.
-    aim : Aim
-        What the decisions of the fusion rule are to be good for.
+    ``relaxed``: the paper's relaxation of the risks; False takes rules on the symbols themselves.
+    ``pairs``: which pairs of private classes get a head: "all" or "reference". ``normalised``:
+    weights 1/(2 n_g) in the private risks; False gives the Bayes-error method. ``constrained``:
+    false leaves the private facts unprotected (NDD). ``many_rows``: beyond so many, rows are packed
+    and swept over. ``place``: where packed rows are swept over; None for here. ``aim``: what the
+    decisions of the fusion rule are to be good for.
     """
 
     n_symbols: tuple[int, ...]
@@ -241,10 +231,7 @@ def design_file(
 ) -> Designed:
     """Design from packed rows that stay in their file.
 
-    Raises
-    ------
-    InputError
-        If the loss, the kernel or the solver asks for all rows in memory.
+    Raises InputError: if the loss, the kernel or the solver asks for all rows in memory.
     """
     check_packable(settings, target)
     public, *private = (file.labels(k) for k in range(len(file.header.facts)))
@@ -256,12 +243,7 @@ def design_file(
 
 
 def check_packable(settings: Settings, target: Target | None = None) -> None:
-    """Refuse what only knows rows in memory.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what only knows rows in memory."""
     wrong = None
     if target is not None and target.epsilon is not None and settings.lists_outputs:
         raise InputError(

@@ -17,16 +17,9 @@ Floats = NDArray[np.float64]
 class Progress:
     """How things stand.
 
-    Attributes
-    ----------
-    phase : str
-        What is being done, in a word or two.
-    done : float
-        Share of the planned work, 0 to 1; a plan, not a promise.
-    public_risk : float
-        F of the best mapping so far.
-    private_risk, floor : float or None
-        The private risk nearest to its floor, and that floor.
+    ``phase``: what is being done, in a word or two. ``done``: share of the planned work, 0 to 1; a
+    plan, not a promise. ``public_risk``: F of the best mapping so far. ``private_risk``, ``floor``:
+    the private risk nearest to its floor, and that floor.
     """
 
     phase: str

@@ -104,12 +104,8 @@ class _WarmStarts:
 class OutputRisks:
     """Risks with every output written out.
 
-    Parameters
-    ----------
-    relaxed : bool
-        True for the paper's Phi_Q(x) relaxation, False for rules on the symbols.
-    regs : sequence of float
-        The regulariser of each head.
+    ``relaxed``: true for the paper's Phi_Q(x) relaxation, False for rules on the symbols. ``regs``:
+    the regulariser of each head.
     """
 
     def __init__(

@@ -30,16 +30,9 @@ _SIGNS = np.array([1.0, -1.0])[:, None, None]
 class HeadSolution:
     """The minimum of one head's risk.
 
-    Attributes
-    ----------
-    value : float
-        The risk at the minimum.
-    scores : ndarray of shape (n_rows,)
-        <w, Phi(x_i)> for every row.
-    residual : ndarray of shape (n_rows,)
-        b_i, minus the slope of the risk in score i.
-    variables : ndarray
-        Where a warm start continues: w (primal) or the dual variables.
+    ``value``: the risk at the minimum. ``scores`` of shape (n_rows,): <w, Phi(x_i)> for every row.
+    ``residual`` of shape (n_rows,): b_i, minus the slope of the risk in score i. ``variables``:
+    where a warm start continues: w (primal) or the dual variables.
     """
 
     value: float

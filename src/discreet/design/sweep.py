@@ -45,16 +45,9 @@ _SEGMENT_ROWS, _MOST_SEGMENTS = 1 << 16, 32
 class WeightedRows:
     """Packed rows, and how much each of them counts for each head.
 
-    Attributes
-    ----------
-    packed : Packed
-    kinds : ndarray of unsigned integers, shape (n_rows,)
-        The combination of labels that a row has.
-    counts : ndarray of float64, shape (n_rows,) or (0,)
-        How often the row occurs; empty if once.
-    signed_weights : ndarray of shape (n_heads, n_kinds)
-        Signed weights: a head asks a row of kind k for a score of the vote's sign, and
-        counts its loss with the vote's size.
+    ``kinds``: the combination of labels that a row has. ``counts``: how often the row occurs; empty
+    if once. ``signed_weights`` of shape (n_heads, n_kinds): signed weights: a head asks a row of
+    kind k for a score of the vote's sign, and counts its loss with the vote's size.
     """
 
     packed: Packed
@@ -94,12 +87,8 @@ class WeightedRows:
 class Swept:
     """What one sweep finds for every head.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_heads,)
-        The weighted losses, without regularisers.
-    sums : ndarray of shape (n_heads, n_codes)
-        b = -d loss / d score of the rows, added up by code.
+    ``values`` of shape (n_heads,): the weighted losses, without regularisers. ``sums`` of shape
+    (n_heads, n_codes): b = -d loss / d score of the rows, added up by code.
     """
 
     values: Floats
@@ -159,13 +148,9 @@ class SweptParts:
 def sweep(weighted_rows: Stored, tables: Floats, loss: Loss, threads: int | None = None) -> Swept:
     """Return losses and sums of residuals for scores that ``tables`` give the codes.
 
-    Parameters
-    ----------
-    tables : ndarray of shape (n_heads, n_codes)
-        What each code adds to each head's score.
-    threads : int, optional
-        Threads that share the work, by default ``default_threads()``. The result is the
-        same, bit for bit, whatever their number.
+    ``tables`` of shape (n_heads, n_codes): what each code adds to each head's score. ``threads``:
+    threads that share the work, by default ``default_threads()``. The result is the same, bit for
+    bit, whatever their number.
     """
     compiled = pays(len(weighted_rows), len(weighted_rows.layout.sizes), loss)
     cuts = segments(len(weighted_rows))

@@ -47,10 +47,7 @@ class TensorSolved:
 class TensorSolver:
     """Solves all heads for one mapping after the other, each from where the last one ended.
 
-    Attributes
-    ----------
-    passes : int
-        Sweeps over the rows so far.
+    ``passes``: sweeps over the rows so far.
     """
 
     def __init__(

@@ -31,15 +31,8 @@ _SINGLE_ROWS = 1 << 14
 class TensorRows:
     """Coded rows, what each counts for each head, and the form of their features.
 
-    Attributes
-    ----------
-    codes : ndarray of integers, shape (n_rows, n_sensors)
-    kinds : ndarray of integers, shape (n_rows,)
-        The combination of labels that a row has.
-    counts : ndarray of float64, shape (n_rows,) or (0,)
-        How often the row occurs; empty if once.
-    signed_weights : ndarray of shape (n_heads, n_kinds)
-        Signed weights.
+    ``kinds``: the combination of labels that a row has. ``counts``: how often the row occurs; empty
+    if once. ``signed_weights`` of shape (n_heads, n_kinds): signed weights.
     """
 
     codes: NDArray[Any]

@@ -33,10 +33,7 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
 class KindRows:
     """Kinds in the place of rows, where the rows themselves are too many to hold.
 
-    Attributes
-    ----------
-    counts : ndarray of float64
-        How many rows each kind stands for.
+    ``counts``: how many rows each kind stands for.
     """
 
     counts: Floats
@@ -50,16 +47,9 @@ class KindRows:
 class LabelledRows:
     """Packed rows and the kind of each, before any head is chosen.
 
-    Attributes
-    ----------
-    packed : Packed
-        Distinct rows, or all of them.
-    kinds : ndarray of unsigned integers
-        The kind of each packed row.
-    counts : ndarray of float64
-        How often each packed row occurs; empty if once.
-    by_kind : Rows
-        The kinds in the place of distinct rows, which is what heads are made from.
+    ``packed``: distinct rows, or all of them. ``kinds``: the kind of each packed row. ``counts``:
+    how often each packed row occurs; empty if once. ``by_kind``: the kinds in the place of distinct
+    rows, which is what heads are made from.
     """
 
     packed: Packed

@@ -25,10 +25,7 @@ _HEAD = struct.Struct("<II32sIIIIIII")
 def bundle_body(table: SensorTable) -> bytes:
     """Return the bytes that a device reads: head, table, encoder, name, CRC-32.
 
-    Raises
-    ------
-    InputError
-        If they are more than a device takes.
+    Raises InputError: if they are more than a device takes.
     """
     encoder = table.encoder
     flags = encoder.missing | REPEATS.index(table.policy.repeat) << 1

@@ -28,11 +28,8 @@ TARGETS: dict[str, Files] = {
 class ExportTask:
     """What to export, for what, and where to.
 
-    Attributes
-    ----------
-    key : Path, optional
-        The signing key, outside of ``out``; made if there is no such file. Bundles for Python
-        are signed by default with the key beside the mapping, ``home.key`` for ``home.json``.
+    ``key``: the signing key, outside of ``out``; made if there is no such file. Bundles for Python
+    are signed by default with the key beside the mapping, ``home.key`` for ``home.json``.
     """
 
     mapping: Path
@@ -52,13 +49,7 @@ class Exported:
 
 
 def export(task: ExportTask) -> Exported:
-    """Write one bundle per sensor; the folder appears whole or not at all.
-
-    Raises
-    ------
-    InputError
-    MappingFileError
-    """
+    """Write one bundle per sensor; the folder appears whole or not at all."""
     if task.to not in TARGETS:
         raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {task.to!r}.")
     check_folder(task.out, "--out ")

@@ -22,10 +22,7 @@ _TAKEN |= {
 def file_names(names: Sequence[str]) -> list[str]:
     """Return lower-case names of ASCII letters, digits and underscores, all different.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The sensors' names, which may be any text.
+    ``names``: the sensors' names, which may be any text.
     """
     found: dict[str, None] = {}
     numbers: dict[str, int] = {}  # ten thousand names may have the same base

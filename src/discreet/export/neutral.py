@@ -28,15 +28,10 @@ MICRO = 10**6
 class Policy:
     """What a device may release, and which readings share a symbol.
 
-    Parameters
-    ----------
-    budget : float, optional
-        What all releases of one device may tell by C1, in nats. No limit by default.
-    period : int
-        Seconds for which a key, and with it the symbol of a code, stays.
-    repeat : str
-        "code": within a period the same code gets the same symbol. "period": one symbol is
-        held for the whole period. "never": every reading is drawn afresh.
+    ``budget``: what all releases of one device may tell by C1, in nats. No limit by default.
+    ``period``: seconds for which a key, and with it the symbol of a code, stays. ``repeat``:
+    "code": within a period the same code gets the same symbol. "period": one symbol is held for the
+    whole period. "never": every reading is drawn afresh.
     """
 
     budget: float | None = None
@@ -63,21 +58,11 @@ class Policy:
 class SensorTable:
     """One sensor in the neutral form.
 
-    Attributes
-    ----------
-    name : str
-    mapping_id : str
-    encoder : Encoder
-    symbols : int
-    thresholds : tuple of tuples of int
-        A row for each code and, last, the idle row. A 32-bit word w picks the symbol that is
-        the number of thresholds <= w, but no more than the row's top.
-    tops : tuple of int
-        The last symbol of each row that can occur. It tells a threshold of 2^32, written as
-        2^32 - 1, from a true 2^32 - 1.
-    ratio : Fraction or None
-        e^epsilon of one release by C1, exactly; None if some symbol is sent only for some codes.
-    policy : Policy
+    ``thresholds``: a row for each code and, last, the idle row. A 32-bit word w picks the symbol
+    that is the number of thresholds <= w, but no more than the row's top. ``tops``: the last symbol
+    of each row that can occur. It tells a threshold of 2^32, written as 2^32 - 1, from a true 2^32
+    - 1. ``ratio``: e^epsilon of one release by C1, exactly; None if some symbol is sent only for
+    some codes.
     """
 
     name: str
@@ -105,10 +90,7 @@ class SensorTable:
 def neutral_form(mapping: Mapping, policy: Policy) -> list[SensorTable]:
     """Return the neutral form of every sensor.
 
-    Raises
-    ------
-    InputError
-        If a budget is asked for and a sensor's table has no finite epsilon to count.
+    Raises InputError: if a budget is asked for and a sensor's table has no finite epsilon to count.
     """
     tables = [sensor_table(mapping.id, sensor, policy) for sensor in mapping.sensors]
     for table in tables:

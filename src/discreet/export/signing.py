@@ -46,10 +46,8 @@ class SigningKey:
 def load_or_make_key(path: Path) -> SigningKey:
     """Return the key in a file, or make one there if there is no such file.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or written, others can read it, or it holds no such key.
+    Raises InputError: if the file cannot be read or written, others can read it, or it holds no
+    such key.
     """
     _import_cryptography()
     try:

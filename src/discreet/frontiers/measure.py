@@ -276,12 +276,8 @@ def guess(known: AuditRows, unseen: AuditRows, aim: Aim) -> Worth:
 def answer_raw(sample: Sample, known: Ints, unseen: AuditRows, rows: Ints, aim: Aim) -> Worth:
     """Return the worth of deciding from the codes, learned from those of the known rows.
 
-    Parameters
-    ----------
-    sample : Sample
-        All rows; ``known`` and ``rows`` number those that teach and those that are answered.
-    unseen : AuditRows
-        The latter, with their groups.
+    ``sample``: all rows; ``known`` and ``rows`` number those that teach and those that are
+    answered. ``unseen``: the latter, with their groups.
     """
     with threadpool_limits(1):
         answers = answer_unseen_codes(sample, known, rows, aim, seed=0)

@@ -47,10 +47,7 @@ _SENTINEL = "#0a0b0c"  # stands for the reader's own text colour in an embedded 
 def save_plot(frontier: Frontier, path: str | Path) -> None:
     """Draw the frontier into an SVG or PNG file.
 
-    Raises
-    ------
-    InputError
-        If the name has another suffix, or the file cannot be written.
+    Raises InputError: if the name has another suffix, or the file cannot be written.
     """
     path = Path(path)
     check_suffix(path)
@@ -65,11 +62,7 @@ def frontier_svg(frontier: Frontier, here: tuple[float, float] | None = None) ->
     Text is text, lines take the colour of the page's own text, the background is the
     page's, and nothing is loaded from elsewhere.
 
-    Parameters
-    ----------
-    frontier : Frontier
-    here : (advantage, error), optional
-        Marked as "you are here"; the error is of the kind that the frontier compares by.
+    ``here``: marked as "you are here"; the error is of the kind that the frontier compares by.
     """
     good = [point for point in frontier.points if not point.dominated]
     some = [point for i, point in enumerate(good) if point.knee or not i % (len(good) // 50 + 1)]
@@ -128,10 +121,7 @@ def draw(
     ``points`` are those to show, by default all; ``bars`` tells whether dominated ones show
     their intervals and bounds.
 
-    Raises
-    ------
-    InputError
-        If there are no points to draw.
+    Raises InputError: if there are no points to draw.
     """
     from matplotlib.figure import Figure
 

@@ -39,11 +39,8 @@ class Estimate(Model):
 class Worth(Model):
     """What answers are worth that need no mapping: of guessing, or from raw readings.
 
-    Attributes
-    ----------
-    error, balanced_accuracy : float
-    cost : float or None
-        Where missing a class has a cost: that of the misses, as a share of that of missing all.
+    ``cost``: where missing a class has a cost: that of the misses, as a share of that of missing
+    all.
     """
 
     error: Share
@@ -73,14 +70,8 @@ class Leak(Model):
 class Bound(Model):
     """What no attacker's advantage exceeds, or why nothing can be promised.
 
-    Attributes
-    ----------
-    among : int
-        From how many mappings this one may have been chosen after looking at all of them.
-    certifiable : bool
-    value : float or None
-    reason : str or None
-        Why there is no value.
+    ``among``: from how many mappings this one may have been chosen after looking at all of them.
+    ``reason``: why there is no value.
     """
 
     among: int = Field(ge=1, le=MAX_POINTS)
@@ -105,34 +96,16 @@ class Bound(Model):
 class Point(Model):
     """One mapping: how it was learned, and what rows that it never saw say of it.
 
-    Attributes
-    ----------
-    method : str
-    n_symbols : int
-    ratio : float or None
-        None where the method knows no ratio.
-    public_error, balanced_accuracy : Estimate
-        Of the mapping's own fusion rule.
-    cost : Estimate or None
-        Where missing a class has a cost: that of the misses, as a share of that of missing all.
-    advantage : Leak
-        Of the attacker, for the private fact and classes it does best on. ``low``: what
-        an attacker that learned from the training rows reaches for certain.
-    fact : str
-        The private fact that the estimate speaks of.
-    bounds : tuple of Bound
-        For a choice among 1, 2, 4, ... mappings, so that points may be added later.
-    exact : bool
-        Whether Q was averaged over all outputs; otherwise symbols were drawn.
-    useful : bool
-        Whether the learning expected the symbols to say anything about the public fact.
-    mapping : str
-        The id of the mapping, as ``discreet learn`` would write it.
-    bound_if_chosen : Bound
-        The one of ``bounds`` for as many points as the frontier has.
-    dominated : bool
-        Whether another point leaks no more and errs no more, and one of them less.
-    knee : bool
+    ``ratio``: none where the method knows no ratio. ``public_error``, ``balanced_accuracy``: of the
+    mapping's own fusion rule. ``cost``: where missing a class has a cost: that of the misses, as a
+    share of that of missing all. ``advantage``: of the attacker, for the private fact and classes
+    it does best on. ``low``: what an attacker that learned from the training rows reaches for
+    certain. ``fact``: the private fact that the estimate speaks of. ``bounds``: for a choice among
+    1, 2, 4, ... mappings, so that points may be added later. ``exact``: whether Q was averaged over
+    all outputs; otherwise symbols were drawn. ``useful``: whether the learning expected the symbols
+    to say anything about the public fact. ``mapping``: the id of the mapping, as ``discreet learn``
+    would write it. ``bound_if_chosen``: the one of ``bounds`` for as many points as the frontier
+    has. ``dominated``: whether another point leaks no more and errs no more, and one of them less.
     """
 
     method: Name

@@ -76,12 +76,7 @@ class Spec:
 
 
 def plan(methods: Sequence[str], ratios: Sequence[float], n_symbols: Sequence[int]) -> list[Spec]:
-    """Return every combination that makes sense, each once.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return every combination that makes sense, each once."""
     for name, values in (("methods", methods), ("ratios", ratios), ("n_symbols", n_symbols)):
         if isinstance(values, str) or not hasattr(values, "__iter__"):
             raise InputError(f"{name} must be a sequence, got {values!r}. Write [{values!r}].")
@@ -113,12 +108,7 @@ def _ratios_of(method: str, ratios: Sequence[float]) -> list[float | None]:
 
 
 def check_parameters(specs: Sequence[Spec], parameters: Dict[str, Any]) -> None:
-    """Refuse parameters that the mappers do not have, before any work is done.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse parameters that the mappers do not have, before any work is done."""
     known = [name for name in signature(PrivacyMapper).parameters if name not in _SET_HERE]
     for name in parameters:
         if name in _SEARCHED:
@@ -140,12 +130,8 @@ def check_parameters(specs: Sequence[Spec], parameters: Dict[str, Any]) -> None:
 class Study:
     """A table, split once for all points.
 
-    Attributes
-    ----------
-    order : Dependence or None
-        What the order of the rows, or of their groups, tells.
-    assumed_independent : bool
-        Whether they were declared to be independent whatever their order tells.
+    ``order``: what the order of the rows, or of their groups, tells. ``assumed_independent``:
+    whether they were declared to be independent whatever their order tells.
     """
 
     readings: pd.DataFrame
@@ -269,10 +255,7 @@ def _check_held_out(n_held_out: int) -> None:
 def describe_study(study: Study, mapper: PrivacyMapper, confidence: float) -> About:
     """Return what all points share, by which a file is known to be about the same.
 
-    Raises
-    ------
-    InputError
-        If misses of a class have a cost that the public fact does not have.
+    Raises InputError: if misses of a class have a cost that the public fact does not have.
     """
     recorded = {
         name: _recorded(value)

@@ -32,16 +32,9 @@ _TIE = 1e-9  # likelihood ratios this close, relatively, count as equal
 class Budget:
     """An epsilon of the paper.
 
-    Attributes
-    ----------
-    epsilon : float
-        Infinite where the formula says nothing.
-    c : float
-        Least probability of an extreme likelihood ratio.
-    theta : float
-        The risk it was computed from.
-    asymptotic : bool
-        Whether it holds only beyond an unknown number of rows.
+    ``epsilon``: infinite where the formula says nothing. ``c``: least probability of an extreme
+    likelihood ratio. ``theta``: the risk it was computed from. ``asymptotic``: whether it holds
+    only beyond an unknown number of rows.
     """
 
     epsilon: float
@@ -86,15 +79,9 @@ def theorem_budget(
 ) -> Budget:
     """Return the epsilon of the (epsilon, delta) theorems for an empirical risk floor.
 
-    Parameters
-    ----------
-    given : ndarray of shape (n_classes, n_outputs)
-        For c only.
-    theta : float
-        Floor of the regularised empirical risk.
-    delta : float
-    at_zero, a, r : float
-        phi(0) and the constants of the loss (paper, Assumption 3).
+    ``given`` of shape (n_classes, n_outputs): for c only. ``theta``: floor of the regularised
+    empirical risk. ``at_zero``, ``a``, ``r``: phi(0) and the constants of the loss (paper,
+    Assumption 3).
     """
     c = extreme_probability(given)
     distance = 2.0 * a * max(at_zero - theta + delta, 0.0) ** (1.0 / r)

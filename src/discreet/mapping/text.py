@@ -71,16 +71,8 @@ def _lay_out(value: Any, margin: str) -> list[str]:
 def parse_text(text: str, where: str) -> dict[str, Any]:
     """Return what the text of a mapping file holds, its parts unchecked.
 
-    Parameters
-    ----------
-    text : str
-    where : str
-        What to call the text in messages.
-
-    Raises
-    ------
-    MappingFileError
-        If the text is not JSON within the limits, or no mapping of this version.
+    ``where``: what to call the text in messages. Raises MappingFileError: if the text is not JSON
+    within the limits, or no mapping of this version.
     """
     return _check_format(_parse_json(text, where), where)
 
@@ -145,10 +137,8 @@ def _check_format(content: Any, where: str) -> dict[str, Any]:
 def read_file(file: Path) -> str:
     """Return the text of a file, read within the limit.
 
-    Raises
-    ------
-    MappingFileError
-        If there is no such file, or it is not a file of UTF-8 text within the limit.
+    Raises MappingFileError: if there is no such file, or it is not a file of UTF-8 text within the
+    limit.
     """
     try:
         about = file.stat()
@@ -179,10 +169,7 @@ def read_file(file: Path) -> str:
 def write_file(path: str | PathLike[str], text: str) -> None:
     """Write a file whole or not at all.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be written, or would be too large to load again.
+    Raises InputError: if the file cannot be written, or would be too large to load again.
     """
     data = text.encode()
     if len(data) > MAX_BYTES:
@@ -205,22 +192,10 @@ def load_result(
 ) -> _Result:
     """Read a result that a command wrote.
 
-    Parameters
-    ----------
-    kind : type
-        What to read; its field ``format`` has a default that every such file names.
-    path : path
-    command : str
-        The command that writes such files.
-    most : int
-        Most bytes that are read.
-    remedy : str
-        What to do about a file that is not sound.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is not a sound result.
+    ``kind``: what to read; its field ``format`` has a default that every such file names.
+    ``command``: the command that writes such files. ``most``: most bytes that are read. ``remedy``:
+    what to do about a file that is not sound. Raises InputError: if there is no such file, or it is
+    not a sound result.
     """
     data = _read(Path(path), most, remedy)
     if f'"{kind.model_fields["format"].default}"'.encode() not in data:

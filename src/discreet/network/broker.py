@@ -55,16 +55,8 @@ def plain_config(port: int) -> str:
 class Broker:
     """A Mosquitto that runs from a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Holds ``mosquitto.conf``, whose paths are relative to it; gets ``mosquitto.log``.
-    port : int
-        Port that the configuration listens on.
-
-    Attributes
-    ----------
-    process : Popen or None
+    ``folder``: holds ``mosquitto.conf``, whose paths are relative to it; gets ``mosquitto.log``.
+    ``port``: port that the configuration listens on.
     """
 
     def __init__(self, folder: Path, port: int) -> None:
@@ -100,10 +92,7 @@ class Broker:
     def start(self) -> None:
         """Start it and wait until it answers.
 
-        Raises
-        ------
-        InputError
-            If Mosquitto is not installed, or ends at once: with the end of its log.
+        Raises InputError: if Mosquitto is not installed, or ends at once: with the end of its log.
         """
         program = find_mosquitto()
         if program is None:

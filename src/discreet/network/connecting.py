@@ -22,14 +22,8 @@ AnyClient = TypeVar("AnyClient", bound=Client)
 class BrokerAddress:
     """Where the broker is, and what to show it.
 
-    Attributes
-    ----------
-    host : str
-    port : int
-    ca, certificate, key : Path, optional
-        In PEM. Without them there is no TLS, which only the demo and tests on loopback do.
-    mqtt5 : bool
-        False for the embedded broker of the demo.
+    ``ca``, ``certificate``, ``key``: in PEM. Without them there is no TLS, which only the demo and
+    tests on loopback do. ``mqtt5``: false for the embedded broker of the demo.
     """
 
     host: str
@@ -43,10 +37,7 @@ class BrokerAddress:
 def make_client(address: BrokerAddress, name: str, kind: type[AnyClient]) -> AnyClient:
     """Return a client of a kind that is not connected yet.
 
-    Raises
-    ------
-    InputError
-        If a certificate cannot be read.
+    Raises InputError: if a certificate cannot be read.
     """
     client = kind(
         CallbackAPIVersion.VERSION2,
@@ -80,10 +71,7 @@ class Backoff:
 
     After a broker comes back, all clients would otherwise knock at the same moment.
 
-    Parameters
-    ----------
-    first, most : float
-        Seconds.
+    ``first``, ``most``: seconds.
     """
 
     def __init__(self, first: float, most: float) -> None:

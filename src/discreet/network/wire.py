@@ -49,10 +49,7 @@ STORED, REFUSED = 0, 1
 class WireError(Exception):
     """Bytes that are no message for this key, place and length.
 
-    Attributes
-    ----------
-    reason : str
-        Label for counters: length, malformed or mac.
+    ``reason``: label for counters: length, malformed or mac.
     """
 
     def __init__(self, reason: str) -> None:
@@ -63,20 +60,11 @@ class WireError(Exception):
 class Message(NamedTuple):
     """What a client sends in a round.
 
-    Attributes
-    ----------
-    boot : int
-        Number of the client's start; never used twice.
-    seq : int
-        Number of the message since that start.
-    round : int
-        The first round that the symbols belong to.
-    spent : int
-        What the client's ledgers have counted, in millionths of a nat; the largest of them.
-    symbols : bytes
-        One per sensor, and so again for each following round.
-    mapping : bytes
-        Start of the id of the mapping that the symbols were drawn from.
+    ``boot``: number of the client's start; never used twice. ``seq``: number of the message since
+    that start. ``round``: the first round that the symbols belong to. ``spent``: what the client's
+    ledgers have counted, in millionths of a nat; the largest of them. ``symbols``: one per sensor,
+    and so again for each following round. ``mapping``: start of the id of the mapping that the
+    symbols were drawn from.
     """
 
     boot: int
@@ -104,18 +92,8 @@ def mapping_tag(mapping_id: str) -> bytes:
 def encode(message: Message, key: bytes, topic: str) -> bytes:
     """Return a message as it travels.
 
-    Parameters
-    ----------
-    message : Message
-    key : bytes
-        The client's MAC key.
-    topic : str
-        Where it will be published.
-
-    Raises
-    ------
-    ValueError
-        If a number does not fit its place.
+    ``key``: the client's MAC key. ``topic``: where it will be published. Raises ValueError: if a
+    number does not fit its place.
     """
     count = len(message.symbols)
     numbers = (message.seq, message.round, message.spent)
@@ -133,19 +111,8 @@ def encode(message: Message, key: bytes, topic: str) -> bytes:
 def decode(data: bytes, symbols: int, key: bytes, topic: bytes) -> Message:
     """Return the message in some bytes, or refuse them.
 
-    Parameters
-    ----------
-    data : bytes
-        From anybody.
-    symbols : int
-        How many this client's messages have.
-    key : bytes
-    topic : bytes
-        Where the bytes came from.
-
-    Raises
-    ------
-    WireError
+    ``data``: from anybody. ``symbols``: how many this client's messages have. ``topic``: where the
+    bytes came from.
     """
     if len(data) != _FRAME + symbols:
         raise WireError("length")
@@ -172,12 +139,7 @@ def encode_acknowledgements(entries: Sequence[Entry], key: bytes, topic: str) ->
 
 
 def decode_acknowledgement(data: bytes, key: bytes, topic: str) -> list[Entry]:
-    """Return the entries of an acknowledgement, or refuse it.
-
-    Raises
-    ------
-    WireError
-    """
+    """Return the entries of an acknowledgement, or refuse it."""
     size = len(data) - _ACK_HEAD.size - 1 - MAC_SIZE
     if size < 0 or size % ENTRY.size or len(data) > MAX_ACK:
         raise WireError("length")

@@ -90,42 +90,17 @@ def attack(
 ) -> list[AttackResult]:
     """Let every attacker guess a fact from rows of symbols, or of raw codes.
 
-    Parameters
-    ----------
-    values : 2-D array of int, rows by sensors
-        What the attacker sees. Symbols must have been drawn once per row.
-    sizes : sequence of int
-        How many values each sensor has; they run from 0.
-    fact : array of int
-        The class of every row, from 0.
-    n_classes : int
-    tables, codes : sequence of arrays and 2-D array of int, optional
-        The mapping's tables and the codes behind the symbols. Only the attacker that
-        knows them looks, and of the codes only at those of rows it learns from.
-    groups : array, optional
-        Rows with equal values stay in one fold, and count as one observation.
-    n_folds : int, default=5
-        Two make every interval exact, at the price of fewer tested rows. Fewer are used
-        when a class has fewer rows or groups.
-    confidence : float, default=0.95
-        Of each interval by itself.
-    attackers : sequence of str, optional
-        Keys of ``ATTACKERS``; all when not given.
-    max_rows : int, default=20_000
-        Most rows that a slow attacker learns from in a fold, and most it is tested on.
-    rng : Generator, optional
-        Deals the folds and seeds the attackers, each by its name: leaving one out does
-        not change the others.
-
-    Returns
-    -------
-    list of AttackResult
-        One for each attacker asked for, in that order.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit together, or a class has too few rows for two folds.
+    ``values``: what the attacker sees. Symbols must have been drawn once per row. ``sizes``: how
+    many values each sensor has; they run from 0. ``fact``: the class of every row, from 0.
+    ``tables``, ``codes``: the mapping's tables and the codes behind the symbols. Only the attacker
+    that knows them looks, and of the codes only at those of rows it learns from. ``groups``: rows
+    with equal values stay in one fold, and count as one observation. ``n_folds``: two make every
+    interval exact, at the price of fewer tested rows. Fewer are used when a class has fewer rows or
+    groups. ``confidence``: of each interval by itself. ``attackers``: keys of ``ATTACKERS``; all
+    when not given. ``max_rows``: most rows that a slow attacker learns from in a fold, and most it
+    is tested on. ``rng``: deals the folds and seeds the attackers, each by its name: leaving one
+    out does not change the others. Returns one for each attacker asked for, in that order. Raises
+    InputError: if the arrays do not fit together, or a class has too few rows for two folds.
     """
     alpha = check_confidence(confidence)
     names = list(ATTACKERS) if attackers is None else list(attackers)

@@ -89,18 +89,8 @@ def evidence_by_halves(
     Q(z|x) is the product of a factor of the first half of the sensors and one of the
     second, so the sum over rows is one matrix product for all pairs of halves that occur.
 
-    Parameters
-    ----------
-    tables : sequence of arrays, codes by symbols
-    codes : 2-D array of int
-    counts : 2-D array, rows of ``codes`` by classes
-        How often each row of codes occurs.
-    symbols : 2-D array of int
-
-    Returns
-    -------
-    2-D array, rows of ``symbols`` by classes
-        Up to a factor of its own for each row of symbols.
+    ``counts``: how often each row of codes occurs. Returns up to a factor of its own for each row
+    of symbols.
     """
     half = symbols.shape[1] // 2
     scaled = _scaled(tables)

@@ -47,16 +47,9 @@ Ints = NDArray[np.int64]
 class Question:
     """How an attacker did on telling some classes apart.
 
-    Attributes
-    ----------
-    classes : tuple of int
-        All classes of the fact, or two of them.
-    estimate : float
-        Balanced accuracy.
-    right, tested : tuple
-        Rows guessed right and rows tested, by class. With groups, the sum over groups of the
-        share of their rows of the class that was guessed right, and the number of groups.
-    grouped : bool
+    ``classes``: all classes of the fact, or two of them. ``estimate``: balanced accuracy.
+    ``right``, ``tested``: rows guessed right and rows tested, by class. With groups, the sum over
+    groups of the share of their rows of the class that was guessed right, and the number of groups.
     """
 
     classes: tuple[int, ...]
@@ -83,25 +76,13 @@ class Question:
 class AttackResult:
     """What one attacker reached on rows it had not learned from.
 
-    Attributes
-    ----------
-    name : str
-    accuracy, balanced_accuracy, auc : Interval or None
-        At the confidence asked for, each by itself. AUC is one class against the rest,
-        averaged over classes where there are more than two. None where it was skipped.
-    worst_pair : Question or None
-        The two classes it told apart best; its interval should be taken at the error
-        probability divided by the number of pairs, as ``best_attack`` does.
-    questions : tuple of Question
-        All classes first, then each pair when there are more than two.
-    rows : int
-        Rows tested.
-    learned : int
-        Most rows that any of its fits learned from.
-    note : str
-        What was left out for speed, if anything.
-    skipped : str or None
-        Why it did not run.
+    ``accuracy``, ``balanced_accuracy``, ``auc``: at the confidence asked for, each by itself. AUC
+    is one class against the rest, averaged over classes where there are more than two. None where
+    it was skipped. ``worst_pair``: the two classes it told apart best; its interval should be taken
+    at the error probability divided by the number of pairs, as ``best_attack`` does. ``questions``:
+    all classes first, then each pair when there are more than two. ``rows``: rows tested.
+    ``learned``: most rows that any of its fits learned from. ``note``: what was left out for speed,
+    if anything. ``skipped``: why it did not run.
     """
 
     name: str
@@ -121,17 +102,10 @@ class AttackResult:
 class BestAttack:
     """The strongest attack, with a lower bound that pays for having chosen it.
 
-    Attributes
-    ----------
-    name : str
-    classes : tuple of int
-        The classes it tells apart: all, or the worst pair.
-    advantage : float
-        Its balanced accuracy above guessing. Being the best of many, this errs high.
-    lower : float
-        With probability ``confidence``, some attacker's advantage is at least this.
-    comparisons : int
-        Attackers times questions, over which the error probability was split.
+    ``classes``: the classes it tells apart: all, or the worst pair. ``advantage``: its balanced
+    accuracy above guessing. Being the best of many, this errs high. ``lower``: with probability
+    ``confidence``, some attacker's advantage is at least this. ``comparisons``: attackers times
+    questions, over which the error probability was split.
     """
 
     name: str
@@ -145,18 +119,9 @@ class BestAttack:
 def best_attack(results: Sequence[AttackResult], *, confidence: float = 0.95) -> BestAttack:
     """Return the attack whose lower bound on the advantage is highest.
 
-    Parameters
-    ----------
-    results : sequence of AttackResult
-        All that were tried on one fact, skipped ones included: leaving out those that
-        did badly would make the bound invalid.
-    confidence : float, default=0.95
-        Of the one-sided bound, jointly over all attackers, classes and pairs.
-
-    Raises
-    ------
-    InputError
-        If no attacker ran.
+    ``results``: all that were tried on one fact, skipped ones included: leaving out those that did
+    badly would make the bound invalid. ``confidence``: of the one-sided bound, jointly over all
+    attackers, classes and pairs. Raises InputError: if no attacker ran.
     """
     alpha = check_confidence(confidence)
     tried = [(result.name, question) for result in results for question in result.questions]

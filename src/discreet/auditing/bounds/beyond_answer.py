@@ -36,19 +36,11 @@ BEYOND = "advantage beyond the answer"
 class BeyondAnswer:
     """What is told to somebody who knows the public fact, and what that fact tells by itself.
 
-    Attributes
-    ----------
-    total : Certificate
-        Holds within every public class.
-    by_class : tuple of Certificate
-        Within each public class, in their order; each holds by itself.
-    estimates : tuple of float or None
-        The same on the audited rows; they promise nothing. None where outputs are not listed.
-    answer : Certificate
-        What the public fact alone, true and undisturbed, gives away.
-    answer_estimate : float
-    lower : float or None
-        Within some public class an attacker gains at least this; None where it is not known.
+    ``total``: holds within every public class. ``by_class``: within each public class, in their
+    order; each holds by itself. ``estimates``: the same on the audited rows; they promise nothing.
+    None where outputs are not listed. ``answer``: what the public fact alone, true and undisturbed,
+    gives away. ``lower``: within some public class an attacker gains at least this; None where it
+    is not known.
     """
 
     total: Certificate

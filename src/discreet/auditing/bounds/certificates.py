@@ -56,21 +56,11 @@ class NotCertifiable:
 class Certificate:
     """An upper bound, or the fact that there is none.
 
-    Attributes
-    ----------
-    name : str
-    value : float or NotCertifiable
-    confidence : float
-        Probability, over the audit rows, with which the bound holds; 1 if no rows are used.
-    rows : tuple of int
-        Audit rows of each private class; empty if no rows are used.
-    assumptions : tuple of str
-    words : str
-        What may be said, in plain English.
-    counted : str
-        The independent observations behind it, rows or groups; empty if no rows are used.
-    of_tables : bool
-        Whether the tables alone guarantee as much, so that the rows add nothing.
+    ``confidence``: probability, over the audit rows, with which the bound holds; 1 if no rows are
+    used. ``rows``: audit rows of each private class; empty if no rows are used. ``words``: what may
+    be said, in plain English. ``counted``: the independent observations behind it, rows or groups;
+    empty if no rows are used. ``of_tables``: whether the tables alone guarantee as much, so that
+    the rows add nothing.
     """
 
     name: str

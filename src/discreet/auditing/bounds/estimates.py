@@ -38,12 +38,8 @@ def score_answers(
 ) -> tuple[float, Floats, bool]:
     """Return the share of wrong answers, that of right ones by class, and if all are the same.
 
-    Parameters
-    ----------
-    rows : AuditRows
-        With the public class as their class.
-    listed : bool
-        Average over Q, for which all outputs are listed, and not over drawn symbols.
+    ``rows``: with the public class as their class. ``listed``: average over Q, for which all
+    outputs are listed, and not over drawn symbols.
     """
     if listed:
         classes, decided = range(rows.n_classes), _decisions(mapping)
@@ -64,10 +60,7 @@ def score_answers(
 def score_rows(rows: AuditRows, right: Floats) -> tuple[float, Floats]:
     """Return the share of wrong answers, and that of right ones by class.
 
-    Parameters
-    ----------
-    right : float array of shape (n_rows,)
-        How often the answer about each row is right.
+    ``right`` of shape (n_rows,): how often the answer about each row is right.
     """
     by_class = np.bincount(rows.index, rows.row_weights * right, minlength=rows.n_classes)
     group_rows = np.bincount(rows.group)[rows.group]

@@ -141,17 +141,10 @@ _MOST_STEPS = 140  # by then halving alone is as near as it gets
 def last_positive(curve: Curve, start: Floats, low: Floats, high: Floats, close: float) -> Floats:
     """Return the largest points, nearly, at which falling functions are at least 0.
 
-    Parameters
-    ----------
-    curve : callable
-        Given points and an index into arrays of the shape of ``low``, the functions' values
-        and slopes there. A value may be minus infinity.
-    start : ndarray
-        Where to begin; moved into the bracket.
-    low, high : ndarray of one shape, positive
-        The bracket. The functions are known to be at least 0 at ``low``.
-    close : float
-        How far below its zero a point may lie, as a share of the point.
+    ``curve``: given points and an index into arrays of the shape of ``low``, the functions' values
+    and slopes there. A value may be minus infinity. ``start``: where to begin; moved into the
+    bracket. ``low``, ``high``: the bracket. The functions are known to be at least 0 at ``low``.
+    ``close``: how far below its zero a point may lie, as a share of the point.
     """
     found, beyond = np.array(low), np.array(high)
     active: Any = ...

@@ -92,16 +92,9 @@ def joint_deviation(
 ) -> float:
     """Bound how far the rows' T falls short, where all observations are independent.
 
-    Parameters
-    ----------
-    reach : float
-        D.
-    sizes : ndarray of shape (m,)
-        Observations of each class.
-    variances : ndarray of shape (m,)
-        The largest empirical variance of a function of norm one.
-    pairs : ndarray of shape (m,)
-        Pairs of observations behind the variances; 0 where there are too few.
+    ``reach``: D. ``sizes`` of shape (m,): observations of each class. ``variances`` of shape (m,):
+    the largest empirical variance of a function of norm one. ``pairs`` of shape (m,): pairs of
+    observations behind the variances; 0 where there are too few.
     """
     exponent = float(np.log(1.0 / ((1.0 - VARIANCE_SHARE) * alpha)))
     scale = _centred_norm(1.0 / sizes)

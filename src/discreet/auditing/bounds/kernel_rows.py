@@ -92,12 +92,8 @@ def mixed_law(table: Floats, counts: NDArray[Any]) -> Floats:
 class ProductKernel:
     """The kernel of all sensors together, as far as it depends on the tables alone.
 
-    Attributes
-    ----------
-    kinds : tuple of int arrays
-        For every sensor, which of its codes have the same row of the table.
-    logs : tuple of arrays
-        Logarithms of the sensors' kernel tables, one row per kind of code.
+    ``kinds``: for every sensor, which of its codes have the same row of the table. ``logs``:
+    logarithms of the sensors' kernel tables, one row per kind of code.
     """
 
     kinds: tuple[Ints, ...]
@@ -181,12 +177,8 @@ def _factors(sensors: Sequence[tuple[Ints, Floats]], kinds: Ints) -> tuple[Float
 class KernelRows:
     """Rows that are compared with one another through the kernel.
 
-    Parameters
-    ----------
-    audited : AuditRows
-        With groups, an observation is a group's rows of one class.
-    seed : int, default=0
-        Chooses the pilot rows and, if there are too many, the rows that take part.
+    ``audited``: with groups, an observation is a group's rows of one class. ``seed``: chooses the
+    pilot rows and, if there are too many, the rows that take part.
     """
 
     audited: AuditRows

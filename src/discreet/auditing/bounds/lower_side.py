@@ -65,16 +65,10 @@ _ROUNDING = 1e-12  # outweighs rounding errors in sums of logarithms
 class LowerBound:
     """What an attacker gains at least.
 
-    Attributes
-    ----------
-    advantage : float
-        With probability ``confidence`` the best attacker's advantage, ``exact.advantage``, is
-        at least this; 0 if nothing is shown to leak.
-    classes : tuple of int
-        The classes that are told apart: all of them, or two.
-    estimate : float
-        The advantage of the same attacker on the rows that bounded it, without bias.
-    confidence : float
+    ``advantage``: with probability ``confidence`` the best attacker's advantage,
+    ``exact.advantage``, is at least this; 0 if nothing is shown to leak. ``classes``: the classes
+    that are told apart: all of them, or two. ``estimate``: the advantage of the same attacker on
+    the rows that bounded it, without bias.
     """
 
     advantage: float
@@ -86,18 +80,9 @@ class LowerBound:
 def certify_lower(rows: AuditRows, alpha: float, seed: int) -> LowerBound | None:
     """Bound the best attacker's advantage from below, at confidence 1 - alpha.
 
-    Parameters
-    ----------
-    rows : AuditRows
-    alpha : float
-    seed : int
-        Of the split into halves. It is to be fixed before the audit: the best of several
-        splits holds less often than promised.
-
-    Returns
-    -------
-    LowerBound or None
-        None where the outputs are too many to list, or some half lacks all but one class.
+    ``seed``: of the split into halves. It is to be fixed before the audit: the best of several
+    splits holds less often than promised. Returns none where the outputs are too many to list, or
+    some half lacks all but one class.
     """
     check_alpha(alpha)
     if not rows.listable:
@@ -225,15 +210,9 @@ def bound_sum(
 ) -> float:
     """Bound a sum of means from below at confidence 1 - alpha.
 
-    Parameters
-    ----------
-    sample : sequence of arrays
-        Independent observations of each variable.
-    centres, variances : ndarray, one number per variable
-        What means and variances are thought to be, without a look at the sample.
-    lows : ndarray
-        Numbers that the variables are never below.
-    alpha : float
+    ``sample``: independent observations of each variable. ``centres``, ``variances``: what means
+    and variances are thought to be, without a look at the sample. ``lows``: numbers that the
+    variables are never below.
     """
     sizes = np.array([len(each) for each in sample], dtype=np.float64)
     need = float(np.log(1.0 / alpha))

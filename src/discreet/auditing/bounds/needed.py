@@ -82,16 +82,8 @@ def rounded(count: int) -> str:
 class Shown:
     """What an audit's rows showed of one claim, all in units of the advantage.
 
-    Attributes
-    ----------
-    plug_in : float
-        What the rows show, which is too much on average.
-    noise : float
-        What they would show if nothing leaked.
-    deviation : float
-        What the certificate adds.
-    alpha : float
-        At which error.
+    ``plug_in``: what the rows show, which is too much on average. ``noise``: what they would show
+    if nothing leaked. ``deviation``: what the certificate adds. ``alpha``: at which error.
     """
 
     plug_in: float

@@ -85,22 +85,11 @@ class AuditRows:
       min(N, c) of them. Without a cap nothing could be promised: one group in ten thousand
       might hold nearly all rows, and no sample would show it.
 
-    Parameters
-    ----------
-    tables : sequence of arrays, codes by symbols
-        The shipped weights over 2**32, so that they are exact.
-    codes : int array of shape (n_rows, n_sensors)
-    index : int array of shape (n_rows,)
-        The class of every row, 0 to n_classes - 1.
-    n_classes : int
-    groups : int array of shape (n_rows,), optional
-        Rows of one group (a day, a home) may depend on one another in any way.
-    cap : int, optional
-        Most rows of a class that a group counts with, where rows are drawn and not groups.
-    unit : str, default="group"
-        What a group is called in a sentence.
-    sensors : tuple of str, optional
-        Names for messages.
+    ``tables``: the shipped weights over 2**32, so that they are exact. ``codes`` is of shape
+    (n_rows, n_sensors). ``index`` of shape (n_rows,): the class of every row, 0 to n_classes - 1.
+    ``groups`` of shape (n_rows,): rows of one group (a day, a home) may depend on one another in
+    any way. ``cap``: most rows of a class that a group counts with, where rows are drawn and not
+    groups. ``unit``: what a group is called in a sentence. ``sensors``: names for messages.
     """
 
     tables: tuple[Floats, ...]
@@ -349,13 +338,10 @@ class AuditRows:
 class Moments:
     """What the rows show of Q(z|x), or of its means over groups, by class and output.
 
-    Attributes
-    ----------
-    size : ndarray of shape (n_classes,)
-        Independent observations: rows, or groups that have the class.
-    mean, square : ndarray of shape (n_classes, n_outputs)
-        Averages of Q(z|x_i) and of its square. Where groups are too many to list their means
-        the square is that of single rows, which is larger and makes every bound wider.
+    ``size`` of shape (n_classes,): independent observations: rows, or groups that have the class.
+    ``mean``, ``square`` of shape (n_classes, n_outputs): averages of Q(z|x_i) and of its square.
+    Where groups are too many to list their means the square is that of single rows, which is larger
+    and makes every bound wider.
     """
 
     size: Floats

@@ -34,14 +34,9 @@ _TOO_MANY = NotCertifiable("so many reports may tell all that the tables let thr
 class OverTime:
     """What many releases add up to.
 
-    Attributes
-    ----------
-    independent, independent_advantage : Certificate
-        For readings that are independent from release to release, given the private class.
-    any_readings, any_advantage : Certificate
-        For readings that depend on one another in any way.
-    memoised : Certificate
-        For sensors that repeat one symbol for a whole period.
+    ``independent``, ``independent_advantage``: for readings that are independent from release to
+    release, given the private class. ``any_readings``, ``any_advantage``: for readings that depend
+    on one another in any way. ``memoised``: for sensors that repeat one symbol for a whole period.
     """
 
     independent: Certificate
@@ -77,13 +72,9 @@ def compose(
     count. This needs a symbol that stays for the whole period: a sensor that draws again when
     its code changes shows by a changed symbol that the code did change, and no bound covers that.
 
-    Parameters
-    ----------
-    pairwise, variation : Certificate
-        Bounds on the log-ratios and on the total variation of one release, from rows.
-    structural : Certificate
-    unit : str, optional
-        What a group is called, if the bounds from rows are about one drawn at random.
+    ``pairwise``, ``variation``: bounds on the log-ratios and on the total variation of one release,
+    from rows. ``unit``: what a group is called, if the bounds from rows are about one drawn at
+    random.
     """
     if releases < 1:
         raise InputError(f"releases must be at least 1, got {releases}.")

@@ -66,17 +66,9 @@ def sketch_tables(sensors: int, symbols: int, noise: float) -> tuple[Floats, ...
 class Plan:
     """An imagined audit.
 
-    Parameters
-    ----------
-    tables : tuple of arrays, codes by symbols
-    shares : tuple of float
-        How frequent each private class is.
-    alpha : float
-        What is left of 1 - confidence for one private fact.
-    leak : float, default=0.0
-        The true advantage of the best attacker.
-    group_size : int, default=0
-        Rows of a group, if groups are the observations.
+    ``shares``: how frequent each private class is. ``alpha``: what is left of 1 - confidence for
+    one private fact. ``leak``: the true advantage of the best attacker. ``group_size``: rows of a
+    group, if groups are the observations.
     """
 
     tables: tuple[Floats, ...]

@@ -60,15 +60,10 @@ _ROUND_UP = 1 + 1e-9
 class PointwiseAudit:
     """Epsilon certificates for one private fact.
 
-    Parameters
-    ----------
-    rows : AuditRows
-    seed : int
-        Of the split into pilot and main rows. It is to be fixed before the audit: the best
-        of several splits holds less often than promised.
-    prior : ndarray of shape (n_classes,), optional
-        Exact probabilities of the classes. If not given they are estimated from the rows,
-        which must then be drawn at random, classes and all.
+    ``seed``: of the split into pilot and main rows. It is to be fixed before the audit: the best of
+    several splits holds less often than promised. ``prior`` of shape (n_classes,): exact
+    probabilities of the classes. If not given they are estimated from the rows, which must then be
+    drawn at random, classes and all.
     """
 
     def __init__(self, rows: AuditRows, seed: int, prior: Floats | None = None) -> None:

@@ -67,12 +67,9 @@ _CONSTANT = 1e-5  # below this relative range of Q(z|x) the range itself is the 
 class RatioBounds:
     """Upper bounds on log p(z|a)/p(z|b), each at confidence 1 - alpha on its own.
 
-    Attributes
-    ----------
-    logs : ndarray of shape (n_classes, n_classes, n_outputs)
-        Infinite where nothing can be said; 0 on the diagonal and for impossible outputs.
-    expected : ndarray of the same shape
-        The same as foreseen by the pilot alone; it may be used to choose outputs.
+    ``logs`` of shape (n_classes, n_classes, n_outputs): infinite where nothing can be said; 0 on
+    the diagonal and for impossible outputs. ``expected``: the same as foreseen by the pilot alone;
+    it may be used to choose outputs.
     """
 
     logs: Floats

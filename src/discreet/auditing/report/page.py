@@ -47,15 +47,9 @@ def render_report(
 ) -> str:
     """Return the whole page.
 
-    Parameters
-    ----------
-    audit : Audit
-    data : AuditData
-        What was audited; its mapping's tables are drawn. No single reading is shown.
-    command : str
-        What to type to make this audit again.
-    frontier_svg : str, optional
-        The picture of the trade-off, with this mapping marked in it.
+    ``data``: what was audited; its mapping's tables are drawn. No single reading is shown.
+    ``command``: what to type to make this audit again. ``frontier_svg``: the picture of the
+    trade-off, with this mapping marked in it.
     """
     style = _source("report.css")
     page: str = _environment().get_template("report.html").render(

@@ -193,12 +193,8 @@ def draw_attacks(
 ) -> str:
     """Draw what every attacker reached, from symbols and from readings.
 
-    Parameters
-    ----------
-    upper : float or None
-        The certified bound on the advantage, if there is one.
-    what : str
-        The fact, for the title.
+    ``upper``: the certified bound on the advantage, if there is one. ``what``: the fact, for the
+    title.
     """
     names = [each.name for each in attacks.symbols]
     with rc_context(_RC):

@@ -31,20 +31,10 @@ _THINNEST = 1 / 60  # of the axis, for a bin that can still be seen
 class Axis:
     """Places, ticks and what is drawn there.
 
-    Attributes
-    ----------
-    table : ndarray of shape (n_places, n_symbols)
-    places : tuple of (float, float)
-        Left and right end of each.
-    ticks : tuple of (float, str)
-    height : float
-        Of the picture, in inches.
-    sideways : bool
-        Whether readings go downwards and probabilities to the right.
-    from_data : bool
-        Whether the ticks are texts from the data.
-    note : str
-        What a reader has to know about the axis.
+    ``table`` is of shape (n_places, n_symbols). ``places``: left and right end of each. ``height``:
+    of the picture, in inches. ``sideways``: whether readings go downwards and probabilities to the
+    right. ``from_data``: whether the ticks are texts from the data. ``note``: what a reader has to
+    know about the axis.
     """
 
     table: Floats

@@ -49,21 +49,10 @@ _NO_TURN = re.compile(r"rotate\(-?0(?: [^)]*)?\)")
 def embed_svg(svg: str, *, name: str, title: str, texts: Mapping[str, str] | None = None) -> str:
     """Return an SVG file as an element for the inside of an HTML page.
 
-    Parameters
-    ----------
-    svg : str
-        The file. Elements and attributes that are not known are left out.
-    name : str
-        Begins every id; no two pictures of a page may share it.
-    title : str
-        What the picture shows, for those who do not see it.
-    texts : mapping of str to str, optional
-        Texts of the picture to replace, by what stands there.
-
-    Raises
-    ------
-    InputError
-        If the text is no SVG file.
+    ``svg``: the file. Elements and attributes that are not known are left out. ``name``: begins
+    every id; no two pictures of a page may share it. ``title``: what the picture shows, for those
+    who do not see it. ``texts``: texts of the picture to replace, by what stands there. Raises
+    InputError: if the text is no SVG file.
     """
     if "<!ENTITY" in svg:
         raise InputError(f"the picture {name!r} declares entities, which none of ours does.")

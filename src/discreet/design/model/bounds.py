@@ -28,12 +28,7 @@ def lower_bound(
 ) -> float:
     """Return a public error that no tables within the ceilings go below.
 
-    Parameters
-    ----------
-    distribution : Distribution
-    ceilings : sequence of Ceiling
-    ldp_total : float
-        Sum of the sensors' local epsilons: the answer to all codes keeps that sum.
+    ``ldp_total``: sum of the sensors' local epsilons: the answer to all codes keeps that sum.
     """
     answers = _Answers(distribution, ceilings, _meanings(distribution))
     answers.add_ceilings()

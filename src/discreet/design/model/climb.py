@@ -36,12 +36,7 @@ def climb(problem: Problem, tables: Tables, to_beat: float = 0.0) -> Standing:
     First the wishes have a moderate price, so that a start is not thrown back to tables that
     say nothing; as long as they are not kept it rises, to what no accuracy is worth.
 
-    Parameters
-    ----------
-    problem : Problem
-    tables : sequence of ndarrays
-    to_beat : float
-        An accuracy already reached elsewhere within the wishes.
+    ``to_beat``: an accuracy already reached elsewhere within the wishes.
     """
     here = stand(problem, tables)
     for price in PRICES:

@@ -40,13 +40,7 @@ def find_target(
 ) -> tuple[Target, Expected]:
     """Find a target under the model that delivers what was asked on rows left out.
 
-    Parameters
-    ----------
-    trial : Trial
-        Designs on folds.
-    request : Request
-    held : sequence of Distribution
-        The model of the rows left out, for each fold.
+    ``trial``: designs on folds. ``held``: the model of the rows left out, for each fold.
     """
     asked = target_of(request)
     trial.score(asked)

@@ -31,16 +31,10 @@ _ROUNDING = 1e-9  # how far from 1 a sum of probabilities may be
 class Distribution:
     """p(public, private facts, codes) as a weighted list of profiles.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_profiles, n_cells)
-        p(profile, cell); sums to 1.
-    profiles : tuple of ndarrays of shape (n_profiles, n_codes)
-        One per sensor: the distribution of its code in each profile.
-    public : ndarray of shape (n_cells,)
-        The public class of each cell, 0 to n - 1.
-    private : tuple of ndarrays of shape (n_cells,)
-        One per private fact: its class in each cell.
+    ``weights`` of shape (n_profiles, n_cells): p(profile, cell); sums to 1. ``profiles`` of shape
+    (n_profiles, n_codes): one per sensor: the distribution of its code in each profile. ``public``
+    of shape (n_cells,): the public class of each cell, 0 to n - 1. ``private`` of shape (n_cells,):
+    one per private fact: its class in each cell.
     """
 
     weights: Floats
@@ -96,14 +90,9 @@ class Distribution:
     ) -> Distribution:
         """Return sensors that are independent given the cell.
 
-        Parameters
-        ----------
-        given : sequence of ndarrays of shape (n_cells, n_codes)
-            One per sensor: p(code|cell).
-        prior : ndarray of shape (n_cells,)
-            p(cell). Cells that never occur are left out.
-        public, private
-            Classes of the cells.
+        ``given`` of shape (n_cells, n_codes): one per sensor: p(code|cell). ``prior`` of shape
+        (n_cells,): p(cell). Cells that never occur are left out. ``public``, ``private``: classes
+        of the cells.
         """
         kept = prior > 0
         return cls(

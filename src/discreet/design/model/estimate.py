@@ -41,14 +41,9 @@ _KEPT = 600  # most rows in the mixture
 class Model:
     """An estimated distribution, and how it was smoothed.
 
-    Attributes
-    ----------
-    smoothing : list of Smoothing
-        One for every sensor.
-    share : float
-        How much of it are the blurred rows; the rest are independent sensors.
-    blur : float
-        How often a sensor of such a row reads as any row of its cell does.
+    ``smoothing``: one for every sensor. ``share``: how much of it are the blurred rows; the rest
+    are independent sensors. ``blur``: how often a sensor of such a row reads as any row of its cell
+    does.
     """
 
     distribution: Distribution
@@ -62,15 +57,9 @@ def estimate_model(
 ) -> Model:
     """Estimate the distribution that the rows were drawn from.
 
-    Parameters
-    ----------
-    sample : Sample
-    ordered : tuple of int
-        How many codes of each sensor lie on a line, from the first; 0 for categories.
-    rng : Generator
-        Deals rows to folds and chooses those that are kept.
-    like : Model, optional
-        Smooth and mix as in this one instead of choosing anew.
+    ``ordered``: how many codes of each sensor lie on a line, from the first; 0 for categories.
+    ``rng``: deals rows to folds and chooses those that are kept. ``like``: smooth and mix as in
+    this one instead of choosing anew.
     """
     facts, cells = _cells(sample, ordered)
     if like is None:

@@ -33,14 +33,9 @@ TOLERANCE = 1e-9  # of the same size as the rounding of tables to integers in a 
 class Wishes:
     """What was asked for; None asks for nothing.
 
-    Attributes
-    ----------
-    risk : float or None
-        Least R, the average error over any two classes of a private fact, in [0, 0.5].
-    max_advantage : float or None
-        How far any attacker may beat guessing.
-    epsilon : float or None
-        Largest |log p(g|z)/p(g)|.
+    ``risk``: least R, the average error over any two classes of a private fact, in [0, 0.5].
+    ``max_advantage``: how far any attacker may beat guessing. ``epsilon``: largest |log
+    p(g|z)/p(g)|.
     """
 
     risk: float | None = None

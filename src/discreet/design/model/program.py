@@ -125,25 +125,11 @@ def take_step(
 ) -> tuple[Standing, float] | None:
     """Solve one linear program and return where it leads, with the merit that it expected.
 
-    Parameters
-    ----------
-    problem : Problem
-    here : Standing
-    price : float
-        What a unit of excess costs, in public accuracy.
-    trust : float
-        How far any entry may move.
-    sensor : int or None
-        The only sensor whose table may move, or None for all of them.
-    rule : ndarray or None
-        The answer to each output, as a row of ``problem.public_rows``; None for the best.
-    attackers : Attackers or None
-        Attackers met elsewhere, to take into account where outputs are too many to list.
-
-    Returns
-    -------
-    tuple of Standing and float, or None
-        None if the solver gave up.
+    ``price``: what a unit of excess costs, in public accuracy. ``trust``: how far any entry may
+    move. ``sensor``: the only sensor whose table may move, or None for all of them. ``rule``: the
+    answer to each output, as a row of ``problem.public_rows``; None for the best. ``attackers``:
+    attackers met elsewhere, to take into account where outputs are too many to list. Returns none
+    if the solver gave up.
     """
     slopes = Slopes(problem.distribution, here.tables)
     start = free_entries(here.tables)

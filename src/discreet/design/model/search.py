@@ -53,22 +53,13 @@ _SAME = 1e-4  # errors this close count as the same optimum
 class Optimum:
     """The best tables found, their exact figures, and how sure it is that they are best.
 
-    Attributes
-    ----------
-    tables : list of ndarrays of shape (n_codes, n_symbols)
-    rule : ndarray of shape (n_outputs,)
-        The best answer, a public class, for every output; the first sensor slowest.
-    public_error : float
-    risk, advantage, epsilon : float
-        What the outputs tell about the private fact they tell most about: least R over any two
-        classes, gain over guessing, and the largest |log p(g|z)/p(g)|.
-    bound : float or None
-        A public error that no tables can go below at these wishes; None if not asked for.
-    restarts : int
-        How many starts were tried.
-    agreed : int
-        How many of them ended within 0.0001 of the best; half of the starts are hops from the
-        best so far, so these are not independent witnesses.
+    ``tables`` is of shape (n_codes, n_symbols). ``rule`` of shape (n_outputs,): the best answer, a
+    public class, for every output; the first sensor slowest. ``risk``, ``advantage``, ``epsilon``:
+    what the outputs tell about the private fact they tell most about: least R over any two classes,
+    gain over guessing, and the largest |log p(g|z)/p(g)|. ``bound``: a public error that no tables
+    can go below at these wishes; None if not asked for. ``restarts``: how many starts were tried.
+    ``agreed``: how many of them ended within 0.0001 of the best; half of the starts are hops from
+    the best so far, so these are not independent witnesses.
     """
 
     tables: list[Floats]
@@ -99,36 +90,15 @@ def find_optimum(
 ) -> Optimum:
     """Minimise the public error of the best fusion rule within what may be told.
 
-    Parameters
-    ----------
-    distribution : Distribution
-    n_symbols : int or sequence of int, default=2
-        Symbols of every sensor, or of each.
-    risk : float, optional
-        Least R for any two classes of any private fact, at most 0.5.
-    max_advantage : float, optional
-        Most that any attacker may beat guessing by.
-    epsilon : float, optional
-        Largest |log p(g|z)/p(g)|.
-    ldp_epsilon : float or sequence of float, optional
-        Largest log Q(z|x)/Q(z|x') within a sensor's table.
-    worth : sequence of float, optional
-        What a right answer is worth in each public class, up to a factor; by default the same in
-        all. ``public_error`` is then the share of the worth that is lost: with one over the
-        frequency of the class, one less the balanced accuracy.
-    n_restarts : int, default=24
-        Starts, those in ``starts`` included.
-    starts : sequence of tables, optional
-        Where to start first.
-    bound : bool, default=True
-        Whether to compute the lower bound, which there is where ``worth`` is not given.
-    rng : Generator or int, optional
-    report : callable, optional
-        Told (starts done, least error) after each start; stops the search by returning True.
-
-    Returns
-    -------
-    Optimum
+    ``n_symbols``: symbols of every sensor, or of each. ``risk``: least R for any two classes of any
+    private fact, at most 0.5. ``max_advantage``: most that any attacker may beat guessing by.
+    ``epsilon``: largest |log p(g|z)/p(g)|. ``ldp_epsilon``: largest log Q(z|x)/Q(z|x') within a
+    sensor's table. ``worth``: what a right answer is worth in each public class, up to a factor; by
+    default the same in all. ``public_error`` is then the share of the worth that is lost: with one
+    over the frequency of the class, one less the balanced accuracy. ``n_restarts``: starts, those
+    in ``starts`` included. ``starts``: where to start first. ``bound``: whether to compute the
+    lower bound, which there is where ``worth`` is not given. ``report``: told (starts done, least
+    error) after each start; stops the search by returning True.
     """
     wishes = Wishes(risk, max_advantage, epsilon)
     problem = _pose(distribution, n_symbols, wishes, ldp_epsilon, worth)

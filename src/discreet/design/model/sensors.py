@@ -27,14 +27,9 @@ _LEAST = 0.25  # of a row, for each code in the marginal: nothing is impossible
 class Smoothing:
     """How much to smooth.
 
-    Attributes
-    ----------
-    width : float
-        Standard deviation, in codes, of the spread along an ordered alphabet.
-    shared : float
-        Rows that the sensors of one kind count for in each other's estimates.
-    marginal : float
-        Rows that the sensor's own marginal counts for in every cell.
+    ``width``: standard deviation, in codes, of the spread along an ordered alphabet. ``shared``:
+    rows that the sensors of one kind count for in each other's estimates. ``marginal``: rows that
+    the sensor's own marginal counts for in every cell.
     """
 
     width: float = 0.6
@@ -46,15 +41,8 @@ class Smoothing:
 class Cells:
     """Coded rows and the cell of each.
 
-    Attributes
-    ----------
-    codes : int array of shape (n_rows, n_sensors)
-    sizes : tuple of int
-        Codes of each sensor.
-    ordered : tuple of int
-        How many of them, from the first, lie on a line; 0 for categories.
-    cell : int array of shape (n_rows,)
-    n_cells : int
+    ``codes`` is of shape (n_rows, n_sensors). ``sizes``: codes of each sensor. ``ordered``: how
+    many of them, from the first, lie on a line; 0 for categories. ``cell`` is of shape (n_rows,).
     """
 
     codes: Ints
@@ -97,12 +85,8 @@ def estimate_sensors(
 ) -> list[Floats]:
     """Return p(code|cell) of every sensor, one row per cell.
 
-    Parameters
-    ----------
-    cells : Cells
-    counts : sequence of arrays of shape (n_cells, n_codes)
-    how : sequence of Smoothing
-        One for every sensor; those of one kind have the same.
+    ``counts`` is of shape (n_cells, n_codes). ``how``: one for every sensor; those of one kind have
+    the same.
     """
     found: list[Floats] = [np.empty(0)] * len(counts)
     for kind in cells.kinds():

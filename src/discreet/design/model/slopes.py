@@ -52,11 +52,8 @@ class Slopes:
     def of_blocks(self, patterns: Floats, n_lead: int) -> tuple[Floats, Floats]:
         """Return values, patterns x blocks, and slopes, patterns x blocks x free entries.
 
-        Parameters
-        ----------
-        patterns : ndarray of shape (n_patterns, n_cells, n_outputs)
-        n_lead : int
-            Outputs that share the symbols of so many first sensors form a block.
+        ``patterns`` is of shape (n_patterns, n_cells, n_outputs). ``n_lead``: outputs that share
+        the symbols of so many first sensors form a block.
         """
         lead, trail = self._sent[:n_lead], self._sent[n_lead:]
         together = _product(lead, len(self._distribution.weights))

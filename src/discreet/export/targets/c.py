@@ -25,10 +25,7 @@ _READERS = {
 def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, bytes]:
     """Return the files of an export; the header carries a checksum and no signature.
 
-    Parameters
-    ----------
-    tables : dict of str to SensorTable
-        By the name that the sensor's files get.
+    ``tables``: by the name that the sensor's files get.
     """
     found = {f"{name}.h": sensor_header(name, table).encode() for name, table in tables.items()}
     found["discreet.h"] = runtime("c/discreet.h")

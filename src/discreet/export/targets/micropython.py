@@ -15,10 +15,7 @@ from discreet.export.targets.shipped import runtime
 def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, bytes]:
     """Return the files of an export; nothing is signed, whatever the key.
 
-    Parameters
-    ----------
-    tables : dict of str to SensorTable
-        By the name that the sensor's files get.
+    ``tables``: by the name that the sensor's files get.
     """
     found: dict[str, bytes] = {}
     for name, table in tables.items():

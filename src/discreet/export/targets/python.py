@@ -14,16 +14,7 @@ from discreet.export.targets.shipped import runtime
 def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, bytes]:
     """Return the files of an export.
 
-    Parameters
-    ----------
-    tables : dict of str to SensorTable
-        By the name that the sensor's files get.
-    key : SigningKey
-
-    Raises
-    ------
-    InputError
-        If there is no key.
+    ``tables``: by the name that the sensor's files get. Raises InputError: if there is no key.
     """
     if key is None:
         raise InputError("bundles for Python are signed. Give a key.")

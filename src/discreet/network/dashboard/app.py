@@ -48,21 +48,8 @@ _LONGEST_NAME = 64
 class Dashboard:
     """The application of one site.
 
-    Parameters
-    ----------
-    snapshots : Snapshots
-    logins : Logins
-    key : bytes
-        Signs the cookies.
-    names : iterable of str
-        Host names that the dashboard answers to.
-    tls : bool, default=False
-        Whether it is served over TLS, so that cookies may be kept to it.
-
-    Attributes
-    ----------
-    app : ASGI application
-    streams : Streams
+    ``key``: signs the cookies. ``names``: host names that the dashboard answers to. ``tls``:
+    whether it is served over TLS, so that cookies may be kept to it.
     """
 
     def __init__(

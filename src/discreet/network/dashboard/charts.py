@@ -25,12 +25,7 @@ MOST_CLASSES = 6
 
 
 def decision_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
-    """Return probability and participation over time.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Return probability and participation over time."""
     found = thinned(snapshots.decisions(window))
     classes = charted(snapshots.view.classes)
     return {
@@ -42,12 +37,7 @@ def decision_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
 
 
 def traffic_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
-    """Return messages a second and the lag over time.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Return messages a second and the lag over time."""
     counts = thinned(snapshots.history("messages", window))
     lags = thinned(snapshots.history("lag_seconds", window))
     rates = [_rate(before, after) for before, after in pairwise(counts)]
@@ -119,15 +109,8 @@ class Tick:
 class FrontierPicture:
     """The whole picture.
 
-    Attributes
-    ----------
-    dots : tuple of Dot
-    here : Dot or None
-        The mapping that runs.
-    line : str
-        Through the points that no other beats, as SVG wants it.
-    levels : tuple of Tick
-        The errors of guessing and from raw readings.
+    ``here``: the mapping that runs. ``line``: through the points that no other beats, as SVG wants
+    it. ``levels``: the errors of guessing and from raw readings.
     """
 
     dots: tuple[Dot, ...]

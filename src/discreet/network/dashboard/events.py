@@ -20,13 +20,7 @@ _HEARTBEAT = 10.0
 class Streams:
     """The open streams of a dashboard.
 
-    Parameters
-    ----------
-    site : SiteView
-    look : callable
-        Returns the snapshot of this second.
-    pause : float, optional
-        Seconds between two looks.
+    ``look``: returns the snapshot of this second. ``pause``: seconds between two looks.
     """
 
     def __init__(
@@ -51,10 +45,7 @@ class Streams:
     ) -> AsyncIterator[str]:
         """Yield events until the reader goes or is logged out.
 
-        Parameters
-        ----------
-        is_in : callable
-            Whether the login still counts.
+        ``is_in``: whether the login still counts.
         """
         self._open += 1
         sent: dict[str, str] = {}

@@ -133,10 +133,7 @@ class AuditSummary(BaseModel):
 def load_audit(path: Path) -> AuditSummary | None:
     """Return an audit, or None if there is no such file.
 
-    Raises
-    ------
-    InputError
-        If the file is not an audit.
+    Raises InputError: if the file is not an audit.
     """
     return read_model(path, AuditSummary, _REMEDY) if path.exists() else None
 
@@ -164,13 +161,7 @@ class FactBound:
 class Guarantee:
     """What the site promises today.
 
-    Attributes
-    ----------
-    issued, expires : date or None
-    days_left : int or None
-        Negative once it has expired.
-    certificate, canary : Finding
-    facts : tuple of FactBound
+    ``days_left``: negative once it has expired.
     """
 
     issued: date | None

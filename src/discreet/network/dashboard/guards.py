@@ -51,12 +51,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class GuardHeaders:
     """Middleware around everything else, so that errors carry the headers too.
 
-    Parameters
-    ----------
-    app : ASGI application
-    names : iterable of str
-        Host names and addresses that a request may be for.
-    tls : bool
+    ``names``: host names and addresses that a request may be for.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str], tls: bool) -> None:
@@ -114,13 +109,7 @@ _PAGES = frozenset(view.path for view in VIEWS.values())
 
 
 class Gate:
-    """Middleware that answers only logged-in users.
-
-    Parameters
-    ----------
-    app : ASGI application
-    logins : Logins
-    """
+    """Middleware that answers only logged-in users."""
 
     def __init__(self, app: ASGIApp, logins: Logins) -> None:
         self._app, self._logins = app, logins
@@ -159,11 +148,8 @@ _FORM = "application/x-www-form-urlencoded"
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form; of two with one name the last.
 
-    Raises
-    ------
-    HTTPException
-        403 from a page of another origin, 408 if it does not come, 413 if too large, 415 if it
-        is no form, 400 if broken.
+    Raises HTTPException: 403 from a page of another origin, 408 if it does not come, 413 if too
+    large, 415 if it is no form, 400 if broken.
     """
     _check_origin(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -40,10 +40,7 @@ _REMEMBERED = 10_000
 def load_key(path: Path) -> bytes:
     """Return the key that signs sessions, made now if there is none.
 
-    Raises
-    ------
-    InputError
-        If the file is not a key for its owner only.
+    Raises InputError: if the file is not a key for its owner only.
     """
     if not path.exists():
         write_secret(path, secrets.token_bytes(_KEY_BYTES))
@@ -63,14 +60,8 @@ def same_token(known: str, given: str) -> bool:
 class Session(NamedTuple):
     """A login, as the cookie holds it.
 
-    Attributes
-    ----------
-    user : str
-    password : str
-        Fingerprint of the hash at the time of the login; see ``Users.check``.
-    token : str
-        Tells sessions apart; the forms of the session send it back.
-    expires : float
+    ``password``: fingerprint of the hash at the time of the login; see ``Users.check``. ``token``:
+    tells sessions apart; the forms of the session send it back.
     """
 
     user: str
@@ -87,17 +78,8 @@ class _LogOuts(Model):
 class Sessions:
     """Begins sessions and knows which have ended.
 
-    Parameters
-    ----------
-    path : Path
-        ``dashboard/ended.json`` of the site, where log-outs are kept.
-    clock : callable, optional
-        Returns the time; for tests.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged.
+    ``path``: ``dashboard/ended.json`` of the site, where log-outs are kept. ``clock``: returns the
+    time; for tests. Raises InputError: if the file is damaged.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
@@ -122,10 +104,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Log out: the cookie counts no longer, wherever a copy of it may be.
 
-        Raises
-        ------
-        InputError
-            If that cannot be kept; it then holds until the dashboard is restarted.
+        Raises InputError: if that cannot be kept; it then holds until the dashboard is restarted.
         """
         now = self._clock()
         self._ended = {token: end for token, end in self._ended.items() if end > now}
@@ -141,10 +120,7 @@ class Attempts:
     everywhere are let through; then a login has to wait. Counting a name by address as well
     keeps others from locking a user out from elsewhere.
 
-    Parameters
-    ----------
-    clock : callable, optional
-        Returns a time that never runs backwards; for tests.
+    ``clock``: returns a time that never runs backwards; for tests.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -188,12 +164,7 @@ def _keys(address: str, name: str) -> tuple[tuple[tuple[str, ...], int], ...]:
 class Logins:
     """Decides which requests are logged in.
 
-    Parameters
-    ----------
-    users : Users
-    sessions : Sessions
-    link : bool, default=False
-        Whether to hand out a link that logs in once, for a site without users.
+    ``link``: whether to hand out a link that logs in once, for a site without users.
     """
 
     def __init__(self, users: Users, sessions: Sessions, *, link: bool = False) -> None:

@@ -24,10 +24,7 @@ from discreet.network.dashboard.snapshot import Snapshot
 class View:
     """One page of the dashboard.
 
-    Attributes
-    ----------
-    live : tuple of str
-        Templates of the parts that change.
+    ``live``: templates of the parts that change.
     """
 
     name: str
@@ -68,14 +65,8 @@ STATES = ("all", "silent", "reporting", "never seen", "revoked")
 class Choices:
     """What a reader has chosen to see.
 
-    Attributes
-    ----------
-    view : str
-        Name of the page.
-    window : int
-        Seconds that charts go back.
-    state : str
-        Which devices are listed.
+    ``view``: name of the page. ``window``: seconds that charts go back. ``state``: which devices
+    are listed.
     """
 
     view: str = "overview"

@@ -38,18 +38,11 @@ _LEVELS = {REPORTING: GOOD, SILENT: BAD, NEVER: WARN, REVOKED: ""}
 class Device:
     """One enrolled client.
 
-    Attributes
-    ----------
-    state : str
-        "reporting", "silent", "never seen" or "revoked".
-    spent, budget : float or None
-        In nats; a budget of None is no limit, a spending of None cannot be bounded.
-    cost : float or None
-        What one release of a sensor reveals at most, the worst of the device; None without a bound.
-    refused : int
-        Messages that were not accepted.
-    foreign : bool
-        Whether its tables are of another mapping than the one that runs.
+    ``state``: "reporting", "silent", "never seen" or "revoked". ``spent``, ``budget``: in nats; a
+    budget of None is no limit, a spending of None cannot be bounded. ``cost``: what one release of
+    a sensor reveals at most, the worst of the device; None without a bound. ``refused``: messages
+    that were not accepted. ``foreign``: whether its tables are of another mapping than the one that
+    runs.
     """
 
     name: str
@@ -114,10 +107,7 @@ def describe_devices(
 ) -> tuple[Device, ...]:
     """Return every device of a site, those that need attention first.
 
-    Parameters
-    ----------
-    costs : dict
-        Of each sensor of the mapping, what one release reveals at most.
+    ``costs``: of each sensor of the mapping, what one release reveals at most.
     """
     known = {each.client: each for each in heard}
     refused = Counter[str]()
@@ -189,15 +179,9 @@ ERROR = 0.001
 class Sent:
     """What a device has sent lately.
 
-    Attributes
-    ----------
-    sensors : tuple of str
-    symbols : tuple of bytes
-        Of each message; the sensors of one round follow one another.
-    spent : float or None
-        Nats that were spent over these messages; None if they cannot be counted.
-    cost : float or None
-        What one release of its worst sensor costs.
+    ``symbols``: of each message; the sensors of one round follow one another. ``spent``: nats that
+    were spent over these messages; None if they cannot be counted. ``cost``: what one release of
+    its worst sensor costs.
     """
 
     device: str

@@ -33,16 +33,9 @@ _END_SECONDS = 3
 class DashboardTask:
     """What to serve, and where.
 
-    Attributes
-    ----------
-    host, port : optional
-        By default that of the site.
-    remote : bool
-        Consent to listen beyond this machine.
-    names : sequence of str
-        Further host names to answer to.
-    certificate, key : Path, optional
-        For TLS; both or neither.
+    ``host``, ``port``: by default that of the site. ``remote``: consent to listen beyond this
+    machine. ``names``: further host names to answer to. ``certificate``, ``key``: for TLS; both or
+    neither.
     """
 
     folder: Path
@@ -63,10 +56,7 @@ def users_of(folder: Path) -> Users:
 def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, int]]:
     """Check a task and return what it needs: application, logins, host and port.
 
-    Raises
-    ------
-    InputError
-        If the site cannot be read, or may not be shown like this.
+    Raises InputError: if the site cannot be read, or may not be shown like this.
     """
     view = SiteView(task.folder)
     host = task.host or view.settings.dashboard.host
@@ -105,12 +95,7 @@ def _check_place(task: DashboardTask, host: str, users: bool) -> None:
 
 
 def serve(task: DashboardTask) -> None:
-    """Serve the dashboard until it is stopped.
-
-    Raises
-    ------
-    InputError
-    """
+    """Serve the dashboard until it is stopped."""
     dashboard, logins, (host, port) = make_dashboard(task)
     config = uvicorn.Config(
         dashboard.app,
@@ -187,10 +172,7 @@ def _load_tls(config: uvicorn.Config, task: DashboardTask) -> None:
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that takes connections.
 
-    Raises
-    ------
-    InputError
-        If the port is taken, or not ours to take.
+    Raises InputError: if the port is taken, or not ours to take.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)

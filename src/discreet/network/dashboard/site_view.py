@@ -27,14 +27,7 @@ _T = TypeVar("_T")
 class SiteView:
     """What the dashboard knows of a site besides its database.
 
-    Parameters
-    ----------
-    folder : Path
-
-    Raises
-    ------
-    InputError, MappingFileError
-        If the settings or the mapping cannot be read.
+    Raises InputError, MappingFileError: if the settings or the mapping cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:

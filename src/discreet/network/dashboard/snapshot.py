@@ -69,14 +69,8 @@ class Readings(Protocol):
 class StoreState:
     """State of the database and its disk.
 
-    Attributes
-    ----------
-    kind : str
-        What it is, without any password.
-    took : float or None
-        Seconds that reading took, None if it failed.
-    size, free, total : int or None
-        Bytes of the file, and of the disk that it is on.
+    ``kind``: what it is, without any password. ``took``: seconds that reading took, None if it
+    failed. ``size``, ``free``, ``total``: bytes of the file, and of the disk that it is on.
     """
 
     kind: str
@@ -167,12 +161,7 @@ class Snapshot:
 class Snapshots:
     """Takes snapshots, at most one a second.
 
-    Parameters
-    ----------
-    view : SiteView
-    reader : Readings
-    clock : callable, optional
-        Returns the time; for tests.
+    ``clock``: returns the time; for tests.
     """
 
     def __init__(
@@ -193,24 +182,14 @@ class Snapshots:
             return self._last
 
     def decisions(self, window: float) -> list[Decision]:
-        """Return the decisions of the last seconds, oldest first and not too many.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the decisions of the last seconds, oldest first and not too many."""
         with self._lock:  # the reader serves one thread at a time
             found = self.reader.decisions(limit=_MOST_DECISIONS)
         since = self._clock() - window
         return [each for each in found if each.closed >= since]
 
     def history(self, name: str, window: float) -> list[Sample]:
-        """Return what the fusion centre noted about itself in the last seconds.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return what the fusion centre noted about itself in the last seconds."""
         with self._lock:
             return self.reader.history(name, window)
 

@@ -89,10 +89,7 @@ class _File(Model):
 class Users:
     """The users of one dashboard; a changed file counts at once.
 
-    Parameters
-    ----------
-    path : Path
-        ``dashboard/users.json`` of the site. No file is the same as no users.
+    ``path``: ``dashboard/users.json`` of the site. No file is the same as no users.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,15 +135,8 @@ class Users:
     def add(self, name: str, password: str) -> bool:
         """Add a user, or give one a new password, which ends that user's sessions.
 
-        Returns
-        -------
-        bool
-            Whether the user is new.
-
-        Raises
-        ------
-        InputError
-            If the name or the password will not do, or the file cannot be written.
+        Returns whether the user is new. Raises InputError: if the name or the password will not do,
+        or the file cannot be written.
         """
         if not _NAME.fullmatch(name):
             raise InputError(
@@ -165,10 +155,7 @@ class Users:
     def remove(self, name: str) -> None:
         """Remove a user, which ends that user's sessions.
 
-        Raises
-        ------
-        InputError
-            If there is no such user.
+        Raises InputError: if there is no such user.
         """
         with self._changing() as users:
             if users.pop(name, None) is None:

@@ -15,10 +15,7 @@ _SECONDS = 8.0
 class Children:
     """Processes that end when the demo does.
 
-    Parameters
-    ----------
-    logs : Path
-        Folder for what they print.
+    ``logs``: folder for what they print.
     """
 
     def __init__(self, logs: Path) -> None:
@@ -49,10 +46,7 @@ class Children:
     def check(self) -> None:
         """Check that all still run.
 
-        Raises
-        ------
-        InputError
-            With the last line that an ended one printed.
+        Raises InputError: with the last line that an ended one printed.
         """
         for name, process in self._running:
             if process.poll() is not None:

@@ -42,14 +42,9 @@ Draw = Callable[[], tuple[dict[str, int], str]]
 class DemoPlan:
     """What the network of the demo is made of.
 
-    Attributes
-    ----------
-    folder : Path
-        For the site, the devices and their logs; emptied if it is of an earlier demo.
-    seconds : float, optional
-        How long it runs; by default until it is stopped.
-    say : callable
-        Takes each line that the user sees.
+    ``folder``: for the site, the devices and their logs; emptied if it is of an earlier demo.
+    ``seconds``: how long it runs; by default until it is stopped. ``say``: takes each line that the
+    user sees.
     """
 
     folder: Path
@@ -90,10 +85,7 @@ class Account:
 def run_network(plan: DemoPlan) -> Account:
     """Set up the network, run it and print what it decides.
 
-    Raises
-    ------
-    InputError
-        If a part does not come up.
+    Raises InputError: if a part does not come up.
     """
     check_room(plan.folder)
     _make_room(plan.folder)
@@ -123,12 +115,7 @@ def run_network(plan: DemoPlan) -> Account:
 
 
 def check_room(folder: Path) -> None:
-    """Refuse a folder that is not of an earlier demo, or of one that still runs.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a folder that is not of an earlier demo, or of one that still runs."""
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / _MARK).is_file():

@@ -13,10 +13,7 @@ from discreet.network.site.settings import load_site
 def examine(folder: Path) -> Iterator[Finding]:
     """Yield what is found, as it is found.
 
-    Raises
-    ------
-    InputError
-        If the folder is no site: then there is nothing to check.
+    Raises InputError: if the folder is no site: then there is nothing to check.
     """
     site = load_site(folder)
     yield from machine.clock(site)

@@ -145,10 +145,8 @@ def knock(
 ) -> Verdict:
     """Do a TLS handshake with the broker and return whether it refuses.
 
-    Raises
-    ------
-    OSError
-        If it cannot be reached, or proves no valid identity (``ssl.SSLCertVerificationError``).
+    Raises OSError: if it cannot be reached, or proves no valid identity
+    (``ssl.SSLCertVerificationError``).
     """
     context = ssl.create_default_context(cafile=ca)
     if certificate is not None:

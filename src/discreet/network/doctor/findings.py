@@ -12,16 +12,8 @@ Level = Literal["ok", "warning", "failure"]
 class Finding:
     """The result of one check.
 
-    Attributes
-    ----------
-    subject : str
-        Such as "clock".
-    level : str
-        A failure keeps the site from working; a warning will, or needs attention.
-    words : str
-        What was seen.
-    fix : str
-        What to do; empty if all is well.
+    ``subject``: such as "clock". ``level``: a failure keeps the site from working; a warning will,
+    or needs attention. ``words``: what was seen. ``fix``: what to do; empty if all is well.
     """
 
     subject: str

@@ -25,14 +25,8 @@ from discreet.network.topics import decision_topic
 class RoundClock:
     """The rounds of a site, counted from its epoch.
 
-    Parameters
-    ----------
-    epoch : float
-        When round 0 begins, in seconds since 1970.
-    interval : float
-        Seconds of a round.
-    deadline : float
-        Seconds after the end of a round at which it is closed.
+    ``epoch``: when round 0 begins, in seconds since 1970. ``interval``: seconds of a round.
+    ``deadline``: seconds after the end of a round at which it is closed.
     """
 
     epoch: float
@@ -69,20 +63,8 @@ class Closer:
     What came for a round while the fusion centre itself was away still counts: after a start, or
     when ``wait`` was called, it waits one deadline before it closes what is overdue.
 
-    Parameters
-    ----------
-    store : Store
-    mapping : Mapping
-    registry : Registry
-    clock : RoundClock
-    started : float
-        When this mapping began to be asked of messages; what is stored from before another one
-        ran is of that.
-
-    Attributes
-    ----------
-    closed : int
-        The last round that has been decided; -1 if none.
+    ``started``: when this mapping began to be asked of messages; what is stored from before another
+    one ran is of that. ``closed``: the last round that has been decided; -1 if none.
     """
 
     def __init__(
@@ -103,12 +85,7 @@ class Closer:
         self.closed = -1
 
     def follow(self) -> None:
-        """Learn how far another worker has closed.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Learn how far another worker has closed."""
         self._next = None
         last = self._store.last_decided()
         self.closed = -1 if last is None else last
@@ -118,12 +95,7 @@ class Closer:
         self._next = None
 
     def lead(self, now: float) -> None:
-        """Take over the closing, unless done before.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Take over the closing, unless done before."""
         if self._next is not None:
             return
         self.follow()
@@ -158,10 +130,6 @@ class Closer:
         """Close some of the rounds that are due, oldest first, and return the decisions.
 
         Rounds without messages are left out when there are many to catch up with.
-
-        Raises
-        ------
-        StoreError
         """
         if self._next is None or not self.due(now):
             return []

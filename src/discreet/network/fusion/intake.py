@@ -26,19 +26,9 @@ _MAX_KEPT = 4096  # bytes of a refused message that are kept
 class Intake:
     """Check messages one by one.
 
-    Parameters
-    ----------
-    registry : Registry
-    clock : RoundClock
-    mapping_tag : bytes
-        Start of the id of the mapping that runs.
-    closed : callable
-        Returns the last round that has been decided; -1 if none.
-
-    Attributes
-    ----------
-    floor : int
-        Rounds before it have been forgotten, and messages for them are refused.
+    ``mapping_tag``: start of the id of the mapping that runs. ``closed``: returns the last round
+    that has been decided; -1 if none. ``floor``: rounds before it have been forgotten, and messages
+    for them are refused.
     """
 
     def __init__(
@@ -59,13 +49,7 @@ class Intake:
     def take(self, topic: str, payload: bytes, now: float) -> StoredMessage | None:
         """Return what to store, or None if the message is refused.
 
-        Parameters
-        ----------
-        topic : str
-        payload : bytes
-            From anybody.
-        now : float
-            Seconds since 1970.
+        ``payload``: from anybody. ``now``: seconds since 1970.
         """
         known = self._registry.by_topic.get(topic)
         if known is None or known.revoked:

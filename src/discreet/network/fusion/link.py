@@ -34,18 +34,10 @@ Ticket = tuple[int, int]
 class Link:
     """A connection that is made again whenever it is lost.
 
-    Parameters
-    ----------
-    address : BrokerAddress
-    name : str
-        Of the client, as in its certificate.
-    subscriptions : iterable of str
-    on_message : callable
-        Called with topic, payload and ticket; must not block.
-    on_turn : callable
-        Called with whether a connection stands, and else with what is wrong, when that changes.
-    receive_maximum : int
-        How many messages may wait for their acknowledgement.
+    ``name``: of the client, as in its certificate. ``on_message``: called with topic, payload and
+    ticket; must not block. ``on_turn``: called with whether a connection stands, and else with what
+    is wrong, when that changes. ``receive_maximum``: how many messages may wait for their
+    acknowledgement.
     """
 
     def __init__(

@@ -83,11 +83,7 @@ def decide(mapping: Mapping, scores: Floats, Z: Symbols) -> NDArray[np.int64]:
 class TableRule:
     """A table of joint probabilities, summed over the axes of the silent.
 
-    Parameters
-    ----------
-    joint : 2-D array, classes by outputs
-    symbols : sequence of int
-        How many each sensor has.
+    ``symbols``: how many each sensor has.
     """
 
     def __init__(self, joint: Floats, symbols: Sequence[int]) -> None:
@@ -125,14 +121,8 @@ class TableRule:
 class AdditiveRule:
     """Scores that add up; a silent sensor adds what it would on the average of its model.
 
-    Parameters
-    ----------
-    weights : sequence of 2-D arrays, classes by symbols
-        One per sensor.
-    bias : 1-D array
-        One per class.
-    start : sequence of 1-D arrays
-        How frequent each sensor's symbols are before any was counted.
+    ``weights``: one per sensor. ``bias``: one per class. ``start``: how frequent each sensor's
+    symbols are before any was counted.
     """
 
     def __init__(self, weights: Sequence[Floats], bias: Floats, start: Sequence[Floats]) -> None:
@@ -179,14 +169,8 @@ def absent_scores(
 ) -> Floats:
     """Return what a silent sensor adds to the score of each class, classes by sensors.
 
-    Parameters
-    ----------
-    weights : sequence of 2-D arrays, classes by symbols
-    bias : 1-D array
-    frequencies : sequence of 1-D arrays
-        How frequent the symbols of each sensor are, each summing to 1.
-    steps : int, default=2000
-        Most steps of the fixed-point iteration, which ends when nothing moves any more.
+    ``frequencies``: how frequent the symbols of each sensor are, each summing to 1. ``steps``: most
+    steps of the fixed-point iteration, which ends when nothing moves any more.
     """
     # All sensors at once, with room for the most symbols; those that one lacks never occur.
     room = max(each.shape[1] for each in weights)

@@ -24,22 +24,9 @@ _REMEDY = "Restore it from a good copy; until then the clients known before stay
 class ClientSpec:
     """A client and what its messages must look like.
 
-    Attributes
-    ----------
-    name : str
-    key : bytes
-    topic : bytes
-        Where its messages come from.
-    ack_topic : str
-    columns : 1-D array of int
-        The place of each of its sensors in the mapping.
-    batch : int
-        Rounds in one message.
-    symbols : int
-        How many symbols a message has.
-    own : tuple of bytes
-        For each sensor, the symbols that it can send.
-    revoked : bool
+    ``topic``: where its messages come from. ``columns``: the place of each of its sensors in the
+    mapping. ``batch``: rounds in one message. ``symbols``: how many symbols a message has. ``own``:
+    for each sensor, the symbols that it can send.
     """
 
     name: str
@@ -67,23 +54,8 @@ class ClientSpec:
 class Registry:
     """The clients of a site, read again whenever the file changes.
 
-    Parameters
-    ----------
-    file : Path
-        ``clients.json`` of the site.
-    site : str
-    mapping : Mapping
-
-    Attributes
-    ----------
-    by_topic : dict of str to ClientSpec
-    by_name : dict of str to ClientSpec
-    problem : str or None
-        Why the file could not be read the last time.
-
-    Raises
-    ------
-    InputError
+    ``file``: ``clients.json`` of the site. ``problem``: why the file could not be read the last
+    time.
     """
 
     def __init__(self, file: Path, site: str, mapping: Mapping) -> None:

@@ -45,19 +45,9 @@ _T = TypeVar("_T")
 class FusionSettings:
     """How a worker of a site runs.
 
-    Attributes
-    ----------
-    site : str
-    clock : RoundClock
-    broker : BrokerAddress
-    name : str
-        Of this worker, as in its certificate.
-    shared : bool
-        Whether other workers take their share of the messages.
-    receive_maximum : int
-        How many messages may wait for a commit.
-    keep : float, optional
-        Seconds for which symbols and decisions are kept; for ever by default.
+    ``name``: of this worker, as in its certificate. ``shared``: whether other workers take their
+    share of the messages. ``receive_maximum``: how many messages may wait for a commit. ``keep``:
+    seconds for which symbols and decisions are kept; for ever by default.
     """
 
     site: str
@@ -72,18 +62,7 @@ class FusionSettings:
 class FusionService:
     """A worker of the fusion centre.
 
-    Parameters
-    ----------
-    settings : FusionSettings
-    mapping : Mapping
-    registry : Registry
-    store : Store
-    on_decision : callable, optional
-        Called with each decision, from the thread of the database.
-
-    Attributes
-    ----------
-    state : State
+    ``on_decision``: called with each decision, from the thread of the database.
     """
 
     def __init__(

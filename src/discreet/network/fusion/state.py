@@ -121,17 +121,7 @@ class State(Collector):
 class Pages:
     """A small server in a thread of its own.
 
-    Parameters
-    ----------
-    state : State
-    host : str
-    port : int
-        0 for any that is free.
-
-    Raises
-    ------
-    InputError
-        If the port is taken.
+    ``port``: 0 for any that is free. Raises InputError: if the port is taken.
     """
 
     def __init__(self, state: State, host: str, port: int) -> None:

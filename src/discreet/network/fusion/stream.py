@@ -32,21 +32,10 @@ class StreamError(OSError):
 class Stream:
     """A socket as the MQTT library uses it, that keeps messages to itself.
 
-    Parameters
-    ----------
-    sock : socket
-        Connected, with TLS if any.
-    on_message : callable
-        Called with topic, payload and number; the number is 0 if nothing is to be acknowledged.
-    properties : bool
-        Whether packets have properties, as in MQTT 5.
-
-    Attributes
-    ----------
-    ended : bool
-        Whether the connection is of no more use; the library learns it by an empty read.
-    heard : bool
-        Set when anything comes.
+    ``sock``: connected, with TLS if any. ``on_message``: called with topic, payload and number; the
+    number is 0 if nothing is to be acknowledged. ``properties``: whether packets have properties,
+    as in MQTT 5. ``ended``: whether the connection is of no more use; the library learns it by an
+    empty read. ``heard``: set when anything comes.
     """
 
     def __init__(self, sock: Any, on_message: OnMessage, *, properties: bool) -> None:

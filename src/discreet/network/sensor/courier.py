@@ -41,22 +41,9 @@ class _Flight:
 class Courier:
     """A thread that keeps a connection and sends what waits, oldest first, in a window.
 
-    Parameters
-    ----------
-    address : BrokerAddress
-    site, client : str
-    key : bytes
-        Of the MACs.
-    outbox : Outbox
-    retry : float, default=2.0
-        Seconds without an acknowledgement after which a message is sent again; doubled each time.
-
-    Attributes
-    ----------
-    up : bool
-        Whether the broker is there.
-    refused : int
-        How many messages the fusion centre has refused since the start.
+    ``key``: of the MACs. ``retry``: seconds without an acknowledgement after which a message is
+    sent again; doubled each time. ``up``: whether the broker is there. ``refused``: how many
+    messages the fusion centre has refused since the start.
     """
 
     def __init__(

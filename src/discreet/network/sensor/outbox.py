@@ -53,26 +53,10 @@ class PendingMessage(NamedTuple):
 class Outbox:
     """The outbox in a folder. One process at a time may hold it; threads may share it.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there, readable by its owner only.
-    first_boot : int, default=0
-        The smallest number that this start may get.
-    most : int
-        How many messages may wait.
-
-    Attributes
-    ----------
-    boot : int
-        Number of this start.
-    seq : int
-        Number of the next message.
-
-    Raises
-    ------
-    InputError
-        If the folder is in use or cannot be written.
+    ``folder``: made if it is not there, readable by its owner only. ``first_boot``: the smallest
+    number that this start may get. ``most``: how many messages may wait. ``boot``: number of this
+    start. ``seq``: number of the next message. Raises InputError: if the folder is in use or cannot
+    be written.
     """
 
     def __init__(self, folder: Path, first_boot: int = 0, most: int = MOST_MESSAGES) -> None:
@@ -124,12 +108,7 @@ class Outbox:
         return int(found[0]) if found else 0
 
     def set_note(self, name: str, value: int) -> None:
-        """Note a number for later starts.
-
-        Raises
-        ------
-        OutboxError
-        """
+        """Note a number for later starts."""
         with self._changing():
             self._base.execute(_NOTE, (name, value))
 
@@ -151,19 +130,9 @@ class Outbox:
     def append(self, number: int, rounds: int, make: Callable[[int, int], bytes]) -> PendingMessage:
         """Write the message of a round; when this returns, it is safe.
 
-        Parameters
-        ----------
-        number : int
-            The first round it is for; later than any before.
-        rounds : int
-            How many rounds it is for.
-        make : callable
-            Returns the bytes, given boot and sequence number.
-
-        Raises
-        ------
-        OutboxError
-            If it cannot be written; it was not then, and its number is used for the next.
+        ``number``: the first round it is for; later than any before. ``rounds``: how many rounds it
+        is for. ``make``: returns the bytes, given boot and sequence number. Raises OutboxError: if
+        it cannot be written; it was not then, and its number is used for the next.
         """
         if number <= self.last_round:
             raise OutboxError(f"round {number} has a message already; the clock went back.")
@@ -195,14 +164,7 @@ class Outbox:
     def keep_only(self, fits: Callable[[bytes], bool]) -> int:
         """Give up what no retry can deliver, and return how many messages that were.
 
-        Parameters
-        ----------
-        fits : callable
-            Whether the fusion centre can know the bytes of a message for ours.
-
-        Raises
-        ------
-        OutboxError
+        ``fits``: whether the fusion centre can know the bytes of a message for ours.
         """
         with self._changing():
             rows = self._base.execute("SELECT boot, seq, payload FROM outbox")
@@ -212,12 +174,7 @@ class Outbox:
         return len(misfits)
 
     def after(self, boot: int, seq: int, limit: int) -> list[PendingMessage]:
-        """Return the next messages that wait after one, oldest first.
-
-        Raises
-        ------
-        OutboxError
-        """
+        """Return the next messages that wait after one, oldest first."""
         try:
             rows = self._base.execute(
                 "SELECT boot, seq, round, payload FROM outbox WHERE (boot, seq) > (?, ?)"
@@ -231,10 +188,8 @@ class Outbox:
     def acknowledge(self, entries: Iterable[Entry]) -> int:
         """Forget what the fusion centre has stored or refused; return how many that were.
 
-        Raises
-        ------
-        OutboxError
-            If it cannot be written; the messages are then sent, and acknowledged, again.
+        Raises OutboxError: if it cannot be written; the messages are then sent, and acknowledged,
+        again.
         """
         count = 0
         with self._changing():

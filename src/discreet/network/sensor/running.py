@@ -36,17 +36,8 @@ Readings = Mapping[str, object]
 class Releaser:
     """Draws the symbols of all sensors of a client and writes them to the outbox.
 
-    Parameters
-    ----------
-    enrolment : Enrolment
-    folder : Path
-        Holds the bundles and ledgers; never copied to another device.
-    outbox : Outbox
-
-    Raises
-    ------
-    InputError
-        If a bundle or a ledger cannot be used.
+    ``folder``: holds the bundles and ledgers; never copied to another device. Raises InputError: if
+    a bundle or a ledger cannot be used.
     """
 
     def __init__(self, enrolment: Enrolment, folder: Path, outbox: Outbox) -> None:
@@ -87,17 +78,9 @@ class Releaser:
     def release(self, number: int, rounds: Sequence[Readings]) -> PendingMessage:
         """Draw and store the message for some rounds.
 
-        Parameters
-        ----------
-        number : int
-            The first of the rounds.
-        rounds : sequence of dict
-            For each round, the readings by sensor; a sensor that is not named has none.
-
-        Raises
-        ------
-        OutboxError
-            If nothing can be released now; nothing is sent then.
+        ``number``: the first of the rounds. ``rounds``: for each round, the readings by sensor; a
+        sensor that is not named has none. Raises OutboxError: if nothing can be released now;
+        nothing is sent then.
         """
         try:
             symbols = self._draw(rounds)
@@ -138,17 +121,9 @@ _LONGEST_SLOT = 0.2  # and most seconds
 class SensorTask:
     """What a sensor runs with.
 
-    Attributes
-    ----------
-    enrolment : Enrolment
-    folder : Path
-        State that survives a reboot: outbox, ledgers, certificates.
-    retry : float
-        Seconds without an acknowledgement after which a message is sent again.
-    drain : float
-        Seconds to wait for acknowledgements after the last reading.
-    most : int
-        How many messages may wait in the outbox.
+    ``folder``: state that survives a reboot: outbox, ledgers, certificates. ``retry``: seconds
+    without an acknowledgement after which a message is sent again. ``drain``: seconds to wait for
+    acknowledgements after the last reading. ``most``: how many messages may wait in the outbox.
     """
 
     enrolment: Enrolment
@@ -161,10 +136,7 @@ class SensorTask:
 def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int:
     """Send until ``stop`` is set or the readings end; return how many messages wait.
 
-    Raises
-    ------
-    InputError
-        If the folder, a bundle or a certificate cannot be used.
+    Raises InputError: if the folder, a bundle or a certificate cannot be used.
     """
     with Outbox(task.folder, task.enrolment.boot, task.most) as outbox:
         _give_up_strange(task.enrolment, outbox)

@@ -33,13 +33,9 @@ PASSWORD = "DISCREET_MQTT_PASSWORD"
 class Source(Protocol):
     """Gives readings, round by round.
 
-    Attributes
-    ----------
-    finished : bool
-        Whether there are no more.
-    lead : float
-        Seconds before the end of a round at which it wants to be asked, if it may take long: how
-        long it takes must not show in when the message leaves.
+    ``finished``: whether there are no more. ``lead``: seconds before the end of a round at which it
+    wants to be asked, if it may take long: how long it takes must not show in when the message
+    leaves.
     """
 
     @property
@@ -57,10 +53,7 @@ class Source(Protocol):
 class Latest:
     """The last reading of each sensor, for sources that send at any time.
 
-    Parameters
-    ----------
-    hold : float
-        Seconds for which a reading stands; 0 for the round in which it came only.
+    ``hold``: seconds for which a reading stands; 0 for the round in which it came only.
     """
 
     def __init__(self, hold: float) -> None:
@@ -106,14 +99,7 @@ class Complaint:
 
 
 class LineSource:
-    """Lines from a stream: a reading each, or JSON objects of readings by sensor.
-
-    Parameters
-    ----------
-    stream : text stream
-    sensors : sequence of str
-    hold : float
-    """
+    """Lines from a stream: a reading each, or JSON objects of readings by sensor."""
 
     lead = 0.0
 
@@ -152,13 +138,7 @@ class LineSource:
 
 
 class FileSource:
-    """A file that always holds the present reading, such as those below /sys.
-
-    Parameters
-    ----------
-    sensor : str
-    path : Path
-    """
+    """A file that always holds the present reading, such as those below /sys."""
 
     finished, lead = False, 0.0
 
@@ -187,13 +167,8 @@ def _open_at_once(path: str, flags: int) -> int:
 class CommandSource:
     """A program that prints the present reading; started each round, without a shell.
 
-    Parameters
-    ----------
-    sensor : str
-    command : str
-        Program and arguments, quoted as for a shell.
-    timeout : float
-        Seconds that it may take.
+    ``command``: program and arguments, quoted as for a shell. ``timeout``: seconds that it may
+    take.
     """
 
     finished = False
@@ -232,15 +207,7 @@ class CommandSource:
 class CsvSource:
     """A table played back, a row each round; ends with it.
 
-    Parameters
-    ----------
-    path : Path
-    sensors : sequence of str
-        Columns to read.
-
-    Raises
-    ------
-    InputError
+    ``sensors``: columns to read.
     """
 
     lead = 0.0
@@ -285,16 +252,8 @@ class CsvSource:
 class MqttSource:
     """Raw readings from another broker, such as that of Zigbee2MQTT or Home Assistant.
 
-    Parameters
-    ----------
-    sensor : str
-    address : str
-        ``mqtt://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON object.
-    hold : float
-
-    Raises
-    ------
-    InputError
+    ``address``: ``mqtt://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON
+    object.
     """
 
     finished, lead = False, 0.0
@@ -359,12 +318,7 @@ class MqttSource:
 
 
 class Sources:
-    """Several sources as one; finished when any of them is.
-
-    Parameters
-    ----------
-    parts : sequence of Source
-    """
+    """Several sources as one; finished when any of them is."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
         self._parts = parts
@@ -397,21 +351,10 @@ def open_sources(
 ) -> Sources:
     """Return the sources of the options ``--read``.
 
-    Parameters
-    ----------
-    specs : sequence of str
-        ``[SENSOR=]SOURCE``, where SOURCE is ``-`` for standard input, ``csv:PATH``,
-        ``file:PATH``, ``command:PROGRAM ARGUMENTS`` or ``mqtt://HOST/TOPIC#FIELD``.
-    sensors : sequence of str
-        All sensors of the client.
-    interval : float
-        Seconds of a round.
-    hold : float
-        Seconds for which a reading from a line or a topic stays valid.
-
-    Raises
-    ------
-    InputError
+    ``specs``: ``[SENSOR=]SOURCE``, where SOURCE is ``-`` for standard input, ``csv:PATH``,
+    ``file:PATH``, ``command:PROGRAM ARGUMENTS`` or ``mqtt://HOST/TOPIC#FIELD``. ``sensors``: all
+    sensors of the client. ``interval``: seconds of a round. ``hold``: seconds for which a reading
+    from a line or a topic stays valid.
     """
     opened: list[Source] = []
     # Programs run one after the other, and have half of a round together.

@@ -54,15 +54,7 @@ class Issued:
 class Authority:
     """A certificate authority at work.
 
-    Parameters
-    ----------
-    certificate, key : bytes
-        In PEM.
-
-    Raises
-    ------
-    InputError
-        If they are no such pair.
+    ``certificate``, ``key``: in PEM. Raises InputError: if they are no such pair.
     """
 
     def __init__(self, certificate: bytes, key: bytes) -> None:
@@ -111,10 +103,7 @@ class Authority:
         It lasts as long as the authority: the file lies beside the broker and is renewed with
         every change, and a broker whose list has expired lets nobody in.
 
-        Parameters
-        ----------
-        serials : iterable of (str, datetime)
-            Serial number in hexadecimal digits, and when it was revoked.
+        ``serials``: serial number in hexadecimal digits, and when it was revoked.
         """
         now = _now()
         # Listed before "now" for a clock that was set back, as certificates are.
@@ -248,12 +237,7 @@ def make_signing_key() -> tuple[bytes, str]:
 
 
 def load_signing_key(folder: Path) -> SigningKey:
-    """Return the key that signs the bundles of a site.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the key that signs the bundles of a site."""
     file = SiteFiles(folder).bundle_key
     try:
         key = load_pem_private_key(read_bytes(file), password=None)
@@ -271,10 +255,7 @@ def signed_bundles(
 ) -> tuple[str, ...]:
     """Return the bundle of each sensor, in base64.
 
-    Raises
-    ------
-    InputError
-        If a budget is asked for that a table cannot keep.
+    Raises InputError: if a budget is asked for that a table cannot keep.
     """
     tables = {table.name: table for table in neutral_form(mapping, policy)}
     bundles = [key.sign(bundle_body(tables[name])) for name in sensors]

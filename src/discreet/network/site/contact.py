@@ -58,14 +58,7 @@ def reload_broker(folder: Path) -> bool:
 def try_connection(broker: BrokerEndpoint, ca: Path, name: str, made: Issued) -> Attempt:
     """Connect with a certificate, take the session of that name if there is one, and leave.
 
-    Parameters
-    ----------
-    broker : BrokerEndpoint
-    ca : Path
-        Certificate of the authority that the broker must be of.
-    name : str
-        Client id.
-    made : Issued
+    ``ca``: certificate of the authority that the broker must be of. ``name``: client id.
     """
     import paho.mqtt.client as mqtt
     from paho.mqtt.enums import CallbackAPIVersion

@@ -24,25 +24,13 @@ MAX_BUNDLE_TEXT = 24 * 2**20
 class Enrolment(BaseModel):
     """What a ``NAME.enrol`` file holds.
 
-    Attributes
-    ----------
-    sensors : tuple of str
-        Names as in the mapping, in the order of the symbols in a message.
-    batch : int
-        Rounds in one message.
-    certificate, key, ca : str
-        In PEM.
-    mac_key : str
-        Key of the messages' authentication codes, 64 hexadecimal digits.
-    public_key : str
-        Ed25519 key that has signed the bundles, 64 hexadecimal digits.
-    mapping : str
-        Id of the mapping that the bundles are of.
-    bundles : tuple of str
-        A bundle per sensor, as ``discreet export --to python`` writes it, in base64.
-    boot : int
-        The first start of the device counts from here; later enrolments have larger numbers,
-        so that a device whose state was lost is not taken for a replay.
+    ``sensors``: names as in the mapping, in the order of the symbols in a message. ``batch``:
+    rounds in one message. ``certificate``, ``key``, ``ca``: in PEM. ``mac_key``: key of the
+    messages' authentication codes, 64 hexadecimal digits. ``public_key``: ed25519 key that has
+    signed the bundles, 64 hexadecimal digits. ``mapping``: id of the mapping that the bundles are
+    of. ``bundles``: a bundle per sensor, as ``discreet export --to python`` writes it, in base64.
+    ``boot``: the first start of the device counts from here; later enrolments have larger numbers,
+    so that a device whose state was lost is not taken for a replay.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -86,10 +74,5 @@ class Enrolment(BaseModel):
 
 
 def load_enrolment(file: Path) -> Enrolment:
-    """Return what an enrolment file holds.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return what an enrolment file holds."""
     return read_model(file, Enrolment, _REMEDY)

@@ -24,10 +24,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
     """Return what a regular file holds.
 
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is larger than the limit or cannot be read.
+    Raises InputError: if there is no such file, or it is larger than the limit or cannot be read.
     """
     try:
         with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # no waiting pipe
@@ -49,16 +46,7 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
 def read_model(file: Path, model: type[_Model], remedy: str) -> _Model:
     """Return the checked content of a JSON file.
 
-    Parameters
-    ----------
-    file : Path
-    model : type of BaseModel
-    remedy : str
-        What to do about a damaged file; ends the message.
-
-    Raises
-    ------
-    InputError
+    ``remedy``: what to do about a damaged file; ends the message.
     """
     data = read_bytes(file)
     try:
@@ -85,10 +73,7 @@ def model_bytes(content: BaseModel) -> bytes:
 def read_secret(path: Path) -> bytes | None:
     """Return what a file holds, or None if there is none.
 
-    Raises
-    ------
-    InputError
-        If others may read it, or it cannot be read.
+    Raises InputError: if others may read it, or it cannot be read.
     """
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -102,12 +87,7 @@ def read_secret(path: Path) -> bytes | None:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Write a file for its owner only, whole or not at all; its folder is made if need be.
-
-    Raises
-    ------
-    InputError
-    """
+    """Write a file for its owner only, whole or not at all; its folder is made if need be."""
     try:
         make_folder(path.parent, PRIVATE)
     except OSError as error:
@@ -118,12 +98,8 @@ def write_secret(path: Path, data: bytes) -> None:
 def hold(file: Path, refusal: str) -> FileLock:
     """Return a lock on a file that ends when it is released, or with the process.
 
-    Raises
-    ------
-    InputError
-        With the refusal, if another process holds it.
-    OSError
-        If the file cannot be made or locked.
+    Raises InputError: with the refusal, if another process holds it. Raises OSError: if the file
+    cannot be made or locked.
     """
     with suppress(FileExistsError), create(file, PRIVATE, like=file.parent):
         pass  # filelock alone would leave a file that root has made to root
@@ -139,10 +115,7 @@ def hold(file: Path, refusal: str) -> FileLock:
 def locked(folder: Path) -> Iterator[None]:
     """Keep two commands from changing one site at the same time.
 
-    Raises
-    ------
-    InputError
-        If another command holds the lock, or it cannot be taken.
+    Raises InputError: if another command holds the lock, or it cannot be taken.
     """
     held = f"{folder}: another command is changing this site. Try again when it is done."
     try:

@@ -32,12 +32,7 @@ def find_site(folder: Path | None) -> Path:
 
 
 def need_network() -> None:
-    """Raise one message that names what is not installed.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise one message that names what is not installed."""
     missing = missing_packages()
     if missing:
         raise InputError(f"the network needs {' and '.join(missing)}. Install discreet[network].")

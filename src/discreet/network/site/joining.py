@@ -67,18 +67,10 @@ _PATIENCE = 10.0
 class EnrolmentRequest:
     """A device to be enrolled, and its policy.
 
-    Parameters
-    ----------
-    name : str
-    sensors : sequence of str
-        As the mapping calls them; by default the one that has the client's name.
-    batch : int
-        Rounds in one message.
-    renew : bool
-        Give a known client a new certificate; the old one ends at once.
-    given : frozenset of str
-        Which of batch, budget, period and repeat are wanted as they stand here; of a client that is
-        renewed the others stay as they were.
+    ``sensors``: as the mapping calls them; by default the one that has the client's name.
+    ``batch``: rounds in one message. ``renew``: give a known client a new certificate; the old one
+    ends at once. ``given``: which of batch, budget, period and repeat are wanted as they stand
+    here; of a client that is renewed the others stay as they were.
     """
 
     name: str
@@ -94,12 +86,8 @@ class EnrolmentRequest:
 class Enrolled:
     """What was enrolled, and whether the broker knows already.
 
-    Attributes
-    ----------
-    old : Revoked, optional
-        Of a renewed device: how the end of its old file went.
-    late : int
-        How many rounds of each message are closed before it is sent.
+    ``old``: of a renewed device: how the end of its old file went. ``late``: how many rounds of
+    each message are closed before it is sent.
     """
 
     name: str
@@ -114,14 +102,9 @@ class Enrolled:
 class Revoked:
     """How a revocation ended.
 
-    Attributes
-    ----------
-    outcome : str
-        "out": the broker refuses the client, which was seen, and its session is cut.
-        "stopped": no broker runs; the next one will refuse the client.
-        "pending": a broker runs that has not taken the new list.
-    words : str
-        The broker's reason.
+    ``outcome``: "out": the broker refuses the client, which was seen, and its session is cut.
+    "stopped": no broker runs; the next one will refuse the client. "pending": a broker runs that
+    has not taken the new list. ``words``: the broker's reason.
     """
 
     outcome: Literal["out", "stopped", "pending"]
@@ -134,10 +117,7 @@ class Revoked:
 def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
     """Enrol a device: write its file, and let the broker and the fusion centre know it.
 
-    Raises
-    ------
-    InputError
-        Nothing has changed then.
+    Raises InputError: nothing has changed then.
     """
     check_client_name(request.name)
     site = load_site(folder)
@@ -187,10 +167,7 @@ def _late(site: Site, batch: int) -> int:
 def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
     """Enrol an observer, which reads the decision only; write its three files.
 
-    Raises
-    ------
-    InputError
-        Nothing has changed then.
+    Raises InputError: nothing has changed then.
     """
     check_client_name(name)
     site = load_site(folder)
@@ -332,10 +309,7 @@ def revoke(folder: Path, name: str) -> Revoked:
     name, with a certificate of ten minutes that never leaves this machine, ends the session. That
     the new list is in force is seen by trying a certificate that is on it.
 
-    Raises
-    ------
-    InputError
-        If there never was such a device; nothing has changed then.
+    Raises InputError: if there never was such a device; nothing has changed then.
     """
     site = load_site(folder)
     with locked(folder):

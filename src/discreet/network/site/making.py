@@ -39,16 +39,8 @@ def a_year_from_now() -> date:
 class SitePlan:
     """What a new site is to be like.
 
-    Parameters
-    ----------
-    folder : Path
-        New or empty.
-    mapping : Path
-    name : str
-    broker : BrokerEndpoint
-        Host that devices find the broker by, and its port.
-    interval, deadline : float
-        Seconds of a round, and seconds after it until it is closed.
+    ``folder``: new or empty. ``broker``: host that devices find the broker by, and its port.
+    ``interval``, ``deadline``: seconds of a round, and seconds after it until it is closed.
     """
 
     folder: Path
@@ -68,13 +60,7 @@ class SitePlan:
 
 
 def make_folder(plan: SitePlan) -> Site:
-    """Write a new site; it appears whole or not at all.
-
-    Raises
-    ------
-    InputError
-    MappingFileError
-    """
+    """Write a new site; it appears whole or not at all."""
     check_name(plan.name, "name of the site")
     check_folder(plan.folder)
     site = _settings(plan)

@@ -70,22 +70,12 @@ class Register(BaseModel):
 
 
 def load_register(folder: Path) -> Register:
-    """Return the register of a site.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the register of a site."""
     return read_model(SiteFiles(folder).register, Register, _REMEDY)
 
 
 def load_authority(folder: Path) -> Authority:
-    """Return the certificate authority of a site.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the certificate authority of a site."""
     files = SiteFiles(folder)
     return Authority(read_bytes(files.ca), read_bytes(files.ca_key))
 
@@ -94,10 +84,6 @@ def save_register(folder: Path, site: Site, authority: Authority, register: Regi
     """Replace the register, and the revocation list and the rights that follow from it.
 
     The register comes last: if it is cut short, the same command does it all again.
-
-    Raises
-    ------
-    InputError
     """
     files = SiteFiles(folder)
     revoked = authority.revocation_list(register.revoked)

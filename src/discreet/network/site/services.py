@@ -27,13 +27,8 @@ _DISCOVERY = "homeassistant/#"
 def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict[str, bytes]:
     """Return units, the Compose file and the page by their path inside the site.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the site will be.
-    site : Site
-    broker_program : Path, optional
-        Where Mosquitto is installed. By default where Debian has it.
+    ``folder``: where the site will be. ``broker_program``: where Mosquitto is installed. By default
+    where Debian has it.
     """
     workers = [
         {"number": number, "name": worker_name(number)} for number in range(1, site.workers + 1)
@@ -89,11 +84,7 @@ def mosquitto_config(broker: BrokerEndpoint) -> str:
 def access_list(site: str, rights: Mapping[str, str]) -> str:
     """Return the rights of every client.
 
-    Parameters
-    ----------
-    site : str
-    rights : dict of str to str
-        Role by name.
+    ``rights``: role by name.
     """
     granted = ((name, _granted(site, name, role)) for name, role in rights.items())
     return _filled("acl", granted=[(name, topics) for name, topics in granted if topics])

@@ -77,12 +77,8 @@ class Endpoint(BaseModel):
 class BrokerEndpoint(Endpoint):
     """Where the broker is found, and how to connect to it.
 
-    Attributes
-    ----------
-    tls : bool
-        False only for the embedded broker of the demo, which has no mutual TLS.
-    mqtt : str
-        "5" for Mosquitto, "3.1.1" for the embedded broker of the demo.
+    ``tls``: false only for the embedded broker of the demo, which has no mutual TLS. ``mqtt``: "5"
+    for Mosquitto, "3.1.1" for the embedded broker of the demo.
     """
 
     tls: bool = True
@@ -92,24 +88,12 @@ class BrokerEndpoint(Endpoint):
 class Site(BaseModel):
     """What ``site.json`` holds.
 
-    Attributes
-    ----------
-    site : str
-        Name of the site, part of every topic and of every key in the store.
-    epoch : int
-        Unix time, in seconds, at which round 0 begins.
-    interval : float
-        Seconds of a round.
-    deadline : float
-        Seconds after the end of a round at which it is closed.
-    database : str
-        ``sqlite:PATH``, relative to the site's folder, or ``postgresql://...``.
-    mapping : str
-        File of the mapping that runs, relative to the site's folder.
-    expires : date, optional
-        When the guarantee of the mapping has to be checked again.
-    workers : int
-        How many fusion workers have a certificate.
+    ``site``: name of the site, part of every topic and of every key in the store. ``epoch``: unix
+    time, in seconds, at which round 0 begins. ``interval``: seconds of a round. ``deadline``:
+    seconds after the end of a round at which it is closed. ``database``: ``sqlite:PATH``, relative
+    to the site's folder, or ``postgresql://...``. ``mapping``: file of the mapping that runs,
+    relative to the site's folder. ``expires``: when the guarantee of the mapping has to be checked
+    again. ``workers``: how many fusion workers have a certificate.
     """
 
     model_config = _STRICT
@@ -131,14 +115,9 @@ class Site(BaseModel):
 class Client(BaseModel):
     """One enrolled device: the sensors it speaks for and the key that vouches for its messages.
 
-    Attributes
-    ----------
-    budget : float, optional
-        What each of its sensors may release in all, in nats, as in its bundle; none: no limit.
-    period, repeat : optional
-        The rest of that policy, for when it is renewed.
-    mapping : str, optional
-        Id of the mapping that its bundles are of.
+    ``budget``: what each of its sensors may release in all, in nats, as in its bundle; none: no
+    limit. ``period``, ``repeat``: the rest of that policy, for when it is renewed. ``mapping``: id
+    of the mapping that its bundles are of.
     """
 
     model_config = _STRICT
@@ -183,12 +162,7 @@ class Clients(BaseModel):
 
 
 class SiteFiles:
-    """Where each file of a site lies.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """Where each file of a site lies."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -242,12 +216,7 @@ def worker_names(site: Site) -> list[str]:
 
 
 def check_name(name: str, what: str = "name") -> str:
-    """Return a name that topics and certificates can hold.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return a name that topics and certificates can hold."""
     if not re.fullmatch(NAME, name):
         raise InputError(
             f"the {what} {name[:60]!r} must be 1 to 32 of a-z, 0-9 and -, and must not begin "
@@ -259,10 +228,7 @@ def check_name(name: str, what: str = "name") -> str:
 def check_client_name(name: str) -> str:
     """Return a name that a client may have.
 
-    Raises
-    ------
-    InputError
-        If it cannot be one, or the site keeps it for itself.
+    Raises InputError: if it cannot be one, or the site keeps it for itself.
     """
     check_name(name)
     if _RESERVED.fullmatch(name):
@@ -271,12 +237,7 @@ def check_client_name(name: str) -> str:
 
 
 def load_site(folder: Path) -> Site:
-    """Return the settings of a site.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the settings of a site."""
     file = SiteFiles(folder).settings
     if not file.exists():
         raise InputError(f"{folder}: is no site, it has no site.json. Make one: discreet init.")
@@ -284,32 +245,19 @@ def load_site(folder: Path) -> Site:
 
 
 def load_clients(folder: Path) -> Clients:
-    """Return the clients of a site.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the clients of a site."""
     return read_model(SiteFiles(folder).clients, Clients, _REMEDY)
 
 
 def save_clients(folder: Path, clients: Clients) -> None:
-    """Replace the clients of a site, whole.
-
-    Raises
-    ------
-    InputError
-    """
+    """Replace the clients of a site, whole."""
     write_whole(SiteFiles(folder).clients, model_bytes(clients), PRIVATE)
 
 
 def checked(model: type[_Model], **values: Any) -> _Model:
     """Return settings made of values that a person has typed.
 
-    Raises
-    ------
-    InputError
-        Naming the first that is wrong.
+    Raises InputError: naming the first that is wrong.
     """
     try:
         return model(**values)

@@ -13,10 +13,7 @@ from discreet.network.store.rows import Outcome, StoredMessage
 class StoreError(DiscreetError):
     """The database cannot be used now; what was being written may or may not be there.
 
-    Attributes
-    ----------
-    state : str
-        "away" or "full", for the dashboard.
+    ``state``: "away" or "full", for the dashboard.
     """
 
     def __init__(self, message: str, state: str = "away") -> None:
@@ -55,10 +52,7 @@ class Connection(Protocol):
     def make_tables(self) -> None:
         """Make the tables, or migrate those of an earlier version, in one transaction.
 
-        Raises
-        ------
-        SchemaError
-            The tables are of a later version, or damaged.
+        Raises SchemaError: the tables are of a later version, or damaged.
         """
 
     def close(self) -> None:

@@ -14,27 +14,13 @@ from discreet.network.store.writing import Store
 def open_store(database: str, folder: Path, site: str) -> Store:
     """Return the store of a site, to write to.
 
-    Parameters
-    ----------
-    database : str
-        "sqlite:" and a path, which counts from ``folder``, or an address "postgresql://".
-    folder : Path
-    site : str
-
-    Raises
-    ------
-    InputError
+    ``database``: "sqlite:" and a path, which counts from ``folder``, or an address "postgresql://".
     """
     return Store(_connect(database, folder, read_only=False), site)
 
 
 def open_reader(database: str, folder: Path, site: str) -> Reader:
-    """Return what reads the store of a site; see ``open_store``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return what reads the store of a site; see ``open_store``."""
     return Reader(_connect(database, folder, read_only=True), site)
 
 

@@ -49,11 +49,7 @@ _LOCK = 0x64697363726565  # "discree": one worker at a time makes or migrates ta
 class PostgresConnection:
     """A database server.
 
-    Parameters
-    ----------
-    url : str
-        As libpq reads it; may hold a password, which no message repeats.
-    read_only : bool, default=False
+    ``url``: as libpq reads it; may hold a password, which no message repeats.
     """
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:

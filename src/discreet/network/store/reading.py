@@ -28,52 +28,28 @@ SELECT name, at, value FROM health AS each WHERE site = ? AND at = (
 class Reader:
     """What the store holds for a site. One thread at a time may use it.
 
-    Parameters
-    ----------
-    connection : Connection
-        Opened to read only.
-    site : str
+    ``connection``: opened to read only.
     """
 
     def __init__(self, connection: Connection, site: str) -> None:
         self._base, self.site = connection, site
 
     def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]:
-        """Return the latest decisions of rounds after one, oldest first.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the latest decisions of rounds after one, oldest first."""
         rows = self._base.query(_DECISIONS, (self.site, since_round, limit))
         return [_decision(row) for row in reversed(rows)]
 
     def latest(self) -> Decision | None:
-        """Return the decision of the last round that was closed.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the decision of the last round that was closed."""
         found = self.decisions(limit=1)
         return found[0] if found else None
 
     def clients(self) -> list[ClientState]:
-        """Return what is known of every client that has ever sent a message, by name.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return what is known of every client that has ever sent a message, by name."""
         return read_clients(self._base, self.site)
 
     def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]:
-        """Return symbols and spending of a client's latest messages, newest first.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return symbols and spending of a client's latest messages, newest first."""
         rows = self._base.query(
             "SELECT symbols, spent FROM messages WHERE site = ? AND client = ?"
             " ORDER BY boot DESC, seq DESC LIMIT ?",
@@ -82,12 +58,7 @@ class Reader:
         return [(bytes(symbols), spent) for symbols, spent in rows]
 
     def refused(self) -> list[Refusal]:
-        """Return how many messages were refused, by client and reason.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return how many messages were refused, by client and reason."""
         rows = self._base.query(
             "SELECT client, reason, count, last FROM refused WHERE site = ?"
             " ORDER BY client, reason",
@@ -96,22 +67,12 @@ class Reader:
         return [Refusal(*row) for row in rows]
 
     def health(self) -> dict[str, Sample]:
-        """Return the latest value of everything that the fusion centre notes about itself.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the latest value of everything that the fusion centre notes about itself."""
         rows = self._base.query(_HEALTH, (self.site,))
         return {name: Sample(at, json.loads(value)) for name, at, value in rows}
 
     def history(self, name: str, window: float) -> list[Sample]:
-        """Return the values of health with a name in the last seconds, oldest first.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the values of health with a name in the last seconds, oldest first."""
         rows = self._base.query(
             "SELECT at, value FROM health WHERE site = ? AND name = ? AND at >= ? ORDER BY at",
             (self.site, name, time.time() - window),
@@ -119,12 +80,7 @@ class Reader:
         return [Sample(at, json.loads(value)) for at, value in rows]
 
     def rate(self, window: float = 60.0) -> float | None:
-        """Return messages stored per second over the last seconds; None if nothing is noted.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return messages stored per second over the last seconds; None if nothing is noted."""
         return _slope(self.history("messages", window))
 
     def close(self) -> None:

@@ -23,19 +23,9 @@ class StoredMessage(NamedTuple):
 class Decision(NamedTuple):
     """What was concluded when a round was closed.
 
-    Attributes
-    ----------
-    round : int
-    closed : float
-        When, in seconds since 1970.
-    reported : int
-        How many sensors were heard.
-    expected : int
-        How many there are.
-    probabilities : tuple of float
-        One for each public class, in the mapping's order.
-    decision : str
-        The class as it is written.
+    ``closed``: when, in seconds since 1970. ``reported``: how many sensors were heard.
+    ``expected``: how many there are. ``probabilities``: one for each public class, in the mapping's
+    order. ``decision``: the class as it is written.
     """
 
     round: int
@@ -104,12 +94,8 @@ class Batch:
 class Outcome:
     """The result for the messages of a batch, by their places in it.
 
-    Attributes
-    ----------
-    repeated : frozenset of int
-        Stored before, with the same content: to be acknowledged again, counted once.
-    conflicting : frozenset of int
-        Another content is stored under the same key: refused.
+    ``repeated``: stored before, with the same content: to be acknowledged again, counted once.
+    ``conflicting``: another content is stored under the same key: refused.
     """
 
     repeated: frozenset[int] = frozenset()

@@ -23,17 +23,10 @@ class SchemaError(DiscreetError):
 class Dialect(NamedTuple):
     """What differs between databases.
 
-    Attributes
-    ----------
-    integer, real, blob : str
-        Types of columns.
-    options : str
-        Follows the columns of a table.
-    columns : str
-        Query for the name of every table and of each of its columns.
-    rename : tuple of str
-        Statements that rename the table "readings" of version 1, in time that does not grow with
-        its rows, or as little as the database allows.
+    ``integer``, ``real``, ``blob``: types of columns. ``options``: follows the columns of a table.
+    ``columns``: query for the name of every table and of each of its columns. ``rename``:
+    statements that rename the table "readings" of version 1, in time that does not grow with its
+    rows, or as little as the database allows.
     """
 
     integer: str
@@ -114,17 +107,8 @@ POSTGRES = Dialect(
 def update_schema(base: Connection, dialect: Dialect) -> None:
     """Make the tables, or migrate those of an earlier version, inside of a transaction.
 
-    Parameters
-    ----------
-    base : Connection
-        In a transaction that no other of this kind runs beside.
-    dialect : Dialect
-
-    Raises
-    ------
-    StoreError
-    SchemaError
-        Nothing may be committed.
+    ``base``: in a transaction that no other of this kind runs beside. Raises SchemaError: nothing
+    may be committed.
     """
     there = _columns(base.query(dialect.columns))
     version = _version(base, there)

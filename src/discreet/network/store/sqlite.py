@@ -25,13 +25,7 @@ _FIND = (
 
 
 class SqliteConnection:
-    """A database file in WAL mode; a commit is on the disk when it returns.
-
-    Parameters
-    ----------
-    path : Path
-    read_only : bool, default=False
-    """
+    """A database file in WAL mode; a commit is on the disk when it returns."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self._read_only = path, read_only

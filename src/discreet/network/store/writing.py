@@ -67,25 +67,13 @@ SET mapping = excluded.mapping, since = excluded.since
 
 
 class Store:
-    """The messages and decisions of one site. One thread at a time may use it.
-
-    Parameters
-    ----------
-    connection : Connection
-    site : str
-    """
+    """The messages and decisions of one site. One thread at a time may use it."""
 
     def __init__(self, connection: Connection, site: str) -> None:
         self._base, self.site = connection, site
 
     def prepare(self) -> None:
-        """Make the tables, or migrate those of an earlier version.
-
-        Raises
-        ------
-        StoreError
-        SchemaError
-        """
+        """Make the tables, or migrate those of an earlier version."""
         self._base.make_tables()
 
     def commit(self, batch: Batch) -> Outcome:
@@ -93,10 +81,6 @@ class Store:
 
         Whoever does not know whether a batch was stored may commit it again: what is there
         already is neither stored nor counted twice.
-
-        Raises
-        ------
-        StoreError
         """
         with self._base.transaction():
             outcome = Outcome()
@@ -153,16 +137,7 @@ class Store:
     def mapping_since(self, mapping: str, started: float) -> float:
         """Note the mapping that runs, and return when it came; 0 for the first of a site.
 
-        Parameters
-        ----------
-        mapping : str
-            Its id.
-        started : float
-            When it began to run, if it is a new one.
-
-        Raises
-        ------
-        StoreError
+        ``mapping``: its id. ``started``: when it began to run, if it is a new one.
         """
         found = self._base.query("SELECT mapping, since FROM mappings WHERE site = ?", (self.site,))
         if found and found[0][0] == mapping:
@@ -176,15 +151,7 @@ class Store:
     ) -> list[tuple[str, int, int, int, bytes]]:
         """Return client, boot, seq, round and symbols of what begins in some rounds.
 
-        Parameters
-        ----------
-        first, last : int
-        since : float
-            What was received before is left out.
-
-        Raises
-        ------
-        StoreError
+        ``since``: what was received before is left out.
         """
         rows = self._base.query(
             "SELECT client, boot, seq, round, symbols FROM messages"
@@ -194,12 +161,7 @@ class Store:
         return [(*row[:4], bytes(row[4])) for row in rows]
 
     def decide(self, decisions: Iterable[Decision]) -> None:
-        """Store decisions; a round that has one keeps it.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Store decisions; a round that has one keeps it."""
         rows = [
             (self.site, *each[:4], json.dumps(each.probabilities), each.decision)
             for each in decisions
@@ -208,54 +170,29 @@ class Store:
             self._base.change_many(_DECISION, rows)
 
     def last_decided(self) -> int | None:
-        """Return the latest round that was closed.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the latest round that was closed."""
         ((found,),) = self._base.query(
             "SELECT max(round) FROM decisions WHERE site = ?", (self.site,)
         )
         return None if found is None else int(found)
 
     def first_round(self) -> int | None:
-        """Return the first round that there is a message of.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the first round that there is a message of."""
         ((found,),) = self._base.query(
             "SELECT min(round) FROM messages WHERE site = ?", (self.site,)
         )
         return None if found is None else int(found)
 
     def lead(self) -> bool:
-        """Whether this worker is the one to close rounds; once it is, it stays so.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Whether this worker is the one to close rounds; once it is, it stays so."""
         return self._base.lead(self.site)
 
     def clients(self) -> list[ClientState]:
-        """Return what is known of every client.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return what is known of every client."""
         return read_clients(self._base, self.site)
 
     def note(self, values: dict[str, Any], at: float) -> None:
-        """Store values of health, and forget those of the day before.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Store values of health, and forget those of the day before."""
         rows = [(self.site, at, name, json.dumps(value)) for name, value in sorted(values.items())]
         with self._base.transaction():
             self._base.change_many(_HEALTH, rows)
@@ -266,12 +203,7 @@ class Store:
                 )
 
     def floor(self) -> int:
-        """Return the first round that messages are still accepted for.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Return the first round that messages are still accepted for."""
         found = self._base.query("SELECT round FROM floors WHERE site = ?", (self.site,))
         return int(found[0][0]) if found else 0
 
@@ -279,10 +211,6 @@ class Store:
         """Delete messages and decisions of old rounds, some at a time; return if that was all.
 
         The floor rises in the same commit: what was deleted could otherwise be replayed as new.
-
-        Raises
-        ------
-        StoreError
         """
         upto = min([before, *(first + FORGOTTEN_AT_ONCE for first in self._first_rounds())])
         with self._base.transaction():
@@ -307,12 +235,7 @@ class Store:
 
 
 def read_clients(connection: Connection, site: str) -> list[ClientState]:
-    """Return what is known of every client of a site.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Return what is known of every client of a site."""
     rows = connection.query(
         "SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients"
         " WHERE site = ? ORDER BY client",
