@@ -28,7 +28,7 @@ from discreet.cluster.connect import connected
 from discreet.data.values import suggest
 from discreet.errors import ClusterError, DiscreetError, InputError
 from discreet.files import write_whole
-from discreet.processes import count_jobs
+from discreet.frontiers.measure import count_jobs
 from research.command import Parser, run_command, whole
 from research.paper import adult, m_ary, opportunity, skewed_prior, uniform_prior
 from research.paper.experiment import (

@@ -18,7 +18,7 @@ import warnings
 import numpy as np
 
 from discreet.cluster.connect import connected
-from discreet.cluster.rows import ClusterRows
+from discreet.cluster.fit import ClusterRows
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import WeightedRows

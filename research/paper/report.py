@@ -15,7 +15,7 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.auditing.report.svg import embed_svg
+from discreet.plots import embed_svg
 from research.paper.results import Column, Figure, Result, Row
 
 

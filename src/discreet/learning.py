@@ -27,6 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from discreet.arrays import Ints
 from discreet.choices import ByColumn
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
@@ -70,8 +71,6 @@ from discreet.mappers.randomized_response import RandomizedResponseMapper
 from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Source
-
-Ints = NDArray[np.int64]
 
 METHODS: dict[str, type[PrivacyMapper]] = {
     "npo": NPOMapper,

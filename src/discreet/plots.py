@@ -1,13 +1,21 @@
-"""How pictures of methods look: one colour and one marker for each, the same everywhere.
+"""How pictures look, are written, and come into a page.
 
-Matplotlib is imported on the first call: it takes a while.
+Every method has one colour and one marker, the same everywhere. Matplotlib is imported on the first
+call: it takes a while.
+
+Of an SVG that stands inside a page only known elements and attributes come through. Styles become
+attributes, so that the page's security policy can forbid inline styles; ids get the picture's
+name, so that pictures do not borrow each other's parts; and the colours of ``PALETTE`` become
+variables of the page, so that they follow its light or dark scheme.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Iterator
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +24,160 @@ from discreet.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PALETTE = {
+    "#000000": "currentColor",
+    "#010101": "var(--muted)",
+    "#020202": "var(--rule)",
+    "#030303": "var(--sent)",
+    "#040404": "var(--raw)",
+    "#050505": "var(--bad)",
+    "#ffffff": "var(--page)",
+    **{f"#0600{k:02x}": f"var(--symbol-{k})" for k in range(6)},
+}
+"""Colours to draw with, and what the page puts in their place."""
+
+_TAGS = {
+    "svg", "g", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text",
+    "tspan", "defs", "clipPath", "use", "image",
+}  # fmt: skip
+_PLACED = {
+    "d", "x", "y", "x1", "y1", "x2", "y2", "dx", "dy", "cx", "cy", "r", "rx", "ry", "width",
+    "height", "points", "transform", "viewBox",
+}  # fmt: skip
+_PAINTED = {
+    "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity",
+    "stroke-dasharray", "stroke-dashoffset", "stroke-linejoin", "stroke-linecap", "opacity",
+    "text-anchor", "font-size", "font-weight", "font-style", "clip-path", "clip-rule",
+}  # fmt: skip
+_PICTURE = "data:image/png;base64,"
+_DECIMALS = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+_REFERENCE = re.compile(r"url\(#([^)\s]+)\)")
+_AROUND_LETTER = re.compile(r"\s*([A-DF-Za-df-z])\s*")  # not e, which is part of a number
+_NO_TURN = re.compile(r"rotate\(-?0(?: [^)]*)?\)")
+
+
+def embed_svg(svg: str, *, name: str, title: str, texts: Mapping[str, str] | None = None) -> str:
+    """Return an SVG file as an element for the inside of an HTML page.
+
+    ``svg``: the file. Elements and attributes that are not known are left out. ``name``: begins
+    every id; no two pictures of a page may share it. ``title``: what the picture shows, for those
+    who do not see it. ``texts``: texts of the picture to replace, by what stands there. Raises
+    InputError: if the text is no SVG file.
+    """
+    if "<!ENTITY" in svg:
+        raise InputError(f"the picture {name!r} declares entities, which none of ours does.")
+    try:
+        root = ET.fromstring(svg)
+    except ET.ParseError as error:
+        raise InputError(f"the picture {name!r} is no SVG file: {error}.") from None
+    if _bare(root.tag) != "svg":
+        raise InputError(f"the picture {name!r} is no SVG file: it begins with {root.tag!r}.")
+    used = {identity: f"{name}-{k}" for k, identity in enumerate(_references(root))}
+    clean = _clean(root, used, texts or {})
+    _frame(clean, root, name, title)
+    return ET.tostring(clean, encoding="unicode")
+
+
+def _frame(clean: ET.Element, root: ET.Element, name: str, title: str) -> None:
+    """Let the page choose the size, and say what the picture shows."""
+    box = root.get("viewBox", "").split()
+    for side in ("width", "height"):
+        clean.attrib.pop(side, None)
+    if len(box) == 4:  # the shape is then known before any style is
+        clean.set("width", _shorten(box[2]))
+        clean.set("height", _shorten(box[3]))
+    clean.set("stroke-linejoin", "round")
+    clean.set("role", "img")
+    clean.set("aria-labelledby", f"{name}-title")
+    words = ET.Element("title", {"id": f"{name}-title"})
+    words.text = title
+    clean.insert(0, words)
+
+
+def _clean(node: ET.Element, used: Mapping[str, str], texts: Mapping[str, str]) -> ET.Element:
+    found = ET.Element(_bare(node.tag), dict(_attributes(node, used)))
+    if found.tag in ("text", "tspan"):
+        found.text = texts.get(node.text or "", node.text)
+    for child in node:
+        if _bare(child.tag) not in _TAGS:
+            continue
+        kept = _clean(child, used, texts)
+        if kept.tag in ("g", "defs") and not len(kept):
+            continue
+        if kept.tag == "g" and not kept.attrib:  # groups that group nothing
+            found.extend(list(kept))
+        else:
+            found.append(kept)
+    return found
+
+
+def _attributes(node: ET.Element, used: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, value in _stated(node):
+        name = _bare(key)
+        if name == "id" and value in used:
+            yield "id", used[value]
+        elif name == "href":
+            if value.startswith("#") and value[1:] in used:
+                yield "href", f"#{used[value[1:]]}"
+            elif _bare(node.tag) == "image" and value.startswith(_PICTURE):
+                yield "href", "".join(value.split())
+        elif name == "transform" and _NO_TURN.fullmatch(value):
+            continue
+        elif name in _PLACED:
+            yield name, _shorten(value)
+        elif name in _PAINTED:
+            painted = _paint(value, used)
+            if painted is not None:
+                yield name, painted
+
+
+def _stated(node: ET.Element) -> Iterator[tuple[str, str]]:
+    """Return attributes, then what the style says, which counts for more."""
+    yield from ((key, value) for key, value in node.items() if key != "style")
+    for part in node.get("style", "").split(";"):
+        key, _, value = part.partition(":")
+        if key.strip() == "font":  # shorthand, as older versions of Matplotlib write it
+            size = re.search(r"([\d.]+)px", value)
+            if size:
+                yield "font-size", size[1]
+            if re.search(r"\b(bold|[6-9]00)\b", value):
+                yield "font-weight", "bold"
+        elif value:
+            yield key.strip(), value.strip().removesuffix("px")
+
+
+def _paint(value: str, used: Mapping[str, str]) -> str | None:
+    reference = _REFERENCE.fullmatch(value.strip())
+    if reference:
+        return f"url(#{used[reference[1]]})" if reference[1] in used else None
+    if "url" in value.lower():
+        return None
+    return PALETTE.get(value.lower(), _shorten(value))
+
+
+def _references(root: ET.Element) -> list[str]:
+    """Return the ids that other parts point to, in order."""
+    present = {node.get("id") for node in root.iter()}
+    found: dict[str, None] = {}
+    for node in root.iter():
+        for _, value in _stated(node):
+            reference = _REFERENCE.fullmatch(value.strip())
+            identity = reference[1] if reference else value[1:] if value[:1] == "#" else ""
+            if identity in present:
+                found[identity] = None
+    return list(found)
+
+
+def _shorten(value: str) -> str:
+    """Round numbers to a hundredth of a point and leave out needless blanks."""
+    text = " ".join(_DECIMALS.sub(lambda found: f"{round(float(found[0]), 2):g}", value).split())
+    return _AROUND_LETTER.sub(r"\1", text) if text[:1] in "Mm" else text
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("}")[2]
+
 
 SUFFIXES = (".svg", ".png")
 INK, PAPER = "#1a1a1a", "#ffffff"

@@ -6,7 +6,7 @@ from support.commands import FACTS, rooms, run, run_apart
 
 from discreet import Mapping
 from discreet.cluster import connect
-from discreet.cluster.rows import ClusterRows
+from discreet.cluster.fit import ClusterRows
 
 pytestmark = pytest.mark.slow
 

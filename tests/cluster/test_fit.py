@@ -3,9 +3,8 @@ import pytest
 from support.clusters import home, kill, process_ids, started
 
 from discreet import ModelMapper, NPOMapper, RandomizedResponseMapper
-from discreet.cluster import rows as module
-from discreet.cluster.fit import fit, fit_packed
-from discreet.cluster.rows import ClusterRows
+from discreet.cluster import fit as module
+from discreet.cluster.fit import ClusterRows, fit, fit_packed
 from discreet.errors import InputError, LostWorkerWarning
 from discreet.learning import Task, make_split, pack_tables
 

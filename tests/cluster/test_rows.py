@@ -6,8 +6,8 @@ from support.clusters import kill, process_ids, started
 from threadpoolctl import threadpool_limits
 
 from discreet.cluster import connect
-from discreet.cluster import rows as module
-from discreet.cluster.rows import ClusterRows
+from discreet.cluster import fit as module
+from discreet.cluster.fit import ClusterRows
 from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import WeightedRows

@@ -5,8 +5,7 @@ from sklearn.base import clone
 from support.clusters import home, kill, process_ids, started
 
 from discreet import NPOMapper
-from discreet.cluster.fit import fit_packed
-from discreet.cluster.rows import ClusterRows
+from discreet.cluster.fit import ClusterRows, fit_packed
 from discreet.data.tables import open_stream
 from discreet.errors import LostWorkerWarning
 from discreet.learning import Task, learn, make_split, pack_tables, prepare

@@ -8,8 +8,7 @@ import pytest
 
 from discreet import NPOMapper
 from discreet.data.labels import Labels
-from discreet.design.code_risks import ModelledRisks, PackedRows, SweptRisks
-from discreet.design.code_solver import CodeSolver
+from discreet.design.code_solver import CodeSolver, ModelledRisks, PackedRows, SweptRisks
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.heads import collapse, private_heads, public_heads

@@ -4,15 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.data.labels import Labels
-from discreet.design import tensor_solver
-from discreet.design.code_risks import PackedRows
+from discreet.design import large_tensor
+from discreet.design.code_solver import PackedRows
 from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel, cross_gram
-from discreet.design.large_tensor import TensorRisks
+from discreet.design.large_tensor import TensorRisks, TensorSolver
 from discreet.design.losses import LOSSES
 from discreet.design.risks import GramRisks
 from discreet.design.tensor_features import form_of, lifts_of, missing_share
-from discreet.design.tensor_solver import TensorSolver
 from discreet.design.tensor_sweep import (
     TensorRows,
     feature_rows,
@@ -128,7 +127,7 @@ def test_risks_and_gradients_are_those_of_the_gram_matrix(seed, kernel, core):
     regs = np.array([1e-2] + [1e-3] * (len(heads) - 1))
     twin = GramRisks(distinct, heads, kernel, LOGISTIC, regs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tensor_solver, "_CORE", core)
+        patch.setattr(large_tensor, "_CORE", core)
         solver = TensorSolver(rows, LOGISTIC, regs, tolerance=1e-13)
         risks = TensorRisks(solver, lifts, packed)
         found = risks.evaluate(tables)

@@ -31,7 +31,7 @@ from support.devices import (
 from support.helpers import make_mapping
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.export.names import file_names
+from discreet.export.exporting import file_names
 from discreet.export.neutral import Policy, neutral_form
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.targets import c

@@ -12,7 +12,7 @@ from support.helpers import make_mapping, refused
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export import body
 from discreet.export.body import bundle_body, number_key
-from discreet.export.names import file_names
+from discreet.export.exporting import file_names
 from discreet.export.neutral import (
     NONE,
     Policy,

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Ints
 from discreet.data.checks import check_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.digest import TableDigest, coded_digest, unordered_digest
@@ -30,8 +31,6 @@ from discreet.design.packed_file import rows_digest
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Fact
-
-Ints = NDArray[np.int64]
 
 _UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
 MIN_CLASS_ROWS = 5

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.attack import attack
 from discreet.auditing.attackers.problem import discretise_readings
 from discreet.auditing.attackers.scores import BestAttack, best_attack
@@ -58,8 +58,6 @@ from discreet.leakage.exact import (
     total_variation,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Report = Callable[[str, float], None]
 """Called with the step that begins and the share of the work that is done."""
 

@@ -24,8 +24,8 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import percent
 from discreet.auditing.bounds.intervals import clopper_pearson_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
@@ -34,10 +34,6 @@ from discreet.auditing.data import AuditData
 from discreet.data.labels import Labels
 from discreet.data.values import shown
 from discreet.leakage.exact import advantage
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 # --- What each sensor adds -------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from discreet.arrays import Ints
 from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
@@ -40,8 +40,6 @@ from discreet.mapping.parts import (
     Fusion,
     Sensor,
 )
-
-Ints = NDArray[np.int64]
 
 _PERMUTED_SYMBOLS = 6  # as many symbols may be matched in every way, so that ties are settled
 NAMES_OF_SYMBOLS = "names of symbols"

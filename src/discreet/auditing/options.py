@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.data import AuditData
 from discreet.errors import InputError, Parameter
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

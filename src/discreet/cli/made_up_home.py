@@ -11,14 +11,12 @@ from itertools import count
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.data.values import written
 from discreet.leakage.exact import bayes_error
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping
-
-Floats = NDArray[np.float64]
 
 SENSORS = ("floor_vibration", "hall_motion", "bed_pressure", "door_light")
 RESIDENTS = ("Ada", "Ben")

@@ -16,9 +16,8 @@ binning, so that near copies are found in bins that are wider than what sets the
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from discreet.arrays import Ints
 
 MOST_TIMES = 256
 """Rows that occur more often than this are not looked at."""

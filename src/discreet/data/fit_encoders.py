@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.tree import DecisionTreeClassifier
 
+from discreet.arrays import Floats
 from discreet.data.checks import check_kind, check_names
 from discreet.data.encoders import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
 from discreet.data.values import (
@@ -49,7 +50,6 @@ SKETCH_SIZE = 2000
 """The t-digest's k; the larger, the nearer to the true quantiles."""
 _BINS = ("quantile", "uniform", "supervised")
 _AT_ONCE = 1 << 16  # values handed to the sketch
-Floats = NDArray[np.float64]
 _T = TypeVar("_T")
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.data.checks import check_column
 from discreet.data.labels import Labels
 from discreet.data.values import (
@@ -35,7 +36,6 @@ from discreet.data.values import (
 )
 from discreet.errors import InputError
 
-Ints = NDArray[np.int64]
 Texts = NDArray[np.str_]
 Hours = NDArray[Any]  # of datetime64[h]
 

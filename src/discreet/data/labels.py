@@ -15,8 +15,6 @@ from discreet.data.checks import check_label_values, check_labels
 from discreet.data.values import Column, Plain, plain, written_column
 from discreet.errors import InputError
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Labels:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.data.dependence import (
     MIN_GROUPS,
     Dependence,
@@ -23,8 +24,6 @@ from discreet.data.dependence import (
 from discreet.data.groups import as_noun, group_values
 from discreet.data.values import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.errors import InputError
-
-Ints = NDArray[np.int64]
 
 _PREVIEW = 50  # rows that tell a column without times from one with them
 _FEWEST_SHARED = 4  # values of a column that rows may belong together by

@@ -12,13 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
+from discreet.arrays import Ints
 from discreet.data.checks import check_column
 from discreet.data.groups import group_values
 from discreet.data.labels import Labels, written_labels
 from discreet.data.values import Model, shown, written_column
 from discreet.errors import InputError
 
-Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Read = Literal["stream"] | None
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
 from discreet.design.deciding import Aim, class_shares
 from discreet.design.folds import Fold, Sample
@@ -20,9 +20,6 @@ from discreet.design.fusion import Fusion, add_decision, draw_symbols, learn_fus
 from discreet.design.problem import Settings
 from discreet.design.risks import Tables, count_outputs
 from discreet.leakage.joint_outputs import output_probabilities
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Symbols drawn per row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 100_000

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.design.answers import (
     Answers,
     answer_from_codes,
@@ -37,8 +37,6 @@ from discreet.design.problem import (
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Tables
 from discreet.errors import StoppedError
-
-Ints = NDArray[np.int64]
 
 RATIO_LEVELS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of the limit

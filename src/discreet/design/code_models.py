@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
+from discreet.arrays import Floats
 from discreet.design.losses import Loss
 from discreet.design.sweep import RowSource, Swept, code_index, has_numba, signed_row_weights
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,62 @@
 Few codes: Newton's method with the curvature of a sample of the rows (``code_models``). The
 slope is exact, so the minimum is; the curvature only says how fast it is reached. Where it
 says wrong, it is taken afresh. Many codes: L-BFGS, which needs no matrix of codes.
+
+``SweptRisks`` goes over all rows until every head is solved. ``ModelledRisks`` asks the quadratic
+models that the sweeps left behind: it touches no row, is exact in value and slope for the mapping
+last swept over, and leads the search from there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from discreet.arrays import Floats, Ints
 from discreet.design.code_models import CodeModels, Curvatures, Features
 from discreet.design.losses import Loss
-from discreet.design.metric import Metric
+from discreet.design.risks import RiskValues, Tables
 from discreet.design.sweep import RowSource, Swept
 
-Floats = NDArray[np.float64]
+
+class Solves(Protocol):
+    """A first guess at the inverse curvatures."""
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the guess's step, one row per head."""
+        ...
+
+
+class Metric:
+    """The inverse curvature of every head."""
+
+    def __init__(self, first: Solves) -> None:
+        self.first = first
+        self._pairs: list[tuple[Floats, Floats, Floats]] = []
+
+    def learn(self, moved: Floats, bent: Floats) -> None:
+        """Note how the slopes changed when the heads moved."""
+        product = (moved * bent).sum(axis=1)
+        inverse = np.divide(1.0, product, out=np.zeros_like(product), where=product > 1e-300)
+        self._pairs.append((moved, bent, inverse))
+
+    def solve(self, slopes: Floats) -> Floats:
+        """Return the step that the metric makes of the slopes."""
+        shares = []
+        rest = slopes.copy()
+        for moved, bent, inverse in reversed(self._pairs):
+            share = inverse * (moved * rest).sum(axis=1)
+            rest -= share[:, None] * bent
+            shares.append(share)
+        step = self.first.solve(rest)
+        for (moved, bent, inverse), share in zip(self._pairs, reversed(shares), strict=True):
+            step += (share - inverse * (bent * step).sum(axis=1))[:, None] * moved
+        return step
+
 
 TOLERANCE = 1e-10
 """What may be left to gain in a head's risk."""
@@ -170,3 +210,69 @@ class _Step:
     values: Floats
     slopes: Floats
     step: Floats
+
+
+@dataclass(frozen=True)
+class CodeValues(RiskValues):
+    """Risks, with the heads and the sums of residuals behind them."""
+
+    w: Floats = field(default_factory=lambda: np.empty(0))
+    sums: Floats = field(default_factory=lambda: np.empty(0))
+
+
+class PackedRows:
+    """What the design asks of rows that are packed."""
+
+    def __init__(self, box: RowSource) -> None:
+        self._box = box
+        self.totals = box.totals()
+
+    @property
+    def codes(self) -> Ints:
+        return self._box.sample(len(self._box)).packed.unpack()
+
+    def seen(self) -> list[NDArray[np.bool_]]:
+        """Return, for every sensor, which codes occur at all."""
+        parts = np.split(self.totals, self._box.layout.offsets[1:])
+        return [part > 0 for part in parts]
+
+
+class SweptRisks:
+    """Relaxed risks of the count kernel, every head solved on all rows."""
+
+    def __init__(self, solver: CodeSolver, rows: PackedRows) -> None:
+        self.solver, self.rows = solver, rows
+        self.n_heads = len(solver.regs)
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        found = self.solver.solve(Features(tables))
+        return CodeValues(found.values, w=found.w, sums=found.sums)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        return _gradient(tables, found, weights)
+
+
+class ModelledRisks:
+    """The same by the solver's models, without a sweep."""
+
+    def __init__(self, solver: CodeSolver, rows: PackedRows) -> None:
+        self.models, self.rows = solver.models, rows
+        self.n_heads = len(solver.regs)
+
+    def evaluate(self, tables: Tables) -> RiskValues:
+        found = self.models.fit(Features(tables))
+        return CodeValues(found.values, w=found.w, sums=found.sums)
+
+    def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+        return _gradient(tables, found, weights)
+
+
+def _gradient(tables: Tables, found: RiskValues, weights: Floats) -> Tables:
+    """Return -sum_h weight_h sums_h[x] w_h[z] for every sensor: the envelope theorem."""
+    assert isinstance(found, CodeValues)
+    sums = -weights[:, None] * found.sums
+    features = Features(tables)
+    return [
+        sums[:, codes].T @ found.w[:, symbols]
+        for codes, symbols in zip(features.codes, features.symbols, strict=True)
+    ]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.data.digest import coded_digest
 from discreet.data.encoders import Encoder
 from discreet.data.labels import Labels
@@ -23,9 +23,6 @@ from discreet.design.packed_file import PackedFile
 from discreet.design.problem import Settings
 from discreet.design.sweep import sample_index
 from discreet.mapping.parts import Fact, Source
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SAMPLED_ROWS = 100_000
 """Most rows of a file that are held in memory at once."""

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.data.labels import Labels
 from discreet.data.values import plain, suggest, written
 from discreet.errors import InputError, Parameter
 from discreet.mapping.parts import MAX_COST, Deciding, Fact
-
-Floats = NDArray[np.float64]
 
 _LEAST_SHARE = 1e-6  # of a class that the fusion rule hardly ever believes in
 

@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from discreet.arrays import Floats
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Risks, RiskValues, Tables
 from discreet.leakage.joint_outputs import Products, pull_back
-
-Floats = NDArray[np.float64]
 
 # A smaller first step holds the mapping far inside the floors and leads to worse minima.
 BARRIER_STEPS = (300.0, 10000.0)

@@ -14,12 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.errors import InputError
 from discreet.mapping.mapping import round_rows
-
-Floats = NDArray[np.float64]
 
 DELTA_1 = DELTA_2 = 0.005  # as in the paper's experiments
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
+from discreet.arrays import Ints
 from discreet.data.labels import Labels
 from discreet.design.heads import Rows, collapse
 from discreet.errors import InputError, Parameter
 
-Ints = NDArray[np.int64]
 Fold = tuple[Ints, Ints]
 
 _GROUP_ATTEMPTS = 20

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
@@ -27,8 +27,6 @@ from discreet.design.weighted_rows import label_rows
 from discreet.leakage.joint_outputs import weighted_outputs
 from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Fusion = AdditiveFusion | AdditiveClassesFusion | TableFusion
 
 _DRAWN_ROWS = 20_000  # sampled symbol rows behind an additive rule, at least

@@ -15,12 +15,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
 from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

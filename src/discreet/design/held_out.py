@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
 from discreet.design.folds import Sample
 from discreet.design.fusion import draw_symbols
@@ -27,9 +27,6 @@ from discreet.design.problem import Settings
 from discreet.design.risks import Tables
 from discreet.leakage.exact import advantage, information_epsilon
 from discreet.leakage.joint_outputs import output_probabilities
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Symbols drawn per held-out row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 100_000

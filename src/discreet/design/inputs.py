@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from discreet.arrays import Floats, Ints
 from discreet.data.checks import check_names
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import by_column
@@ -21,8 +22,6 @@ from discreet.data.values import explain, shown
 from discreet.design.kernels import KERNELS, Kernel
 from discreet.errors import InputError, MissingPrivateError
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
-
-Ints = NDArray[np.int64]
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _KERNEL_PARTS = [part for part in vars(Kernel) if not part.startswith("_")]
@@ -262,9 +261,6 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 # A code without data gets a mixture of the rows that have data, so that no limit on
 # ratios between rows can be broken by it: its neighbours' on an ordered alphabet, the
 # average row for an unknown category or a missing reading.
-
-
-Floats = NDArray[np.float64]
 
 
 def fill_unseen(table: Floats, counts: Floats, encoder: Encoder) -> Floats:

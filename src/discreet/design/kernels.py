@@ -21,13 +21,11 @@ from itertools import product as cartesian
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gamma, roots_genlaguerre
 
+from discreet.arrays import Floats, Ints
 from discreet.errors import InputError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Component = tuple[float, list[Floats]]
 
 # Decay of the product kernel over all sensors together: two outputs that differ at

@@ -15,15 +15,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.design.code_risks import ModelledRisks, PackedRows, SweptRisks
-from discreet.design.code_solver import CodeSolver
+from discreet.arrays import Floats
+from discreet.design.code_solver import CodeSolver, ModelledRisks, PackedRows, SweptRisks
 from discreet.design.fast import Limits, design_fast
 from discreet.design.results import Designed, Progress, Report
 from discreet.design.risks import Risks, Tables
-
-Floats = NDArray[np.float64]
 
 _MOST_ROUNDS = 12
 _STEPS = 60  # of each search and barrier: further away the models no longer tell the truth

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, xlogy
 
-Floats = NDArray[np.float64]
+from discreet.arrays import Floats
 
 # exp(-u) overflows below -709; the cap keeps sums of values finite too.
 _LARGEST_EXPONENT = 500.0

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.design.feasible import SidedSet, project_simplex, sided_start, uniform_tables
 from discreet.design.heads import Head, Rows
 from discreet.design.kernels import Kernel, cross_gram, pair_tables
@@ -33,8 +33,6 @@ from discreet.design.solvers import (
     head_value,
     solve_dual,
 )
-
-Floats = NDArray[np.float64]
 
 _TABLE_STEPS = 30  # projected gradient steps for one sensor's table within one sweep
 

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
+from discreet.arrays import Floats, Ints
 from discreet.data.encoders import Encoder
 from discreet.data.labels import Labels
 from discreet.data.values import Items, Model, explain
@@ -50,9 +51,6 @@ from discreet.design.weighted_rows import KindRows
 from discreet.errors import InputError
 from discreet.files import replacing
 from discreet.mapping.parts import MAX_SENSORS, Fact, Name, Source
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAGIC, VERSION = b"discreet-packed\n", 1
 MAX_KINDS = 1 << 16

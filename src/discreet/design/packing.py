@@ -24,10 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from discreet.arrays import Floats, Ints
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _NARROW = 256  # values of one byte
 _WIDTHS = (8, 4, 2, 1)  # bytes of a word

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.data.labels import Labels
 from discreet.design.code_solver import CodeSolver
 from discreet.design.deciding import BALANCED, Aim
@@ -39,8 +39,6 @@ from discreet.design.sweep import RowSource, StoredRows, WeightedRows
 from discreet.design.tensor_features import form_of, lifts_of
 from discreet.design.weighted_rows import label_rows
 from discreet.errors import InputError, Parameter
-
-Floats = NDArray[np.float64]
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from discreet.arrays import Floats
 from discreet.mapping.parts import Fusion
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.design.heads import Head, Rows
 from discreet.design.kernels import CountKernel, Kernel, cross_gram, output_gram, pair_tables
 from discreet.design.losses import Loss
@@ -29,7 +30,6 @@ from discreet.design.solvers import HeadSolution, fit_stack, solve_dual
 from discreet.errors import InputError
 from discreet.leakage.joint_outputs import Products, scatter_rows
 
-Floats = NDArray[np.float64]
 Tables = list[Floats]
 
 # Beyond these a dense matrix of the outputs, or of the rows, stops being small.

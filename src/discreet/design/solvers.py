@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from discreet.arrays import Floats
 from discreet.design.losses import Loss
-
-Floats = NDArray[np.float64]
 
 _ARMIJO = 1e-4
 _SIGNS = np.array([1.0, -1.0])[:, None, None]

@@ -24,11 +24,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.design.losses import Loss
 from discreet.design.packing import Layout, Packed
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 COMPILED_LOSSES = ("logistic", "exponential", "square")
 """The losses that the compiled sweep knows: the smooth ones."""

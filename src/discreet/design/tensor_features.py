@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.design.kernels import AnovaKernel, Kernel, ProductKernel
 from discreet.leakage.joint_outputs import Products, scatter_rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_EXACT = 4096
 """Most outputs for which all products of sensors are taken."""

@@ -14,12 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.design.losses import Loss
 from discreet.design.sweep import default_threads, segments, share_out
 from discreet.design.tensor_features import Factors, Form
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _BLOCK = 1 << 13  # rows: two factors of 64 numbers each fill 4 MB
 # Beyond so many rows factors are of single precision: their errors average out over the rows,

@@ -15,13 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
 from discreet.design.heads import Head, Rows
 from discreet.design.packing import Packed, pack
 from discreet.design.sweep import WeightedRows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Counting equal rows pays if it leaves fewer than this share: a count takes room too.
 _WORTH_COUNTING = 0.7

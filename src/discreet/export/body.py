@@ -10,11 +10,36 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
 from discreet.data.values import written
 from discreet.errors import InputError
 from discreet.export.neutral import REPEATS, SensorTable
+
+_RUNTIMES = files("discreet.export") / "runtimes"
+
+
+def runtime(path: str) -> bytes:
+    """Return a file under ``runtimes/``."""
+    return _RUNTIMES.joinpath(path).read_bytes()
+
+
+def runtime_folder(path: str) -> dict[str, bytes]:
+    """Return every file below a folder under ``runtimes/``, by its path there."""
+    return dict(_walk(_RUNTIMES.joinpath(path), ""))
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if each.is_dir() and each.name != "__pycache__":
+            found += _walk(each, f"{prefix}{each.name}/")
+        elif each.is_file() and not each.name.endswith(".pyc"):
+            found.append((prefix + each.name, each.read_bytes()))
+    return found
+
 
 MAGIC = 0x31435344
 MAX_BYTES = 16 * 2**20

@@ -16,11 +16,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from discreet.arrays import Ints
 from discreet.cluster.connect import run_tasks
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import (
@@ -36,7 +36,15 @@ from discreet.errors import (
     InputError,
     UninformativeMappingWarning,
 )
-from discreet.frontiers.measure import Side, Trial, leak, score_public, upper_bounds
+from discreet.frontiers.measure import (
+    Side,
+    Trial,
+    count_jobs,
+    leak,
+    run_each,
+    score_public,
+    upper_bounds,
+)
 from discreet.frontiers.plot import frontier_svg, save_plot
 from discreet.frontiers.points import MAX_POINTS, Bound, Leak, Point
 from discreet.frontiers.results import About, Frontier
@@ -50,11 +58,9 @@ from discreet.frontiers.study import (
     study_arrays,
 )
 from discreet.mappers.risk_mappers import PrivacyMapper
-from discreet.processes import count_jobs, run_each
 
 __all__ = ["Frontier", "Point", "frontier", "frontier_svg", "save_plot"]
 
-Ints = NDArray[np.int64]
 
 DEFAULT_METHODS = ("npo", "ndd")
 DEFAULT_RATIOS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)

@@ -5,19 +5,24 @@ no symbol is drawn. Every bound here holds for one mapping at the confidence ask
 several private facts the worst one counts: the upper bound is the largest of theirs, and
 since only the truly worst fact's has to hold, that costs nothing. The lower bound picks the
 best of several attacks after the fact and splits its error probability among them.
+
+Points are independent pieces of work, done in this process or in several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
 from discreet.auditing.bounds.estimates import (
     balanced_interval,
@@ -36,12 +41,49 @@ from discreet.design.held_out import rule_advantage, score_held_out
 from discreet.design.kernels import ProductKernel
 from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
+from discreet.errors import InputError
 from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth
 from discreet.leakage.exact import advantage
 from discreet.mapping.mapping import Mapping
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+_T = TypeVar("_T")
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return how many processes a number asks for; -1 asks for one for each core."""
+    if n_jobs is not None and (
+        isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)
+    ):
+        raise InputError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
+    if n_jobs == 0:
+        raise InputError("n_jobs must not be 0. Give 1, or -1 for all cores.")
+    return int(effective_n_jobs(n_jobs))
+
+
+def run_each(
+    function: Callable[..., _T], work: Sequence[tuple[Any, ...]], jobs: int
+) -> Iterator[_T]:
+    """Call the function with each of the argument lists; results come in any order.
+
+    Raises BrokenProcessPool: if a process was ended from outside.
+    """
+    if jobs == 1 or len(work) < 2:
+        yield from (function(*each) for each in work)
+        return
+    # Only this process hears Ctrl-C; it then ends the others, who need not say so.
+    pool = Parallel(
+        n_jobs=jobs,
+        backend="loky",
+        return_as="generator_unordered",
+        inner_max_num_threads=1,
+        initializer=_ignore_interrupts,
+    )
+    yield from pool(delayed(function)(*each) for each in work)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
 
 _MOST_RULES = 2**16  # outputs for which the fusion rule's answers are written out
 _MOST_CELLS = 2**20  # entries of the table of an attacker that listens to all sensors,

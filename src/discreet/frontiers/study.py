@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 import discreet
+from discreet.arrays import Ints
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import table_digest
@@ -46,8 +47,6 @@ from discreet.learning import (
 )
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.parts import MAX_SYMBOLS, Source
-
-Ints = NDArray[np.int64]
 
 _SET_HERE = ("privacy_ratio", "n_symbols", "random_state")
 _SEARCHED = ("max_advantage", "epsilon")

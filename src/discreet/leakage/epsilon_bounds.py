@@ -19,11 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.leakage.exact import pair_risk
-
-Floats = NDArray[np.float64]
 
 _TIE = 1e-9  # likelihood ratios this close, relatively, count as equal
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import rel_entr
 
-Floats = NDArray[np.float64]
+from discreet.arrays import Floats
 
 
 def bayes_error(given: Floats, prior: Floats) -> float:

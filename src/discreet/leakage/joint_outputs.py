@@ -9,10 +9,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from discreet.arrays import Floats, Ints
 
 _ROWS_AT_ONCE = 20_000
 

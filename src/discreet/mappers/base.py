@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 import discreet
+from discreet.arrays import Floats, Ints
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import begin_scans, fit_encoders, needs_all_rows
 from discreet.design.answers import Answers, answer_drawn
@@ -66,9 +67,6 @@ from discreet.errors import (
 )
 from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import Design, Source
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.design.calibration import Expected, Request, Trial
 from discreet.design.folds import Sample
 from discreet.design.fusion import Fusion
@@ -26,8 +26,6 @@ from discreet.design.risks import Tables
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
-
-Ints = NDArray[np.int64]
 
 DEFAULT_RATIO = 0.96
 _STARTS_EACH = 2  # for every restart asked for: starts are cheap here

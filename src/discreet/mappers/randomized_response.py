@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from discreet.arrays import Floats, Ints
 from discreet.design.coded import Coded
 from discreet.design.folds import Sample
 from discreet.design.problem import Designer, Settings, Target
@@ -23,9 +23,6 @@ from discreet.design.risks import Tables
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import TOTAL, Design
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DEFAULT_EPSILON = 1.0
 _USED_BY_THE_FUSION_RULE = ("kernel", "reg", "seed", "stopped")

@@ -22,6 +22,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+DROPPED = "$SYS/broker/publish/messages/dropped"
+"""Where Mosquitto publishes how many messages it has dropped."""
+
+
+def message_topic(site: str, client: str) -> str:
+    """Return where a client's messages go."""
+    return f"discreet/v1/{site}/{client}/z"
+
+
+def ack_topic(site: str, client: str) -> str:
+    """Return where a client reads its acknowledgements."""
+    return f"discreet/v1/{site}/{client}/ack"
+
+
+def decision_topic(site: str) -> str:
+    """Return where the fused decision stands."""
+    return f"discreet/v1/{site}/decision"
+
+
+def shared_messages(site: str, group: str) -> str:
+    """Return the subscription that spreads a site's messages over the workers of a group."""
+    return f"$share/{group}/{message_topic(site, '+')}"
+
+
 VERSION = 1
 MAX_SYMBOLS = 2**16 - 1
 """Most symbols in a message."""

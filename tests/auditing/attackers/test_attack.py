@@ -6,8 +6,9 @@ import pytest
 from support.helpers import make_mapping, refused
 from threadpoolctl import threadpool_limits
 
-from discreet.auditing.attackers.attack import ATTACKERS, attack
-from discreet.auditing.attackers.bayes_attacker import (
+from discreet.auditing.attackers.attack import (
+    ATTACKERS,
+    attack,
     attack_with_tables,
     evidence_by_halves,
     evidence_by_logs,

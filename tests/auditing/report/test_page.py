@@ -12,10 +12,10 @@ from discreet.auditing.report.page import MAX_PICTURED, render_report
 from discreet.auditing.report.page import words as report_words
 from discreet.auditing.report.pictures import draw_sensor, tidy
 from discreet.auditing.report.sensor_axes import sensor_axis
-from discreet.auditing.report.svg import embed_svg
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
 from discreet.errors import InputError
 from discreet.mapping.parts import TOTAL, Sensor
+from discreet.plots import embed_svg
 
 CASES = {
     "private": (private,),

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from design.model.cases import correlated, random_problem
 
-from discreet.design.model.bounds import lower_bound
 from discreet.design.model.distribution import Distribution
-from discreet.design.model.limits import Wishes, ceilings_from
+from discreet.design.model.limits import Wishes, ceilings_from, lower_bound
 from discreet.leakage.exact import bayes_error
 
 
@@ -50,7 +49,7 @@ def test_stricter_wishes_never_lower_it():
 def test_with_too_many_codes_the_profile_stands_in_for_them(monkeypatch):
     distribution = correlated(0.2)
     listed = bound(distribution, risk=0.42)
-    monkeypatch.setattr("discreet.design.model.bounds._MAX_CODES", 100)
+    monkeypatch.setattr("discreet.design.model.limits._MAX_CODES", 100)
     assert bound(distribution, risk=0.42) <= listed
 
 

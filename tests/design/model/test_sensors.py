@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.design.model.sensors import (
+from discreet.design.model.estimate import (
     Cells,
     Smoothing,
     choose_smoothing,

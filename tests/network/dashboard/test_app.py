@@ -12,10 +12,9 @@ from starlette.requests import Request
 from support.dashboards import PASSWORD, SITES
 
 from discreet.network.dashboard import guards
-from discreet.network.dashboard.events import MOST_STREAMS, status
 from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
 from discreet.network.dashboard.logins import LIFETIME, PER_USER
-from discreet.network.dashboard.pages import VIEWS, Choices
+from discreet.network.dashboard.pages import MOST_STREAMS, VIEWS, Choices, status
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
 PAGES = [view.path for view in VIEWS.values()]

@@ -24,7 +24,7 @@ from discreet.network.fusion.closing import discovery_message
 from discreet.network.fusion.state import Pages, State
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Decision, latest_notes, silent_workers
-from discreet.network.topics import ack_topic, message_topic
+from discreet.network.wire import ack_topic, message_topic
 
 pytestmark = pytest.mark.slow
 

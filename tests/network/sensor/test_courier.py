@@ -19,8 +19,7 @@ from discreet.network.sensor.courier import WINDOW, Courier
 from discreet.network.sensor.outbox import Outbox
 from discreet.network.sensor.running import SensorTask, broker_address, run_sensor
 from discreet.network.sensor.sources import open_sources
-from discreet.network.topics import message_topic
-from discreet.network.wire import Message, encode, mapping_tag
+from discreet.network.wire import Message, encode, mapping_tag, message_topic
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 

@@ -13,8 +13,15 @@ from discreet.network.site.enrolment import Enrolment, load_enrolment
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_site
 from discreet.network.store.opening import open_reader
-from discreet.network.topics import ack_topic, message_topic
-from discreet.network.wire import STORED, Message, decode_acknowledgement, encode, mapping_tag
+from discreet.network.wire import (
+    STORED,
+    Message,
+    ack_topic,
+    decode_acknowledgement,
+    encode,
+    mapping_tag,
+    message_topic,
+)
 from support.network_figures.generator import Sent
 from support.network_figures.raw_mqtt import RawClient
 from support.network_samples import make_mapping

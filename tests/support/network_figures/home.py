@@ -21,7 +21,7 @@ from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_site
 from discreet.network.store.opening import open_store
-from discreet.network.topics import message_topic
+from discreet.network.wire import message_topic
 from support.network_samples import additive_mapping
 from support.sites import make_site
 

@@ -24,8 +24,7 @@ from discreet.network.site.settings import (
     SiteFiles,
 )
 from discreet.network.store.opening import open_reader
-from discreet.network.topics import ack_topic, message_topic
-from discreet.network.wire import mapping_tag
+from discreet.network.wire import ack_topic, mapping_tag, message_topic
 from support.network_figures.devices import DeviceLoad, run_devices
 from support.network_figures.generator import SPAWN, Load, Sender, generate, listen
 from support.network_samples import make_mapping

@@ -6,6 +6,10 @@ range from counting outputs to one that knows the tables and the codes of the ro
 
 The assumptions are documented where they are made: ``problem`` on which rows an attacker learns
 from, ``scores`` on what is measured, the intervals and the cost of picking the best attacker.
+
+The one that knows most rates a class by the mean of Q(z|x) over the codes x of its rows, and so has
+the posterior that a world made of those rows would have. Q is a product over sensors, which allows
+two ways to add it up over rows; ``_plan`` takes the cheaper one.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
-from discreet.auditing.attackers.bayes_attacker import attack_with_tables, refuse_without_tables
+from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.models import (
     by_fold,
     fit_boosting,
@@ -36,7 +40,16 @@ from discreet.auditing.attackers.models import (
     refuse_table,
     refuse_wide,
 )
-from discreet.auditing.attackers.problem import Guesses, Problem, pose
+from discreet.auditing.attackers.problem import (
+    Guesses,
+    Problem,
+    count_rows,
+    normalised,
+    one_hot,
+    pose,
+    tested_rows,
+    thin,
+)
 from discreet.auditing.attackers.scores import (
     AttackResult,
     ask_questions,
@@ -44,10 +57,135 @@ from discreet.auditing.attackers.scores import (
     score_accuracy,
     score_auc,
 )
+from discreet.data.unique_rows import distinct_rows
 from discreet.data.values import suggest
 from discreet.errors import InputError
 
-Floats = NDArray[np.float64]
+_BLOCK = 2**20  # numbers held at once
+_MAX_WORK = 2e10  # multiplications that may be spent, and
+_MAX_EXPONENTS = 5e7  # exponentials, where outputs are too many to list
+_LOG_COST = 100  # multiplications that take as long as one logarithm of Q(z|x) and its exponential
+
+
+def attack_with_tables(problem: Problem, rng: np.random.Generator) -> Guesses:
+    """Score a class by the mean of Q(z|x) over the codes x of its rows in earlier folds.
+
+    The evidence of a fold is worked out once and added up from fold to fold.
+    """
+    assert problem.tables is not None and problem.codes is not None
+    plan = _plan(problem)
+    tested = tested_rows(problem.fold, problem.fact, plan.test_rows, rng)
+    ask, answers = np.unique(problem.place[tested], return_inverse=True)
+    codes = distinct_rows(problem.codes)
+    fold, total = problem.fold, np.zeros((len(ask), problem.n_classes))
+    scores, seen = np.empty((len(tested), problem.n_classes)), np.zeros(problem.n_classes)
+    for k in range(1, problem.n_folds):
+        new = thin(np.flatnonzero(fold == k - 1), problem.fact, plan.fold_rows, rng)
+        rows, counts = count_rows(codes.inverse[new], problem.fact[new], problem.n_classes)
+        total += plan.evidence(problem.tables, codes.rows[rows], counts, problem.symbols[ask])
+        seen += counts.sum(axis=0)
+        here = fold[tested] == k
+        scores[here] = normalised(total / seen)[answers[here]]
+    return Guesses(tested, scores, int(seen.sum()))
+
+
+def refuse_without_tables(problem: Problem) -> str:
+    """Say that this attacker needs to know more, or nothing."""
+    return "needs the tables and the codes" if problem.tables is None else ""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which way to sum, and how many rows it can afford."""
+
+    evidence: Callable[[list[Floats], Ints, Floats, Ints], Floats]
+    fold_rows: float = inf
+    test_rows: float = inf
+
+
+def _plan(problem: Problem) -> _Plan:
+    """Choose by how many pairs of halves of an output there are."""
+    rows, turns = min(problem.max_rows, len(problem.fact)), problem.n_folds - 1
+    grid = prod(len(distinct) for distinct, _ in _halves(problem.symbols))
+    if _MAX_WORK / grid >= rows and grid <= _LOG_COST * len(problem.symbols):
+        return _Plan(evidence_by_halves, _MAX_WORK / grid / turns)
+    return _Plan(evidence_by_logs, rows / turns, max(1_000, _MAX_EXPONENTS / rows))
+
+
+def evidence_by_halves(
+    tables: Sequence[Floats], codes: Ints, counts: Floats, symbols: Ints
+) -> Floats:
+    """Sum Q(z|x) over rows of codes x, class by class, for rows of symbols z.
+
+    Q(z|x) is the product of a factor of the first half of the sensors and one of the
+    second, so the sum over rows is one matrix product for all pairs of halves that occur.
+
+    ``counts``: how often each row of codes occurs. Returns up to a factor of its own for each row
+    of symbols.
+    """
+    half = symbols.shape[1] // 2
+    scaled = _scaled(tables)
+    (left, i), (right, j) = _halves(symbols)
+    found = np.zeros((len(symbols), counts.shape[1]))
+    step = max(1, _BLOCK // (len(left) + len(right)))
+    for k in range(counts.shape[1]):
+        rows = np.flatnonzero(counts[:, k])
+        grid = np.zeros((len(left), len(right)))
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            first = _factor(scaled[:half], codes[block, :half], left)
+            second = _factor(scaled[half:], codes[block, half:], right)
+            grid += first.T @ (second * counts[block, k, None])
+        found[:, k] = grid[i, j]
+    return found
+
+
+def _scaled(tables: Sequence[Floats]) -> list[Floats]:
+    """Divide each symbol's column by its largest entry, which keeps products from vanishing."""
+    return [table / np.maximum(table.max(axis=0), np.finfo(float).tiny) for table in tables]
+
+
+def _factor(tables: Sequence[Floats], codes: Ints, symbols: Ints) -> Floats:
+    """Return the product over some sensors of Q^t(z|x), rows of codes by rows of symbols.
+
+    Halves of halves: few distinct parts of a row are looked up, most work is one product.
+    """
+    if len(tables) < 2:
+        ones = np.ones((len(codes), len(symbols)))
+        return tables[0][codes[:, 0]][:, symbols[:, 0]] if tables else ones
+    half = len(tables) // 2
+    (left, i), (right, j) = _halves(symbols)
+    first = _factor(tables[:half], codes[:, :half], left)
+    second = _factor(tables[half:], codes[:, half:], right)
+    return first[:, i] * second[:, j]
+
+
+def _halves(symbols: Ints) -> list[tuple[Ints, Ints]]:
+    """Return the distinct rows of either half of the sensors, and which of them each row has."""
+    half = symbols.shape[1] // 2
+    parts = (distinct_rows(part) for part in (symbols[:, :half], symbols[:, half:]))
+    return [(part.rows, part.inverse) for part in parts]
+
+
+def evidence_by_logs(
+    tables: Sequence[Floats], codes: Ints, counts: Floats, symbols: Ints
+) -> Floats:
+    """Return the same as ``evidence_by_halves``, pair of rows by pair of rows.
+
+    For networks whose outputs are too many to list: log Q(z|x) of all pairs is a product
+    of one-hot symbols with the logarithms that each row of codes picks from the tables.
+    """
+    with np.errstate(divide="ignore"):
+        # e**-1e4 is 0 and, unlike minus infinity, still is after multiplying with a zero
+        logs = [np.maximum(np.log(table), -1e4) for table in _scaled(tables)]
+    picked = np.concatenate([log[codes[:, t]] for t, log in enumerate(logs)], axis=1)
+    hot = one_hot(symbols, [table.shape[1] for table in tables])
+    found = np.empty((len(symbols), counts.shape[1]))
+    step = max(1, _BLOCK // max(len(codes), 1))
+    for start in range(0, len(symbols), step):
+        likely = np.exp(hot[start : start + step].toarray() @ picked.T)
+        found[start : start + step] = likely @ counts
+    return found
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeRegressor
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.problem import (
     Guesses,
     Problem,
@@ -36,10 +37,6 @@ from discreet.auditing.attackers.problem import (
     thin,
 )
 from discreet.data.unique_rows import distinct_rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 # --- Lessons ---------------------------------------------------------------------------------
 

@@ -26,15 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedGroupKFold
 
+from discreet.arrays import Floats, Ints
 from discreet.data.unique_rows import distinct_rows
 from discreet.data.values import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

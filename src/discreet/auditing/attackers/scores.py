@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.problem import Guesses, Problem
 from discreet.auditing.bounds.intervals import (
     Interval,
@@ -35,10 +36,6 @@ from discreet.auditing.bounds.intervals import (
     kl_upper,
 )
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 # --- Results ---------------------------------------------------------------------------------
 

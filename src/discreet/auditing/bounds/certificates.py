@@ -19,16 +19,14 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import clopper_pearson_upper, kl_upper
 from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms

@@ -13,17 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import mean_lower, mean_upper
 from discreet.data.unique_rows import distinct_rows
 from discreet.mapping.mapping import Mapping
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 # --- Answers ---------------------------------------------------------------------------------
 

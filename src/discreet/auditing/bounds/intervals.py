@@ -29,12 +29,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr, xlog1py
 from scipy.stats import beta
 
-Floats = NDArray[np.float64]
-
+from discreet.arrays import Floats
 
 _SLACK = 1e-12  # relative, outweighs every rounding error below
 _START_OFF = 1e-9  # relative, outweighs those of exponentials of large numbers

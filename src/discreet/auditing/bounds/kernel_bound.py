@@ -41,14 +41,11 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.spread import capped_deviation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 VARIANCE_SHARE = 0.1  # of alpha, for the variances
 

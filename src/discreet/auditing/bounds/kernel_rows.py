@@ -33,12 +33,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, eigsh
 from threadpoolctl import threadpool_limits
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.unique_rows import distinct_rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_ROWS = 12_000  # all of them are compared with one another
 PILOT_SHARE = 0.05  # of the rows, for the law

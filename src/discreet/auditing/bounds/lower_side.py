@@ -43,15 +43,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import check_alpha
 from discreet.auditing.bounds.outputs_given import (
     AuditRows,
     set_probabilities,
     smallest_and_largest,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 HALVES = "halves"
 """What the attacker that is chosen on one half of the rows is called."""

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from discreet.arrays import Floats, Ints
 from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
 _BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache

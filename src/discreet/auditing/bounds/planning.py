@@ -28,6 +28,7 @@ from scipy.integrate import trapezoid
 from scipy.special import erf
 from scipy.stats import norm
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.kernel_bound import apart_deviation, joint_deviation
 from discreet.auditing.bounds.kernel_rows import (
@@ -46,8 +47,6 @@ from discreet.auditing.bounds.outputs_given import (
 )
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, stray
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
 
 MOST_ROWS = 10**12  # beyond this many nobody collects them
 IN_COMMON = 0.5  # share of the variance of readings that rows of one group have in common

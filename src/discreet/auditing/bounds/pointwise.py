@@ -26,8 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import (
     Certificate,
     NotCertifiable,
@@ -44,8 +44,6 @@ from discreet.auditing.bounds.ratios import PILOT_SHARE, bound_ratios
 from discreet.auditing.bounds.spread import mean_upper, overall_lower, overall_upper
 from discreet.errors import InputError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Box = tuple[Floats, Floats]
 
 DELTAS = (0.001, 0.01, 0.05)

@@ -39,13 +39,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import last_positive, two_points
 from discreet.auditing.bounds.outputs_given import AuditRows, Moments, smallest_and_largest
 from discreet.auditing.bounds.spread import capped_deviation
-
-Floats = NDArray[np.float64]
 
 PILOT_SHARE = 0.2  # of the rows, spent on centres and bets
 _PILOT_DOUBT = 0.1  # rows that the pilot might have seen at the largest value

@@ -39,14 +39,11 @@ p - p^ = sum D_j / sum N_j, whatever the numbers N_j depend on.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.intervals import kl_lower, kl_upper
 from discreet.auditing.bounds.kernel_rows import KernelRows, set_variance
 from discreet.auditing.bounds.outputs_given import AuditRows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MATCHINGS = 16
 _MANY_PAIRS = 5_000  # a single matching is as good then

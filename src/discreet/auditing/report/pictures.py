@@ -21,16 +21,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.report.sensor_axes import Axis, sensor_axis
-from discreet.auditing.report.svg import embed_svg
 from discreet.auditing.results import Attacks, Audit
 from discreet.mapping.parts import Sensor
-
-Floats = NDArray[np.float64]
+from discreet.plots import embed_svg
 
 INK, MUTED, RULE, SENT, RAW, BAD, PAGE = (
     "#000000", "#010101", "#020202", "#030303", "#040404", "#050505", "#ffffff",

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, Encoder
-
-Floats = NDArray[np.float64]
 
 MAX_COLUMNS = 80
 """Most columns of a picture; neighbouring bins are averaged beyond."""

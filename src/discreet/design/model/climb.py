@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.design.model.limits import Wishes
 from discreet.design.model.program import Attackers, Problem, Standing, stand, take_step
 from discreet.design.model.starts import allow, constant_tables, draw_start
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Tables = Sequence[Floats]
 
 PRICES = (2.0, 20.0, 400.0)  # of a unit of excess, in public accuracy

@@ -17,12 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats, Ints
 from discreet.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ROUNDING = 1e-9  # how far from 1 a sum of probabilities may be
 

@@ -5,29 +5,173 @@ hundred rows can support. Where they are not (a copied sensor, a chain), that wo
 dangerous mistake: the copies' noise averages out and the model does not see it. So the model
 is mixed with the rows themselves, each blurred a little, as far as the likelihood of rows
 left out asks for.
+
+What each sensor reads in each cell, p(code|cell), is counted from few rows and smoothed three
+ways: along the alphabet where its codes are ordered, towards what all sensors with as many codes
+read in the same cell, and towards what the sensor reads whatever the cell. How much of each is
+chosen by the likelihood of rows left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from discreet.arrays import Floats, Ints
 from discreet.design.folds import Sample
 from discreet.design.model.distribution import Distribution
-from discreet.design.model.sensors import (
-    Cells,
-    Smoothing,
-    choose_smoothing,
-    estimate_sensors,
-    spread,
-)
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+_WIDTHS = (0.0, 0.4, 0.6, 0.9, 1.4)
+_SHARED = (0.0, 4.0, 16.0, 64.0, 256.0, 4096.0)
+_MARGINAL = (0.25, 1.0, 4.0, 16.0)
+_LEAST = 0.25  # of a row, for each code in the marginal: nothing is impossible
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How much to smooth.
+
+    ``width``: standard deviation, in codes, of the spread along an ordered alphabet. ``shared``:
+    rows that the sensors of one kind count for in each other's estimates. ``marginal``: rows that
+    the sensor's own marginal counts for in every cell.
+    """
+
+    width: float = 0.6
+    shared: float = 0.0
+    marginal: float = 1.0
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Coded rows and the cell of each.
+
+    ``codes`` is of shape (n_rows, n_sensors). ``sizes``: codes of each sensor. ``ordered``: how
+    many of them, from the first, lie on a line; 0 for categories. ``cell`` is of shape (n_rows,).
+    """
+
+    codes: Ints
+    sizes: tuple[int, ...]
+    ordered: tuple[int, ...]
+    cell: Ints
+    n_cells: int
+
+    def take(self, rows: Ints) -> Cells:
+        return replace(self, codes=self.codes[rows], cell=self.cell[rows])
+
+    def counts(self) -> list[Floats]:
+        """Return how often each code occurs in each cell, sensor by sensor."""
+        found = []
+        for t, size in enumerate(self.sizes):
+            flat = np.bincount(self.cell * size + self.codes[:, t], minlength=self.n_cells * size)
+            found.append(flat.reshape(self.n_cells, size).astype(np.float64))
+        return found
+
+    def kinds(self) -> list[list[int]]:
+        """Return the sensors that may share statistics: those with the same alphabet."""
+        kinds: dict[tuple[int, int], list[int]] = {}
+        for t, alphabet in enumerate(zip(self.sizes, self.ordered, strict=True)):
+            kinds.setdefault(alphabet, []).append(t)
+        return list(kinds.values())
+
+
+def spread(size: int, ordered: int, width: float) -> Floats:
+    """Return the matrix that spreads one observation over its neighbours; rows sum to 1."""
+    table = np.eye(size)
+    if width > 0 and ordered > 1:
+        places = np.arange(ordered)
+        weights = np.exp(-0.5 * ((places[:, None] - places) / width) ** 2)
+        table[:ordered, :ordered] = weights / weights.sum(axis=1, keepdims=True)
+    return table
+
+
+def estimate_sensors(
+    cells: Cells, counts: Sequence[Floats], how: Sequence[Smoothing]
+) -> list[Floats]:
+    """Return p(code|cell) of every sensor, one row per cell.
+
+    ``counts`` is of shape (n_cells, n_codes). ``how``: one for every sensor; those of one kind have
+    the same.
+    """
+    found: list[Floats] = [np.empty(0)] * len(counts)
+    for kind in cells.kinds():
+        tables = _estimate_kind(cells, kind, [counts[t] for t in kind], how[kind[0]])
+        for t, table in zip(kind, tables, strict=True):
+            found[t] = table
+    return found
+
+
+def _estimate_kind(
+    cells: Cells, kind: Sequence[int], counts: Sequence[Floats], how: Smoothing
+) -> list[Floats]:
+    matrix = spread(cells.sizes[kind[0]], cells.ordered[kind[0]], how.width)
+    spreads = [own @ matrix for own in counts]
+    pooled = np.sum(spreads, axis=0)
+    common = _towards(pooled, _marginal(pooled), how.marginal)
+    found = []
+    for own in spreads:
+        total = own + how.marginal * _marginal(own)
+        if len(kind) > 1:
+            total = total + how.shared * common
+        found.append(total / total.sum(axis=1, keepdims=True))
+    return found
+
+
+def _marginal(counts: Floats) -> Floats:
+    total = counts.sum(axis=0) + _LEAST
+    share: Floats = total / total.sum()
+    return share
+
+
+def _towards(counts: Floats, centre: Floats, rows: float) -> Floats:
+    total = counts + rows * centre
+    share: Floats = total / total.sum(axis=1, keepdims=True)
+    return share
+
+
+def choose_smoothing(cells: Cells, fold: Ints) -> list[Smoothing]:
+    """Choose by the likelihood of each fold under what the others teach.
+
+    Width and sharing are chosen for every kind by itself, the marginal for all sensors
+    together: one sensor alone says too little about it.
+    """
+    everything = cells.counts()
+    held = [cells.take(np.flatnonzero(fold == k)).counts() for k in range(int(fold.max()) + 1)]
+
+    def likelihood(how: Sequence[Smoothing], kind: Sequence[int]) -> float:
+        total = 0.0
+        for own in held:
+            rest = [everything[t] - own[t] for t in kind]
+            given = _estimate_kind(cells, kind, rest, how[kind[0]])
+            for t, table in zip(kind, given, strict=True):
+                total += float((own[t] * np.log(table)).sum())
+        return total
+
+    kinds, found = cells.kinds(), [Smoothing()] * len(everything)
+    for _ in range(2):
+        for kind in kinds:
+            for choice in _choices_for_kind(cells, kind):
+                options = [_changed(found, kind, **{choice[0]: value}) for value in choice[1]]
+                found = max(options, key=lambda how: likelihood(how, kind))
+        options = [_changed(found, range(len(found)), marginal=value) for value in _MARGINAL]
+        found = max(options, key=lambda how: sum(likelihood(how, kind) for kind in kinds))
+    return found
+
+
+def _choices_for_kind(cells: Cells, kind: Sequence[int]) -> list[tuple[str, tuple[float, ...]]]:
+    return [
+        ("shared", _SHARED if len(kind) > 1 else (0.0,)),
+        ("width", _WIDTHS if cells.ordered[kind[0]] else (0.0,)),
+    ]
+
+
+def _changed(how: Sequence[Smoothing], sensors: Sequence[int], **values: float) -> list[Smoothing]:
+    return [
+        replace(each, **values) if t in sensors else each for t, each in enumerate(how)
+    ]  # fmt: skip
+
 
 _FOLDS = 5
 _BLURS = (0.05, 0.15, 0.35, 0.6)

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from discreet.arrays import Floats, Ints
 from discreet.design.model.distribution import Distribution
 from discreet.design.model.limits import Ceiling
 from discreet.design.model.slopes import Slopes, free_entries, tables_from
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Tables = Sequence[Floats]
 
 _MAX_ROWS = 800  # steps of all ceilings, times outputs, to list

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.design.model.bounds import lower_bound
+from discreet.arrays import Floats, Ints
 from discreet.design.model.climb import (
     climb,
     climb_with_few,
@@ -24,7 +23,7 @@ from discreet.design.model.climb import (
     tidy,
 )
 from discreet.design.model.distribution import Distribution
-from discreet.design.model.limits import Wishes, ceilings_from, ldp_tuple, leaks
+from discreet.design.model.limits import Wishes, ceilings_from, ldp_tuple, leaks, lower_bound
 from discreet.design.model.program import Problem, Standing, stand
 from discreet.design.model.starts import (
     WAYS,
@@ -38,8 +37,6 @@ from discreet.design.model.starts import (
 )
 from discreet.errors import InputError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Tables = Sequence[Floats]
 
 # Called after every start with how many there were and the least error so far; True stops.

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.design.model.distribution import Distribution
 
-Floats = NDArray[np.float64]
 Tables = Sequence[Floats]
 
 

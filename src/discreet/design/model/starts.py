@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from discreet.arrays import Floats, Ints
 from discreet.design.model.program import Problem, stand
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Tables = Sequence[Floats]
 
 _KINDS = ("shared", "own", "related")

@@ -6,10 +6,9 @@ import struct
 from collections.abc import Mapping as Dict
 from textwrap import wrap
 
-from discreet.export.body import bundle_body
+from discreet.export.body import bundle_body, runtime, runtime_folder
 from discreet.export.neutral import NONE, SensorTable
 from discreet.export.signing import SigningKey
-from discreet.export.targets.shipped import runtime, runtime_folder
 
 _READERS = {
     0: "static inline uint32_t {name}_row(const discreet_table *t, double reading)\n"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping as Dict
 
+from discreet.export.body import runtime, runtime_folder
 from discreet.export.neutral import SensorTable
 from discreet.export.signing import SigningKey
 from discreet.export.targets.c import sensor_header
-from discreet.export.targets.shipped import runtime, runtime_folder
 
 _NUMBER = """\
   - platform: adc

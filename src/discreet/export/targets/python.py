@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping as Dict
 
 from discreet.errors import InputError
-from discreet.export.body import bundle_body
+from discreet.export.body import bundle_body, runtime
 from discreet.export.neutral import SensorTable
 from discreet.export.signing import SigningKey
-from discreet.export.targets.shipped import runtime
 
 
 def files(tables: Dict[str, SensorTable], key: SigningKey | None) -> dict[str, bytes]:

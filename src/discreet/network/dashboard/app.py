@@ -26,10 +26,9 @@ from starlette.types import ASGIApp
 
 from discreet.errors import InputError
 from discreet.network.dashboard.charts import decision_series, traffic_series
-from discreet.network.dashboard.events import Streams
 from discreet.network.dashboard.guards import Gate, GuardHeaders, read_form
 from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
-from discreet.network.dashboard.pages import VIEWS, Choices, View, page, plain_page
+from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
 from discreet.network.dashboard.snapshot import Snapshot, Snapshots
 from discreet.network.store.connection import StoreError
 

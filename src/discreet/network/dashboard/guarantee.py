@@ -9,6 +9,7 @@ come from anybody, so that every part used is checked; the rest is not looked at
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -17,8 +18,26 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.data.values import MAX_TEXT
-from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.files import read_model
+
+GOOD, WARN, BAD = "good", "warn", "bad"
+_ORDER = (GOOD, WARN, BAD)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A state as a label and as a sentence, and the view that shows more."""
+
+    level: str
+    short: str
+    words: str
+    view: str = "guarantee"
+
+
+def worst(levels: Iterable[str]) -> str:
+    """Return the worst of some levels; good if there are none."""
+    return max(levels, key=_ORDER.index, default=GOOD)
+
 
 # --- Audits as files have them -------------------------------------------------------------
 

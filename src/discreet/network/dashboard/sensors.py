@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Sensor
-from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding
+from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import ClientState, Refusal
 

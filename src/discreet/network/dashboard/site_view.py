@@ -17,8 +17,14 @@ from discreet.errors import DiscreetError
 from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import AuditSummary, Guarantee, assess, load_audit
-from discreet.network.dashboard.levels import BAD, Finding
+from discreet.network.dashboard.guarantee import (
+    BAD,
+    AuditSummary,
+    Finding,
+    Guarantee,
+    assess,
+    load_audit,
+)
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 
 _T = TypeVar("_T")

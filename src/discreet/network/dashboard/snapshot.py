@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from discreet.network.dashboard.guarantee import Guarantee
-from discreet.network.dashboard.levels import BAD, GOOD, WARN, Finding, worst
+from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, worst
 from discreet.network.dashboard.sensors import (
     MICRO,
     REVOKED,

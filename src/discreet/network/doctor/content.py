@@ -14,8 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from discreet.data.values import shown
 from discreet.errors import DiscreetError, InputError
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import assess, load_audit
-from discreet.network.dashboard.levels import BAD, GOOD
+from discreet.network.dashboard.guarantee import BAD, GOOD, assess, load_audit
 from discreet.network.doctor.findings import Finding, failure, ok, warning
 from discreet.network.site.files import read_bytes
 from discreet.network.site.register import Entry, load_register

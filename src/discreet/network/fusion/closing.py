@@ -16,7 +16,7 @@ from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
 from discreet.network.fusion.registry import ClientSpec, Registry
 from discreet.network.store.rows import Decision
 from discreet.network.store.writing import Store
-from discreet.network.topics import decision_topic
+from discreet.network.wire import decision_topic
 
 # --- When rounds begin and end -------------------------------------------------------------
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from discreet.arrays import Floats
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 
@@ -35,7 +36,6 @@ _GROWTH = 1.2  # refit when so many times the symbols have been counted
 _AT_ONCE = 500_000  # symbols whose weights are looked up together
 _MOST_SUMS = 256  # kept for the next round with the same silence
 
-Floats = NDArray[np.float64]
 Symbols = NDArray[np.int64]
 
 

@@ -14,8 +14,7 @@ from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import read_model
 from discreet.network.site.settings import Client, Clients
-from discreet.network.topics import ack_topic, message_topic
-from discreet.network.wire import MAX_SYMBOLS
+from discreet.network.wire import MAX_SYMBOLS, ack_topic, message_topic
 
 _REMEDY = "Restore it from a good copy; until then the clients known before stay in force."
 

@@ -27,8 +27,16 @@ from discreet.network.fusion.state import State
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
 from discreet.network.store.writing import Store
-from discreet.network.topics import DROPPED, message_topic, shared_messages
-from discreet.network.wire import REFUSED, STORED, encode_acknowledgements, mapping_tag, runs
+from discreet.network.wire import (
+    DROPPED,
+    REFUSED,
+    STORED,
+    encode_acknowledgements,
+    mapping_tag,
+    message_topic,
+    runs,
+    shared_messages,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,13 @@ from paho.mqtt.client import Client, MQTTMessage
 from discreet.errors import InputError
 from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
 from discreet.network.sensor.outbox import Outbox, OutboxError, PendingMessage
-from discreet.network.topics import ack_topic, message_topic
-from discreet.network.wire import REFUSED, WireError, decode_acknowledgement
+from discreet.network.wire import (
+    REFUSED,
+    WireError,
+    ack_topic,
+    decode_acknowledgement,
+    message_topic,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, P
 from discreet.network.sensor.parsing import row_of
 from discreet.network.sensor.sources import Sources
 from discreet.network.site.enrolment import Enrolment
-from discreet.network.topics import message_topic
-from discreet.network.wire import Message, WireError, decode, encode, mapping_tag
+from discreet.network.wire import Message, WireError, decode, encode, mapping_tag, message_topic
 
 # --- From readings to messages -------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
 from discreet.network.site.settings import BrokerEndpoint, Site, is_loopback, worker_name
-from discreet.network.topics import DROPPED, ack_topic, decision_topic, message_topic
+from discreet.network.wire import DROPPED, ack_topic, decision_topic, message_topic
 
 USER = "discreet"
 _DISCOVERY = "homeassistant/#"
