@@ -25,8 +25,7 @@ from rich.console import Console
 from discreet.cli.progress import StepsReport
 from discreet.cli.terminal import plain_print
 from discreet.cluster.connect import connected
-from discreet.data.values import suggest
-from discreet.errors import ClusterError, DiscreetError, InputError
+from discreet.errors import ClusterError, DiscreetError, InputError, suggest
 from discreet.files import write_whole
 from discreet.frontiers.measure import count_jobs
 from research.command import Parser, run_command, whole

@@ -20,9 +20,8 @@ from rich.console import Console
 import discreet
 from discreet.cli.progress import StepsReport
 from discreet.cli.terminal import check_out, plain_print
-from discreet.data.values import suggest
 from discreet.design.sweep import default_threads
-from discreet.errors import InputError
+from discreet.errors import InputError, suggest
 from discreet.plots import check_suffix
 from research.bench import large_cases, small_cases
 from research.bench.measure import Setup, run_contest

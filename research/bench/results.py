@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from discreet.data.values import Items, Model
+from discreet.data.strict_model import Items, Model
 from discreet.mapping.text import format_text, load_result, write_file
 
 MAX_BYTES = 2**20

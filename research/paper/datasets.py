@@ -18,8 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.tables import read_table
-from discreet.data.values import shown
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from research.paper.files import find_file, read_text
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from discreet.data.values import Items, Model
+from discreet.data.strict_model import Items, Model
 from discreet.mapping.parts import flaw
 from discreet.mapping.text import format_text, load_result, write_file
 

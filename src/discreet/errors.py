@@ -1,9 +1,17 @@
-"""Everything that discreet raises or warns about, in one place.
+"""Everything that discreet raises or warns about, and how a message shows a value.
 
 Each message says what was wrong, the value that was seen and what to do next.
 The kinds also derive from the built-in error a caller would expect, so that
 ``except ValueError`` keeps working.
 """
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable
+
+_LISTED_NAMES = 20
 
 
 class Parameter(str):
@@ -64,3 +72,27 @@ class BlindKernelWarning(DiscreetWarning):
 
 class LostWorkerWarning(DiscreetWarning):
     """A worker of the cluster was lost, and what it held is held by another one."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """Return a short one-line rendering of any value, for messages."""
+    brief = reprlib.Repr()
+    brief.maxlevel, brief.maxstring, brief.maxother = 2, limit, limit
+    try:
+        text = brief.repr(
+            value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+        )
+    except ValueError:  # an integer of thousands of digits
+        text = f"a {type(value).__name__} too large to show"
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a "no such name" message: close matches, then all the names."""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    listed = ", ".join(map(repr, names[:_LISTED_NAMES]))
+    more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES else ""
+    return f"{hint}There are: {listed}{more}." if names else "There are none."

@@ -39,6 +39,7 @@ from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared
 from discreet.data.split import Split, held_out_groups, hold_out
+from discreet.data.strict_model import explain
 from discreet.data.tables import (
     BATCH_ROWS,
     Frame,
@@ -53,7 +54,6 @@ from discreet.data.tables import (
     take,
 )
 from discreet.data.unique_rows import Distinct, distinct_rows
-from discreet.data.values import explain
 from discreet.design.coded import Coded, coded_file, coded_rows, sampled
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact

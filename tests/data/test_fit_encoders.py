@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.helpers import codes, refused
 
 from discreet.data import fit_encoders as module
+from discreet.data.columns import as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.data.fit_encoders import MAX_CATEGORIES, ColumnScan, fit_encoders
-from discreet.data.values import as_series
 from discreet.errors import InputError
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -30,7 +30,7 @@ from discreet.auditing.options import AuditOptions, check_options
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit, LimitCheck
 from discreet.auditing.verdict import check_limits, find_conditions, give_verdict, withheld
 from discreet.data.encoders import CategoriesEncoder
-from discreet.data.values import shown
+from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
 
 _GROUP_THEM = (

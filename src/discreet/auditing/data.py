@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Ints
 from discreet.data.checks import check_column
+from discreet.data.columns import as_series, is_missing, written, written_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.digest import TableDigest, coded_digest, unordered_digest
 from discreet.data.groups import GroupTally, as_noun, can_group, group_columns, group_noun
@@ -26,9 +27,8 @@ from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, say_shared
 from discreet.data.split import hold_out
 from discreet.data.tables import Table, as_table, first_rows, take
-from discreet.data.values import as_series, is_missing, shown, written, written_column
 from discreet.design.packed_file import rows_digest
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Fact
 

@@ -32,7 +32,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import mean_lower, mean_upper
 from discreet.auditing.data import AuditData
 from discreet.data.labels import Labels
-from discreet.data.values import shown
+from discreet.errors import shown
 from discreet.leakage.exact import advantage
 
 # --- What each sensor adds -------------------------------------------------------------------

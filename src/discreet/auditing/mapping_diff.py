@@ -25,10 +25,10 @@ from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
 from discreet.auditing.data import AuditData, audit_data_on_same_rows
+from discreet.data.columns import Plain, written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
 from discreet.data.labels import Labels
 from discreet.data.tables import Table
-from discreet.data.values import Plain, written
 from discreet.leakage.exact import advantage
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import (

@@ -27,7 +27,7 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
-from discreet.data.values import shown
+from discreet.errors import shown
 
 # --- Conditions ------------------------------------------------------------------------------
 

@@ -324,7 +324,7 @@ def describe(found: Audit) -> list[str]:
 
 
 def _describe_public(public: PublicAudit) -> list[str]:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     name, balanced = shown(public.name), public.balanced
     lines = [
@@ -346,7 +346,7 @@ def _describe_public(public: PublicAudit) -> list[str]:
 
 def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     from discreet.auditing.bounds.certificates import percent
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     rows = ", ".join(f"{name} {count}" for name, count in zip(fact.classes, fact.rows, strict=True))
     lines = [

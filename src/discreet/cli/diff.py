@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         RowsDiff,
         SensorDiff,
     )
+    from discreet.data.columns import Plain
     from discreet.data.tables import Table
-    from discreet.data.values import Plain
     from discreet.mapping.mapping import Mapping
 
 DIFFERENT = 1
@@ -144,7 +144,7 @@ def _verdict(found: MappingDiff) -> str:
 
 
 def _sensor_lines(found: MappingDiff) -> list[str]:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     lines = [f"sensor removed: {shown(name)}" for name in found.removed]
     lines += [f"sensor added: {shown(name)}" for name in found.added]
@@ -160,7 +160,7 @@ def _sensor_lines(found: MappingDiff) -> list[str]:
 
 
 def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     width = max(6, *(len(shown(each.name)) for each in sensors))
     lines = [
@@ -178,7 +178,7 @@ def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
 
 
 def _notes(sensor: SensorDiff) -> Iterator[str]:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     if sensor.name != sensor.new_name:
         yield f"renamed to {shown(sensor.new_name)}"
@@ -209,13 +209,13 @@ def _encoder_notes(encoder: EncoderDiff) -> Iterator[str]:
 
 
 def _part(value: Plain) -> str:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     return f"{value:.6g}" if isinstance(value, float) else shown(value)
 
 
 def _fact_line(fact: FactDiff) -> str:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     before, after = (None if c is None else shown(list(c)) for c in (fact.before, fact.after))
     who = f"{fact.role} fact {shown(fact.name)}"
@@ -261,7 +261,7 @@ def _measured_lines(found: RowsDiff, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _figures(found: RowsDiff) -> Iterator[tuple[str, str, str]]:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     before, after = found.answers
     fact = "public fact " + " -> ".join(dict.fromkeys(shown(each.public) for each in found.answers))
@@ -291,7 +291,7 @@ def _yes_or_no(value: bool) -> str:
 
 
 def _settings(change: Change) -> str:
-    from discreet.data.values import shown
+    from discreet.errors import shown
 
     short = [
         f"{value:.4g}" if isinstance(value, float) else shown(value, 40)

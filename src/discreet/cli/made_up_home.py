@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.arrays import Floats
-from discreet.data.values import written
+from discreet.data.columns import written
 from discreet.leakage.exact import bayes_error
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping

@@ -10,16 +10,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from discreet.data.values import (
-    Column,
-    is_missing,
-    is_numeric,
-    plain,
-    shown,
-    suggest,
-    written_column,
-)
-from discreet.errors import InputError
+from discreet.data.columns import Column, is_missing, is_numeric, plain, written_column
+from discreet.errors import InputError, shown, suggest
 
 MIN_ROWS = 20
 """Fewest rows worth learning from."""

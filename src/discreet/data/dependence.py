@@ -25,17 +25,17 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from discreet.data.copies import Copies, find_copies
-from discreet.data.unique_rows import distinct_rows
-from discreet.data.values import (
+from discreet.data.columns import (
     Column,
-    Model,
     as_floats,
     as_series,
     is_missing,
     is_numeric,
     written_column,
 )
+from discreet.data.copies import Copies, find_copies
+from discreet.data.strict_model import Model
+from discreet.data.unique_rows import distinct_rows
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

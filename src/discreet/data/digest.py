@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.data.columns import Column, is_missing, is_numeric, written_column
 from discreet.data.unique_rows import distinct_rows
-from discreet.data.values import Column, is_missing, is_numeric, written_column
 
 MAX_UNORDERED_ROWS = 1_000_000
 _DIGESTED_ROWS = 1 << 16  # at a time, so that no second copy of the table is made

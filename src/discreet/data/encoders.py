@@ -26,24 +26,19 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from discreet.data.values import (
-    Items,
-    Model,
+from discreet.data.columns import (
     NotNumberError,
     Plain,
-    Scalar,
     Values,
     as_floats,
     as_series,
-    check_distinct,
     is_missing,
     map_distinct,
     plain,
-    shown,
-    suggest,
     written,
 )
-from discreet.errors import CodeRangeError, InputError
+from discreet.data.strict_model import Items, Model, Scalar, check_distinct
+from discreet.errors import CodeRangeError, InputError, shown, suggest
 
 MAX_CODES = 100_000
 """Most codes that one sensor may have."""

@@ -21,23 +21,21 @@ from sklearn.tree import DecisionTreeClassifier
 
 from discreet.arrays import Floats
 from discreet.data.checks import check_kind, check_names
-from discreet.data.encoders import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
-from discreet.data.values import (
+from discreet.data.columns import (
     Column,
     NotNumberError,
     Plain,
     Values,
     as_floats,
     as_series,
-    explain,
     is_missing,
     is_numeric,
     plain,
-    shown,
-    suggest,
     written,
 )
-from discreet.errors import InputError, Parameter
+from discreet.data.encoders import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
+from discreet.data.strict_model import explain
+from discreet.errors import InputError, Parameter, shown, suggest
 
 MAX_CATEGORIES = 1_000
 """Most categories that fitting accepts; more is nearly always an identifier."""

@@ -23,18 +23,16 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Ints
 from discreet.data.checks import check_column
-from discreet.data.labels import Labels
-from discreet.data.values import (
+from discreet.data.columns import (
     Column,
     as_floats,
     as_series,
     is_missing,
     is_numeric,
-    shown,
-    suggest,
     written_column,
 )
-from discreet.errors import InputError
+from discreet.data.labels import Labels
+from discreet.errors import InputError, shown, suggest
 
 Texts = NDArray[np.str_]
 Hours = NDArray[Any]  # of datetime64[h]

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.checks import check_label_values, check_labels
-from discreet.data.values import Column, Plain, plain, written_column
+from discreet.data.columns import Column, Plain, plain, written_column
 from discreet.errors import InputError
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
+from discreet.data.columns import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.data.dependence import (
     MIN_GROUPS,
     Dependence,
@@ -22,7 +23,6 @@ from discreet.data.dependence import (
     worse_of,
 )
 from discreet.data.groups import as_noun, group_values
-from discreet.data.values import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.errors import InputError
 
 _PREVIEW = 50  # rows that tell a column without times from one with them

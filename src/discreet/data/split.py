@@ -14,10 +14,11 @@ from pydantic import Field
 
 from discreet.arrays import Ints
 from discreet.data.checks import check_column
+from discreet.data.columns import written_column
 from discreet.data.groups import group_values
 from discreet.data.labels import Labels, written_labels
-from discreet.data.values import Model, shown, written_column
-from discreet.errors import InputError
+from discreet.data.strict_model import Model
+from discreet.errors import InputError, shown
 
 Flags = NDArray[np.bool_]
 Read = Literal["stream"] | None

@@ -23,9 +23,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.checks import check_names
+from discreet.data.columns import is_numeric
 from discreet.data.split import Read
-from discreet.data.values import is_numeric, shown, suggest
-from discreet.errors import InputError
+from discreet.errors import InputError, shown, suggest
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 BATCH_ROWS = 1 << 16

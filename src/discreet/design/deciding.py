@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Floats
+from discreet.data.columns import plain, written
 from discreet.data.labels import Labels
-from discreet.data.values import plain, suggest, written
-from discreet.errors import InputError, Parameter
+from discreet.errors import InputError, Parameter, suggest
 from discreet.mapping.parts import MAX_COST, Deciding, Fact
 
 _LEAST_SHARE = 1e-6  # of a class that the fusion rule hardly ever believes in

@@ -18,9 +18,9 @@ from discreet.data.checks import check_names
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import by_column
 from discreet.data.labels import Labels, label_column
-from discreet.data.values import explain, shown
+from discreet.data.strict_model import explain
 from discreet.design.kernels import KERNELS, Kernel
-from discreet.errors import InputError, MissingPrivateError
+from discreet.errors import InputError, MissingPrivateError, shown
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)

@@ -42,7 +42,7 @@ from pydantic import Field, ValidationError, model_validator
 from discreet.arrays import Floats, Ints
 from discreet.data.encoders import Encoder
 from discreet.data.labels import Labels
-from discreet.data.values import Items, Model, explain
+from discreet.data.strict_model import Items, Model, explain
 from discreet.design.heads import Head
 from discreet.design.losses import Loss
 from discreet.design.packing import Layout, Packed, concatenate, pack

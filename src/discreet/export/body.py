@@ -13,8 +13,8 @@ import zlib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from discreet.data.columns import written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
-from discreet.data.values import written
 from discreet.errors import InputError
 from discreet.export.neutral import REPEATS, SensorTable
 

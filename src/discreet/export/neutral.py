@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
+from discreet.data.columns import written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, Encoder
-from discreet.data.values import written
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Sensor

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from discreet.data.values import Items, Model
+from discreet.data.strict_model import Items, Model
 from discreet.mapping.parts import MAX_SYMBOLS, Name, Note, flaw
 
 MAX_POINTS = 1024

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.data.dependence import Dependence
-from discreet.data.values import Items, Model, explain
+from discreet.data.strict_model import Items, Model, explain
 from discreet.errors import InputError
 from discreet.frontiers.points import (
     MAX_POINTS,

@@ -16,13 +16,14 @@ from pydantic import ValidationError
 import discreet
 from discreet.arrays import Ints
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.data.columns import as_series, plain
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import table_digest
 from discreet.data.encoders import encode_table
 from discreet.data.fit_encoders import fit_encoders
 from discreet.data.labels import Labels, label_column
 from discreet.data.split import split_rows
-from discreet.data.values import as_series, explain, plain, suggest
+from discreet.data.strict_model import explain
 from discreet.design.deciding import aim_for
 from discreet.design.folds import Sample
 from discreet.design.inputs import (
@@ -34,7 +35,7 @@ from discreet.design.inputs import (
     group_index,
     private_facts,
 )
-from discreet.errors import InputError
+from discreet.errors import InputError, suggest
 from discreet.frontiers.measure import answer_raw, guess
 from discreet.frontiers.points import MAX_POINTS
 from discreet.frontiers.results import About

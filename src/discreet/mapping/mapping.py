@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.values import Items, Model, explain, shown
-from discreet.errors import CodeRangeError, InputError, MappingFileError
+from discreet.data.strict_model import Items, Model, explain
+from discreet.errors import CodeRangeError, InputError, MappingFileError, shown
 from discreet.mapping.parts import (
     MAX_SENSORS,
     MAX_SYMBOLS,

@@ -19,10 +19,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from discreet.data.columns import Plain
 from discreet.data.dependence import Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.split import Split
-from discreet.data.values import Items, Model, Plain, Scalar, check_distinct, check_scalar
+from discreet.data.strict_model import Items, Model, Scalar, check_distinct, check_scalar
 from discreet.mapping.text import MAX_ITEMS
 
 TOTAL = 2**32

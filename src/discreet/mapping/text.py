@@ -15,8 +15,8 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from discreet.data.values import Model, explain, shown
-from discreet.errors import InputError, MappingFileError
+from discreet.data.strict_model import Model, explain
+from discreet.errors import InputError, MappingFileError, shown
 from discreet.files import write_whole
 
 FORMAT: Final = "discreet-mapping"

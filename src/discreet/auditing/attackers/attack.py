@@ -58,8 +58,7 @@ from discreet.auditing.attackers.scores import (
     score_auc,
 )
 from discreet.data.unique_rows import distinct_rows
-from discreet.data.values import suggest
-from discreet.errors import InputError
+from discreet.errors import InputError, suggest
 
 _BLOCK = 2**20  # numbers held at once
 _MAX_WORK = 2e10  # multiplications that may be spent, and

@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedGroupKFold
 
 from discreet.arrays import Floats, Ints
+from discreet.data.columns import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.data.unique_rows import distinct_rows
-from discreet.data.values import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.errors import InputError
 
 

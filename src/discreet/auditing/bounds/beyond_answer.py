@@ -25,7 +25,7 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.lower_side import certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.labels import Labels
-from discreet.data.values import shown
+from discreet.errors import shown
 from discreet.leakage.exact import advantage
 
 BEYOND = "advantage beyond the answer"

@@ -27,7 +27,7 @@ from discreet.auditing.report import tables, words
 from discreet.auditing.report.pictures import draw_attacks, draw_here, draw_null, draw_sensor, tidy
 from discreet.auditing.report.sensor_axes import sensor_axis
 from discreet.auditing.results import Audit, FactAudit
-from discreet.data.values import shown
+from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
 from discreet.plots import embed_svg
 

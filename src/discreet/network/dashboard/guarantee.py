@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from discreet.data.values import MAX_TEXT
+from discreet.data.strict_model import MAX_TEXT
 from discreet.network.site.files import read_model
 
 GOOD, WARN, BAD = "good", "warn", "bad"

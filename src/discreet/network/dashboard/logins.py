@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from discreet.data.values import Model
+from discreet.data.strict_model import Model
 from discreet.errors import InputError
 from discreet.network.dashboard.users import Users
 from discreet.network.site.files import first_problem, read_secret, write_secret

@@ -20,8 +20,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 from pydantic import Field, ValidationError
 
-from discreet.data.values import Model, shown
-from discreet.errors import InputError
+from discreet.data.strict_model import Model
+from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, make_folder
 from discreet.network.site.files import first_problem, locked, read_secret, write_secret
 

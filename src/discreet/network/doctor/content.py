@@ -11,8 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from discreet.data.values import shown
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import BAD, GOOD, assess, load_audit
 from discreet.network.doctor.findings import Finding, failure, ok, warning

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.values import written
+from discreet.data.columns import written
 from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
 from discreet.network.fusion.registry import ClientSpec, Registry

@@ -18,8 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from discreet.data.values import shown, suggest
-from discreet.errors import InputError
+from discreet.errors import InputError, shown, suggest
 from discreet.export.neutral import Policy
 from discreet.files import PRIVATE, create, write_folder, write_whole
 from discreet.mapping.mapping import Mapping

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.data.values import is_numeric, plain, shown, suggest, written
+from discreet.data.columns import is_numeric, plain, written
+from discreet.errors import shown, suggest
 
 
 @pytest.mark.parametrize(

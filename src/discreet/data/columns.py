@@ -1,0 +1,128 @@
+"""Values in the columns of a table: what each stands for, and how it is written.
+
+A table holds NumPy scalars, Python objects and gaps; a mapping file holds JSON. Here the two
+meet, so that every stage tells values apart in the same way.
+"""
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Plain: TypeAlias = bool | int | float | str
+Column: TypeAlias = "pd.Series[Any]"
+Values: TypeAlias = "pd.Series[Any] | NDArray[Any]"
+
+
+def plain(value: object) -> Plain | None:
+    """Return a value as the JSON scalar it stands for, or None when it is none.
+
+    NumPy scalars become Python ones, other real numbers become floats.
+    """
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return None  # NumPy would hand out a count of nanoseconds
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    # The numbers module does not count Decimal among the real numbers.
+    if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
+        return float(value)  # type: ignore[arg-type]
+    return None
+
+
+def written(value: Plain) -> str:
+    """Return how a value is written, which is what categories and classes are told apart by.
+
+    ``1`` and ``1.0`` are written the same, since one missing cell turns a column of
+    integers into floats; ``True`` and ``1`` are not, although Python calls them equal.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def is_missing(column: Column) -> NDArray[np.bool_]:
+    """Return where the column has no value: None, NaN, NaT or NA."""
+    return np.asarray(pd.isna(column), dtype=bool)
+
+
+def is_numeric(column: Column) -> bool:
+    """Whether the column holds numbers; booleans and categoricals do not count."""
+    dtype, types = column.dtype, pd.api.types
+    if isinstance(dtype, pd.CategoricalDtype):
+        return False
+    if not types.is_object_dtype(dtype):
+        return types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
+    kinds = {type(plain(value)) for value in column[~is_missing(column)]}
+    return bool(kinds) and kinds <= {int, float}
+
+
+def written_column(column: Column) -> list[str]:
+    """Return each value as it is written; missing and odd values by what Python prints."""
+    if column.dtype == object:  # hashing an object column would merge True with 1
+        return [_written_any(value) for value in column]
+    places, distinct = pd.factorize(column, use_na_sentinel=False)
+    texts = [_written_any(value) for value in distinct]
+    return [texts[place] for place in places]
+
+
+def _written_any(value: object) -> str:
+    found = plain(value)
+    return str(value) if found is None else written(found)
+
+
+class NotNumberError(Exception):
+    """A value that no number can be made of."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def as_series(values: Values) -> Column:
+    """Return the values as a column whose rows are numbered from 0."""
+    if isinstance(values, pd.Series):
+        return values.set_axis(pd.RangeIndex(len(values)))
+    return pd.Series(np.asarray(values).ravel())
+
+
+def as_floats(series: Column) -> NDArray[np.float64]:
+    """Return the column as floats, NaN where missing; booleans count as 0 and 1."""
+    dtype = series.dtype
+    types = pd.api.types
+    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    gone = is_missing(series)
+    found = np.full(len(series), np.nan)
+    found[~gone] = map_distinct(series[~gone], _as_float)
+    return found
+
+
+def _as_float(value: object) -> float:
+    number = plain(value)
+    if number is None:
+        raise NotNumberError(value)
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if isinstance(number, int) and number > 0 else -math.inf
+    except ValueError:
+        raise NotNumberError(value) from None
+
+
+def map_distinct(series: Column, function: Callable[[object], float]) -> NDArray[Any]:
+    """Apply a function to each value, once per distinct value where that is safe."""
+    if series.dtype == object:
+        # Hashing an object column would merge True with 1, and cannot take lists.
+        return np.asarray([function(value) for value in series], dtype=np.float64)
+    places, distinct = pd.factorize(series)
+    return np.asarray([function(value) for value in distinct], dtype=np.float64)[places]
