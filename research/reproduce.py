@@ -15,14 +15,14 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from discreet.cli.progress import StepsReport
+from discreet.cli.progress import ProgressReport
 from discreet.cli.terminal import plain_print
 from discreet.cluster.connect import connected
 from discreet.errors import ClusterError, DiscreetError, InputError, suggest
@@ -282,11 +282,8 @@ def _progress(job: ReproduceJob, step: _Step, console: Console) -> Iterator[Repo
         yield lambda _: None
         return
     what = f"steps of {step.experiment.name}"
-    report = StepsReport(console, what, 0, count_steps(step.experiment, step.asked))
-    try:
-        yield report
-    finally:
-        report.close()
+    with closing(ProgressReport(console)) as shown:
+        yield shown.count(what, count_steps(step.experiment, step.asked))
 
 
 def _print_result(job: ReproduceJob, found: Result) -> None:

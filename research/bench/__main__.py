@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 import discreet
-from discreet.cli.progress import StepsReport
+from discreet.cli.progress import ProgressReport
 from discreet.cli.terminal import check_out, plain_print
 from discreet.design.sweep import default_threads
 from discreet.errors import InputError, suggest
@@ -214,18 +214,18 @@ class _Progress:
 
     def __init__(self, console: Console, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
-        self._steps: StepsReport | None = None
+        self._shown: ProgressReport | None = None
 
     def begin(self, setup: Setup) -> Callable[[int], None]:
         if self._quiet:
             return lambda _: None
-        self._steps = StepsReport(self._console, f"rounds of {setup.name}", 0, setup.rounds + 1)
-        return self._steps
+        self._shown = ProgressReport(self._console)
+        return self._shown.count(f"rounds of {setup.name}", setup.rounds + 1)
 
     def close(self) -> None:
-        if self._steps is not None:
-            self._steps.close()
-            self._steps = None
+        if self._shown is not None:
+            self._shown.close()
+            self._shown = None
 
 
 if __name__ == "__main__":

@@ -64,13 +64,13 @@ from discreet.design.packed_file import (
     PackedWriter,
     packing_to,
 )
-from discreet.design.results import Progress, Report
 from discreet.errors import InputError, StoppedError
 from discreet.mappers.model_mapper import ModelMapper
 from discreet.mappers.randomized_response import RandomizedResponseMapper
 from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Source
+from discreet.progress import Progress, Report
 
 METHODS: dict[str, type[PrivacyMapper]] = {
     "npo": NPOMapper,
@@ -318,7 +318,7 @@ def _told(
     for batch in batches:
         begin += len(batch)
         done = min(begin / total, 1.0)
-        if report is not None and report(Progress(phase, done, float("nan"))):
+        if report is not None and report(Progress(phase, done)):
             raise StoppedError("stopped before there was a mapping to keep.")
         yield batch
 

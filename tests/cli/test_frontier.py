@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import time
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pytest
 from rich.console import Console
 from support.commands import FACTS, rooms, run, run_apart
 from support.frontiers import point
+from support.sites import eventually
 from support.terminals import Terminal, on_screen
 
 from discreet import Mapping
@@ -284,11 +284,10 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
     log = io.StringIO()
     report = PointsReport(Console(file=log, soft_wrap=True), tmp_path / "f.json")
-    report(Standing(1, 5, 1))
-    for done in (2, 3, 4):
-        time.sleep(0.01)
-        report(Standing(done, 5, 1, point()))
+    report(Standing("points", 0.0, found=1, finished=1, planned=5))
+    report(Standing("points", 0.25, found=1, finished=2, planned=5, latest=point()))
+    assert eventually(lambda: len(log.getvalue().splitlines()) > 1)
     report.close()
     lines = log.getvalue().splitlines()
     assert lines[0] == f"1 of 5 points from {tmp_path / 'f.json'}"
-    assert lines[1].startswith("2 of 5 points, 0:00 left") and len(lines) == 2
+    assert lines[1].startswith("points ") and " of 5" in lines[1] and len(lines) == 2

@@ -12,14 +12,15 @@ import signal
 import pytest
 from rich.console import Console
 from support.commands import FACTS, rooms, run
+from support.sites import eventually
 from support.terminals import PATIENCE, Terminal, on_screen
 
 from discreet import Mapping, learning
 from discreet.cli import progress
 from discreet.cli.learn import LearnReport, standing, stop_on_interrupt
 from discreet.cli.progress import time_left
-from discreet.design.results import Progress
 from discreet.errors import InputError
+from discreet.progress import Progress
 
 pytestmark = pytest.mark.slow
 
@@ -171,12 +172,15 @@ def test_no_bar_when_it_is_not_wanted_or_not_possible(terminal, environment):
 
 
 def log(monkeypatch, *reports, quiet=False):
-    monkeypatch.setattr(progress, "_QUIET_SECONDS", -1.0)
-    monkeypatch.setattr(progress, "_LINE_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.01)
     file = io.StringIO()
     # Forced colours make Rich take any file for a terminal.
     report = LearnReport(Console(file=file, force_terminal=True, color_system=None), quiet=quiet)
-    answers = [report(each) for each in reports]
+    answers = []
+    for each in reports:
+        answers.append(report(each))
+        assert quiet or eventually(lambda phase=each.phase: phase in file.getvalue())
     report.shown.close()
     return answers, file.getvalue()
 
@@ -229,5 +233,5 @@ def _stop(*args, **kwargs):
 
 
 def test_before_there_is_a_mapping_the_bar_tells_of_rows():
-    assert standing(Progress("scan", 0.5, float("nan"))) == "reading rows"
+    assert standing(Progress("scan", 0.5)) == "reading rows"
     assert standing(STANDING).startswith("public risk 0.1234")

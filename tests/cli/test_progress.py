@@ -1,35 +1,58 @@
 import io
-import time
 
 from rich.console import Console
+from support.sites import eventually
 
 from discreet.cli import progress
-from discreet.cli.progress import StepsReport, TimeLeft
+from discreet.cli.progress import ProgressReport, _Pace
+from discreet.progress import Progress
 
 
 def test_time_counts_down_between_steps(monkeypatch):
-    clock = iter([0.0, 10.0, 14.0, 100.0])
+    clock = iter([0.0, 10.0, 10.0, 14.0, 100.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    column = TimeLeft(2, 6)
-
-    class Task:
-        completed = 3
-
-    assert str(column.render(Task)) == "0:30 left"  # one of four took ten seconds
-    assert str(column.render(Task)) == "0:26 left"
-    assert str(column.render(Task)) == ""
+    pace = _Pace()
+    pace.note(0.25)
+    assert pace.left() == "0:30 left"  # one of four took ten seconds
+    assert pace.left() == "0:26 left"
+    assert pace.left() == ""
 
 
-def test_a_log_gets_a_line_and_short_work_none(monkeypatch):
+def test_a_share_that_falls_begins_a_new_phase(monkeypatch):
+    clock = iter([0.0, 100.0, 100.0, 110.0, 110.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    pace = _Pace()
+    for done in (0.9, 0.0, 0.5):
+        pace.note(done)
+    assert pace.left() == "0:10 left"
+
+
+def _report(log: io.StringIO) -> ProgressReport:
+    return ProgressReport(Console(file=log, soft_wrap=True))
+
+
+def test_short_work_gets_no_line():
     log = io.StringIO()
-    report = StepsReport(Console(file=log, soft_wrap=True), "steps of adult", 0, 4)
-    report(1)
-    assert log.getvalue() == ""
-    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
-    report = StepsReport(Console(file=log, soft_wrap=True), "steps of adult", 0, 4)
-    time.sleep(0.01)
-    report(1)
-    report(2)
+    report = _report(log)
+    report.count("steps of adult", 4)(1)
     report.close()
-    assert log.getvalue().startswith("1 of 4 steps of adult, 0:00 left")
-    assert log.getvalue().count("\n") == 1
+    assert log.getvalue() == ""
+
+
+def test_a_log_gets_lines_though_no_step_ends(monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.01)
+    log = io.StringIO()
+    report = _report(log)
+    report.count("steps of adult", 4)(1)
+    assert eventually(lambda: log.getvalue().count("\n") > 2)
+    report.close()
+    lines = log.getvalue().splitlines()
+    assert lines[-1].startswith("steps of adult 25%: 1 of 4")
+    assert lines == log.getvalue().splitlines()  # nothing comes after the end
+
+
+def test_it_is_a_report_that_never_stops_the_work():
+    report = _report(io.StringIO())
+    assert report(Progress("bounds", 0.5)) is False
+    report.close()

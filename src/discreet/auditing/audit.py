@@ -25,13 +25,14 @@ from discreet.auditing.bounds.certificates import certify_structure
 from discreet.auditing.bounds.needed import say_needed, say_needed_for_epsilon, say_needed_within
 from discreet.auditing.bounds.outputs_given import dobrushin
 from discreet.auditing.data import AuditData, audit_data_from_arrays
-from discreet.auditing.facts import Report, Steps, audit_fact, audit_public, audit_rows
+from discreet.auditing.facts import Steps, audit_fact, audit_public, audit_rows
 from discreet.auditing.options import AuditOptions, check_options
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit, LimitCheck
 from discreet.auditing.verdict import check_limits, find_conditions, give_verdict, withheld
 from discreet.data.encoders import CategoriesEncoder
 from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
+from discreet.progress import Report
 
 _GROUP_THEM = (
     "Learn and audit with --group, which names the rows that belong together, or declare "

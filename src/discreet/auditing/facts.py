@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -58,9 +57,7 @@ from discreet.leakage.exact import (
     pairwise_epsilon,
     total_variation,
 )
-
-Report = Callable[[str, float], None]
-"""Called with the step that begins and the share of the work that is done."""
+from discreet.progress import Progress, Report
 
 ATTACKED_ROWS = 10_000
 """Most rows that attackers learn and are tested on; the certificates use all rows."""
@@ -77,7 +74,7 @@ class Steps:
 
     def begin(self, what: str) -> None:
         if self.report is not None:
-            self.report(what, self.done / self.planned)
+            self.report(Progress(what, self.done / self.planned))
         self.done += 1
 
 

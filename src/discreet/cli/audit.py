@@ -191,7 +191,7 @@ def audit_files(task: AuditTask) -> Audit:
     """Audit a mapping file with a table on disk, and write the report if one is asked for."""
     from discreet.auditing.audit import audit_checked_data
     from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
-    from discreet.cli.progress import ShareReport
+    from discreet.cli.progress import ProgressReport
     from discreet.mapping.mapping import Mapping
 
     if task.html is not None:  # before the work, not after it
@@ -208,8 +208,8 @@ def audit_files(task: AuditTask) -> Audit:
         data = replace(data, audited_before=before or ("" if noted else NOT_NOTED))
     console = plain_console()
     quiet = task.quiet or not console.file.isatty()
-    with closing(ShareReport(console, quiet=quiet)) as report:
-        found = audit_checked_data(data, task.options, report=report.show)
+    with closing(ProgressReport(console, quiet=quiet)) as report:
+        found = audit_checked_data(data, task.options, report=report)
     if task.html is not None:
         _write_report(task, found, data)
     return found

@@ -52,7 +52,6 @@ from discreet.plots import check_suffix
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from discreet.cli.progress import StepsReport
     from discreet.frontiers.frontier import Standing
     from discreet.frontiers.results import Frontier
     from discreet.frontiers.study import Spec
@@ -295,22 +294,21 @@ class PointsReport:
     """Says which points a file has, and then how many are done."""
 
     def __init__(self, console: Console, out: Path) -> None:
+        from discreet.cli.progress import ProgressReport
+
         self.console, self.out = console, out
-        self._steps: StepsReport | None = None
+        self._shown = ProgressReport(console)
 
     def __call__(self, standing: Standing) -> None:
-        if self._steps is None:
-            from discreet.cli.progress import StepsReport
-
+        if standing.latest is None:
             self._say_found(standing)
-            self._steps = StepsReport(self.console, "points", standing.found, standing.planned)
-        else:
-            self._steps(standing.done)
+        if standing.finished < standing.planned:
+            done = f"{standing.finished} of {standing.planned}"
+            self._shown.show(standing.phase, standing.done, done)
 
     def close(self) -> None:
         """Take the bar off the screen."""
-        if self._steps is not None:
-            self._steps.close()
+        self._shown.close()
 
     def _say_found(self, standing: Standing) -> None:
         if standing.anew:

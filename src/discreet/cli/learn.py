@@ -5,7 +5,6 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -56,9 +55,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from discreet.design.calibration import Expected
-    from discreet.design.results import Progress
     from discreet.learning import Learned, Prepared, Task
     from discreet.mappers.base import PrivacyMapper
+    from discreet.progress import Progress
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _LISTED_SENSORS = 8
@@ -360,9 +359,9 @@ class LearnReport:
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        from discreet.cli.progress import ShareReport
+        from discreet.cli.progress import ProgressReport
 
-        self.shown = ShareReport(console, quiet=quiet)
+        self.shown = ProgressReport(console, quiet=quiet)
         self.stop_asked = False
         self.phase: str | None = None
 
@@ -374,7 +373,7 @@ class LearnReport:
 
 def standing(progress: Progress) -> str:
     """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
-    if math.isnan(progress.public_risk):  # there is no mapping yet
+    if progress.public_risk is None:  # there is no mapping yet
         return "reading rows"
     text = f"public risk {progress.public_risk:.4f}"
     if progress.private_risk is not None and progress.floor is not None:

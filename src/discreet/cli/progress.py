@@ -1,20 +1,18 @@
-"""Shows how far the work is: a bar on a terminal, a line now and then elsewhere.
-
-``ShareReport`` is for work that knows which share of it is done, ``StepsReport`` for steps that
-take long and come in any order, each in a process of its own.
-"""
+"""Shows how far the work is: a bar on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.progress import Task as BarTask
 from rich.text import Text
+
+from discreet.progress import Progress
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
@@ -35,123 +33,110 @@ def is_live(console: Console) -> bool:
     return console.file.isatty() and not console.is_dumb_terminal
 
 
-class ShareReport:
-    """Shows which share of the work is done.
+class ProgressReport:
+    """Shows what is being done, how much of it is done and how long the rest takes.
 
-    ``console``: where to show it. ``quiet``: show nothing.
+    The time left counts down between calls, each of which may come minutes after the last.
     """
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self.console, self.quiet, self.live = console, quiet, is_live(console)
-        self._began = self._phase_began = self._last_line = time.monotonic()
-        self._done = 0.0
+        self._what, self._detail = "", ""
+        self._pace = _Pace()
         self._bar: Bar | None = None
+        self._watch: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def __call__(self, progress: Progress) -> bool:
+        self.show(progress.phase, progress.done)
+        return False  # never asks to stop
 
     def show(self, what: str, done: float, detail: str = "") -> None:
         """Show what is being done and how much of it is; a share that falls begins a new phase."""
-        now = time.monotonic()
-        if done < self._done:
-            self._phase_began = now
-        self._done = done
-        if self.quiet or now - self._began <= _QUIET_SECONDS:
-            return
-        left = time_left(now - self._phase_began, done)
-        if self.live:
-            self._show_bar(what, completed=done, detail=detail, left=left)
-        elif now - self._last_line > _LINE_SECONDS:
-            self._last_line = now
-            self.console.print(f"{what} {done:.0%}: {detail}{left and ', '}{left}")
+        self._what, self._detail = what, detail
+        self._pace.note(done)
+        if self._bar is not None:
+            self._update(self._bar)
+        elif self._watch is None and not self.quiet:
+            self._watch = threading.Thread(target=self._show_in_time, daemon=True)
+            self._watch.start()
+
+    def count(self, what: str, planned: int) -> Callable[[int], None]:
+        """Return what is called with the steps done, after showing that none is."""
+
+        def tell(done: int) -> None:
+            self.show(what, done / max(planned, 1), f"{done} of {planned}")
+
+        tell(0)
+        return tell
 
     def close(self) -> None:
         """Take the bar off the screen."""
+        self._closed.set()
+        if self._watch is not None:
+            self._watch.join()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
-    def _show_bar(self, what: str, **fields: Any) -> None:
-        if self._bar is None:
-            self._bar = Bar(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=10),
-                TextColumn("{task.fields[detail]}", markup=False),
-                TextColumn("{task.fields[left]}", markup=False),
-                console=self.console,
-                transient=True,
-            )
-            self._bar.add_task(what, total=1.0, **fields)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], description=what, **fields)
+    def _show_in_time(self) -> None:
+        seconds = _QUIET_SECONDS
+        while not self._closed.wait(seconds):
+            if self.live:
+                return self._begin_bar()
+            rest = ", ".join(filter(None, (self._detail, self._pace.left())))
+            line = f"{self._what} {self._pace.done:.0%}" + (f": {rest}" if rest else "")
+            self.console.print(line)
+            seconds = _LINE_SECONDS
 
-
-class StepsReport:
-    """Shows how far the work is; it begins when the report is made.
-
-    ``console``: where to show it. ``what``: what a step is called, in the plural. ``found``: steps
-    that are done already and took no time. ``planned``: all steps.
-    """
-
-    def __init__(self, console: Console, what: str, found: int, planned: int) -> None:
-        self.console, self.what, self.found, self.planned = console, what, found, planned
-        self.live = is_live(console)
-        self.began = time.monotonic()
-        self._next_line = self.began + _QUIET_SECONDS
-        self._bar: Bar | None = None
-        self._timer: threading.Timer | None = None
-        if self.live and found < planned:
-            self._begin()
-
-    def __call__(self, done: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done)
-        now = time.monotonic()
-        if not self.live and now > self._next_line:
-            self._next_line = now + _LINE_SECONDS
-            left = time_left(now - self.began, _share(done, self.found, self.planned))
-            self.console.print(f"{done} of {self.planned} {self.what}{left and ', '}{left}")
-
-    def close(self) -> None:
-        """Take the bar off the screen."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _begin(self) -> None:
-        self._bar = Bar(
-            TextColumn(self.what, markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-            TimeLeft(self.found, self.planned),
+    def _begin_bar(self) -> None:
+        bar = Bar(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=10),
+            TextColumn("{task.fields[detail]}", markup=False),
+            _TimeLeft(self._pace),
             console=self.console,
             transient=True,
         )
-        self._bar.add_task("", total=self.planned, completed=self.found)
-        self._timer = threading.Timer(_QUIET_SECONDS, self._bar.start)
-        self._timer.daemon = True
-        self._timer.start()
+        bar.add_task("", total=1.0, detail="")
+        self._update(bar)
+        bar.start()
+        self._bar = bar
+
+    def _update(self, bar: Bar) -> None:
+        bar.update(
+            bar.task_ids[0],
+            description=self._what,
+            completed=self._pace.done,
+            detail=self._detail,
+        )
 
 
-class TimeLeft(ProgressColumn):
-    """Counts down between steps, too, each of which may take minutes."""
+class _Pace:
+    """The share that is done, when it was reached, and when the phase began."""
 
-    def __init__(self, found: int, planned: int) -> None:
+    def __init__(self) -> None:
+        self.done = 0.0
+        self._began = self._reached = time.monotonic()
+
+    def note(self, done: float) -> None:
+        now = time.monotonic()
+        if done < self.done:
+            self._began = now
+        if done != self.done:
+            self.done, self._reached = done, now
+
+    def left(self) -> str:
+        spent, since = self._reached - self._began, time.monotonic() - self._reached
+        # Such that the time left at this share is shorter by what has passed since then.
+        passed = since * self.done / (1.0 - self.done) if self.done < 1.0 else 0.0
+        return time_left(spent - min(passed, spent), self.done)
+
+
+class _TimeLeft(ProgressColumn):
+    def __init__(self, pace: _Pace) -> None:
         super().__init__()
-        self.found, self.planned, self.began = found, planned, time.monotonic()
-        self._seen, self._seen_at = found, self.began
+        self._pace = pace
 
     def render(self, task: BarTask) -> Text:
-        """Return the time that the rest takes at the pace so far."""
-        done, now = int(task.completed), time.monotonic()
-        if done != self._seen:
-            self._seen, self._seen_at = done, now
-        share = _share(done, self.found, self.planned)
-        spent = self._seen_at - self.began
-        # Such that the time left at this share is shorter by what has passed since then.
-        passed = min((now - self._seen_at) * share / (1 - share), spent) if share < 1 else 0.0
-        return Text(time_left(spent - passed, share))
-
-
-def _share(done: int, found: int, planned: int) -> float:
-    """Return the share of the steps that had to be done; those found took no time."""
-    return (done - found) / max(planned - found, 1)
+        return Text(self._pace.left())

@@ -34,9 +34,10 @@ from discreet.design.problem import (
     design_sample,
     is_large,
 )
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Tables
 from discreet.errors import StoppedError
+from discreet.progress import Progress, Report
 
 RATIO_LEVELS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EPSILON_LEVELS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.12, 0.07, 0.03)  # shares of the limit

@@ -16,9 +16,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from discreet.arrays import Floats
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Risks, RiskValues, Tables
 from discreet.leakage.joint_outputs import Products, pull_back
+from discreet.progress import Progress, Report
 
 # A smaller first step holds the mapping far inside the floors and leads to worse minima.
 BARRIER_STEPS = (300.0, 10000.0)

@@ -19,8 +19,9 @@ import numpy as np
 from discreet.arrays import Floats
 from discreet.design.code_solver import CodeSolver, ModelledRisks, PackedRows, SweptRisks
 from discreet.design.fast import Limits, design_fast
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Risks, Tables
+from discreet.progress import Progress, Report
 
 _MOST_ROUNDS = 12
 _STEPS = 60  # of each search and barrier: further away the models no longer tell the truth

@@ -26,7 +26,7 @@ from discreet.design.large import design_large
 from discreet.design.losses import Loss
 from discreet.design.packed_file import FileRows
 from discreet.design.packing import Packed
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import RiskValues, Tables
 from discreet.design.sweep import WeightedRows
 from discreet.design.tensor_features import Form, Lifts, missing_share
@@ -38,6 +38,7 @@ from discreet.design.tensor_sweep import (
     tensor_slopes,
     tensor_sweep,
 )
+from discreet.progress import Progress, Report
 
 # Rows behind the diagonal of the curvature, and behind the matrix of the largest features.
 _DIAGONAL_ROWS, _CORE_ROWS = 1024, 8192

@@ -24,7 +24,7 @@ from discreet.design.feasible import SidedSet, project_simplex, sided_start, uni
 from discreet.design.heads import Head, Rows
 from discreet.design.kernels import Kernel, cross_gram, pair_tables
 from discreet.design.losses import Loss
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Tables, fold_pairs
 from discreet.design.solvers import (
     HeadSolution,
@@ -33,6 +33,7 @@ from discreet.design.solvers import (
     head_value,
     solve_dual,
 )
+from discreet.progress import Progress, Report
 
 _TABLE_STEPS = 30  # projected gradient steps for one sensor's table within one sweep
 

@@ -32,13 +32,14 @@ from discreet.design.large_tensor import TensorProblem, design_tensor
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.packed_file import FileRows, PackedFile
-from discreet.design.results import Designed, Report
+from discreet.design.results import Designed
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
 from discreet.design.solvers import fit_primal
 from discreet.design.sweep import RowSource, StoredRows, WeightedRows
 from discreet.design.tensor_features import form_of, lifts_of
 from discreet.design.weighted_rows import label_rows
 from discreet.errors import InputError, Parameter
+from discreet.progress import Report
 
 # Beyond this, rows are packed and swept over; below, a design takes a few seconds anyway.
 MANY_ROWS = 20_000

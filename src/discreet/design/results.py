@@ -1,32 +1,11 @@
-"""What the solvers report while they work, and what they hand over at the end."""
+"""What a design hands over at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from discreet.arrays import Floats
 from discreet.mapping.parts import Fusion
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How things stand.
-
-    ``phase``: what is being done, in a word or two. ``done``: share of the planned work, 0 to 1; a
-    plan, not a promise. ``public_risk``: F of the best mapping so far. ``private_risk``, ``floor``:
-    the private risk nearest to its floor, and that floor.
-    """
-
-    phase: str
-    done: float
-    public_risk: float
-    private_risk: float | None = None
-    floor: float | None = None
-
-
-# Called now and then; returns True to stop and keep the best mapping so far.
-Report = Callable[[Progress], bool]
 
 
 @dataclass

@@ -58,6 +58,7 @@ from discreet.frontiers.study import (
     study_arrays,
 )
 from discreet.mappers.risk_mappers import PrivacyMapper
+from discreet.progress import Progress
 
 __all__ = ["Frontier", "Point", "frontier", "frontier_svg", "save_plot"]
 
@@ -83,7 +84,7 @@ def frontier(
     client: Any = None,
     random_state: int = 0,
     resume: str | PathLike[str] | None = None,
-    report: Report | None = None,
+    report: Callable[[Standing], object] | None = None,
     **mapper_parameters: Any,
 ) -> Frontier:
     """Learn a mapping for every method, ratio and number of symbols, and measure each.
@@ -157,15 +158,13 @@ def frontier(
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far the work has come.
+class Standing(Progress):
+    """How far the points have come.
 
     Attributes
     ----------
-    done, planned : int
-        Points; those from the file count as done.
-    found : int
-        Points that came from the file.
+    found, finished, planned : int
+        Points: those from the file, those and the ones computed since, and all.
     latest : Point or None
         The one just finished.
     anew : bool
@@ -173,14 +172,17 @@ class Standing:
         can be used.
     """
 
-    done: int
-    planned: int
-    found: int
+    found: int = 0
+    finished: int = 0
+    planned: int = 0
     latest: Point | None = None
     anew: bool = False
 
 
-Report = Callable[[Standing], None]
+def _standing(found: int, finished: int, planned: int, **more: Any) -> Standing:
+    # Those from the file took no time, which the time left is judged by.
+    done = (finished - found) / max(planned - found, 1)
+    return Standing("points", done, found=found, finished=finished, planned=planned, **more)
 
 
 # --- One point -----------------------------------------------------------------------------
@@ -272,7 +274,7 @@ def compute(
     seed: int,
     client: Any = None,
     resume: str | PathLike[str] | None = None,
-    report: Report | None = None,
+    report: Callable[[Standing], object] | None = None,
 ) -> Frontier:
     """Compute the points that the file does not have, keep each at once, and return all."""
     check_number("confidence", confidence, 0.0, 1.0, "strictly between 0 and 1")
@@ -283,7 +285,7 @@ def compute(
     kept = found = len(points)
     planned = _check_total(found + len(missing), resume)
     tell = report or (lambda _: None)
-    tell(Standing(found, planned, found, anew=anew))
+    tell(_standing(found, found, planned, anew=anew))
     work = [(study, spec, parameters, 1.0 - confidence, seed) for spec in missing]
     shared: Warned = []
     try:
@@ -293,7 +295,7 @@ def compute(
             if resume is not None:
                 Frontier.of(about, points, planned).save(resume)
                 kept = len(points)
-            tell(Standing(len(points), planned, found, point))
+            tell(_standing(found, len(points), planned, latest=point))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_kept(kept, planned, resume)) from None
     except BrokenProcessPool:

@@ -57,7 +57,7 @@ from discreet.design.problem import (
     design_sample,
     structural_limit,
 )
-from discreet.design.results import Designed, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Tables
 from discreet.errors import (
     BlindKernelWarning,
@@ -67,6 +67,7 @@ from discreet.errors import (
 )
 from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import Design, Source
+from discreet.progress import Report
 
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.

@@ -21,11 +21,12 @@ from discreet.design.model.delivered import find_target, target_of
 from discreet.design.model.estimate import Model, estimate_model
 from discreet.design.model.search import MAX_OUTPUTS, Optimum, find_blind, find_optimum
 from discreet.design.problem import Designer, Settings, Target, structural_limit
-from discreet.design.results import Designed, Progress, Report
+from discreet.design.results import Designed
 from discreet.design.risks import Tables
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
+from discreet.progress import Report
 
 DEFAULT_RATIO = 0.96
 _STARTS_EACH = 2  # for every restart asked for: starts are cheap here
@@ -206,9 +207,6 @@ def _optimise(
         )
     n_starts = _n_starts(settings, len(starts))
 
-    def tell(done: int, error: float) -> bool:
-        return report is not None and report(Progress("design", done / n_starts, error))
-
     distribution = model.distribution
     wishes: dict[str, Any] = {
         "risk": None if target.ratio is None else 0.5 * target.ratio,
@@ -225,7 +223,7 @@ def _optimise(
         starts=starts,
         bound=False,
         rng=rng,
-        report=tell,
+        report=report,
     )
     for blind in find_blind(distribution, settings.n_symbols, **wishes, rng=rng):
         if blind.public_error <= best.public_error + _NOT_WORTH:

@@ -8,7 +8,7 @@ starts ended at the same error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,11 +36,11 @@ from discreet.design.model.starts import (
     wake,
 )
 from discreet.errors import InputError
+from discreet.progress import Progress, Report
 
 Tables = Sequence[Floats]
 
 # Called after every start with how many there were and the least error so far; True stops.
-Report = Callable[[int, float], bool]
 
 MAX_OUTPUTS = 2**20
 _SAME = 1e-4  # errors this close count as the same optimum
@@ -147,7 +147,9 @@ class _Search:
     def run(self, starts: Sequence[Tables], n_restarts: int, report: Report | None) -> None:
         for k in range(n_restarts):
             self._try(self._start(k, starts, n_restarts))
-            if report is not None and report(k + 1, 1.0 - self._best.accuracy):
+            if report is not None and report(
+                Progress("design", (k + 1) / n_restarts, 1.0 - self._best.accuracy)
+            ):
                 break
         self._best = tidy(self._problem, self._wishes, self._best)
 
