@@ -559,7 +559,7 @@ def test_warnings_of_ours_are_one_line_each_and_others_are_not_shown(command, mo
 
 # --- Help ----------------------------------------------------------------------------------
 
-COMMANDS = typer.main.get_command(cli.app).commands
+COMMANDS = typer.main.get_command(cli.command_line([])).commands
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])

@@ -1,7 +1,8 @@
 """The command line: one file per command, with its options, what it does and what it prints.
 
-The numerical libraries are imported by the commands that need them, inside their functions, so
-that ``discreet --help`` answers at once. Every mistake is one message on stderr and exit code 2.
+A command's file is imported when the command is asked for, and the numerical libraries inside its
+functions, so that ``--help`` answers at once. Every mistake is one message on stderr and exit
+code 2.
 """
 
 from __future__ import annotations
@@ -10,26 +11,12 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from discreet import __version__
-from discreet.cli import (
-    audit,
-    dashboard,
-    demo,
-    diff,
-    doctor,
-    enroll,
-    export,
-    frontier,
-    init,
-    learn,
-    plan,
-    sensor,
-    serve,
-)
 from discreet.cli.options import option_name
 from discreet.errors import DiscreetError, Parameter, StoppedError
 
@@ -37,12 +24,22 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 UNREAD = 1
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS = {  # in the order of the help; the file of each
+    "learn": "learn",
+    "audit": "audit",
+    "diff": "diff",
+    "plan": "plan",
+    "frontier": "frontier",
+    "export": "export",
+    "demo": "demo",
+    "init": "init",
+    "enroll": "enroll",
+    "revoke": "enroll",
+    "sensor": "sensor",
+    "serve": "serve",
+    "dashboard": "dashboard",
+    "doctor": "doctor",
+}
 
 
 # --- Running -------------------------------------------------------------------------------
@@ -55,7 +52,7 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot write is no reason
         sys.stdout.reconfigure(errors="backslashreplace")  # to lose the result
     try:
-        code = app(prog_name="discreet", standalone_mode=False)
+        code = command_line(sys.argv[1:])(prog_name="discreet", standalone_mode=False)
     except StoppedError as error:
         _fail(str(error), INTERRUPTED)
     except DiscreetError as error:
@@ -113,7 +110,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
     version: Annotated[
@@ -131,20 +127,16 @@ def root(
         print(context.get_help())
 
 
-for _command in (  # in the order of the help
-    learn.learn,
-    audit.audit,
-    diff.diff,
-    plan.plan,
-    frontier.frontier,
-    export.export,
-    demo.demo,
-    init.init,
-    enroll.enroll,
-    enroll.revoke,
-    sensor.sensor,
-    serve.serve,
-    dashboard.dashboard,
-    doctor.doctor,
-):
-    app.command()(_command)
+def command_line(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command that is asked for, or all where none is."""
+    asked = [each for each in arguments[:1] if each in COMMANDS]
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(root)
+    for name in asked or COMMANDS:
+        app.command()(getattr(import_module(f"discreet.cli.{COMMANDS[name]}"), name))
+    return app
