@@ -9,7 +9,7 @@ import discreet
 
 def run_python(code):
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     return json.loads(done.stdout)
 

@@ -401,7 +401,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, moment):
     assert process.stdout.readline() == "there\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=60)[1]
+    told = process.communicate(timeout=300)[1]
     assert process.returncode == 130 and "No mapping was written" in told
     assert "Traceback" not in told
     assert sorted(os.listdir(tmp_path)) == [f"day-{k}.parquet" for k in range(3)]

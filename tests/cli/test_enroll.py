@@ -7,10 +7,10 @@ import pytest
 from support.commands import run
 from support.helpers import make_mapping
 from support.network_samples import additive_mapping
+from support.ports import free_port
 from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
 
 from discreet.export.runtimes.python.discreet_sensor import Table
-from discreet.network.broker import free_port
 from discreet.network.site import finding, joining
 from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.settings import load_clients, load_site

@@ -48,10 +48,12 @@ def endless(*args):
 discreet.learning.read_tables = endless
 """
 SLOW_SAVING = """
+import os
 save = discreet.mapping.mapping.Mapping.save
 def slow(self, path):
     print("saving")
-    time.sleep(1)
+    while not os.path.exists("go on"):
+        time.sleep(0.02)
     return save(self, path)
 discreet.mapping.mapping.Mapping.save = slow
 """
@@ -128,6 +130,7 @@ def test_an_interrupt_while_the_file_is_written_changes_nothing(terminal, tmp_pa
     command = terminal(changes=SLOW_SAVING)
     command.wait_for("saving")
     command.interrupt()
+    (tmp_path / "go on").touch()
     assert command.end() == 0
     assert "wrote home.json" in command.text
     assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is False

@@ -69,7 +69,12 @@ def test_nobody_at_the_address_is_one_message(monkeypatch):
 
 
 def test_a_scheduler_without_workers_is_refused(monkeypatch):
-    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+    def hurried(client):  # the scheduler gets its time to answer, the workers need none
+        monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+        check_workers(client)
+
+    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 120)
+    monkeypatch.setattr(connect, "check_workers", hurried)
     with (
         LocalCluster(
             n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL

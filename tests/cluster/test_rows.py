@@ -42,7 +42,7 @@ def test_a_pass_gives_what_one_machine_gives_bit_for_bit(lasting, rng, loss, cou
             found, expected = (each.sweep(tables, LOSSES[loss]) for each in (box, weighted_rows))
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.sums, expected.sums)
-    assert 0.0 < box.seconds < 60.0
+    assert box.seconds > 0.0
 
 
 def test_rows_of_one_segment_need_one_worker(lasting, rng):

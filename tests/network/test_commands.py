@@ -80,7 +80,7 @@ def test_a_site_with_tls_stores_and_decides(site, start):
         for sensor in sensors:
             out, _ = sensor.communicate(timeout=300)
             assert sensor.returncode == 0, out
-        assert "discreet_messages_total 18.0\n" in page_of(site, "metrics")
+        wait_for(lambda: "discreet_messages_total 18.0\n" in page_of(site, "metrics"))
         reader = open_reader(load_site(site).database, site, "home")
         last = max(each.last_round for each in reader.clients())
         wait_for(lambda: (found := reader.latest()) and found.round >= last)
@@ -88,7 +88,7 @@ def test_a_site_with_tls_stores_and_decides(site, start):
         assert max(each.reported for each in reader.decisions()) >= 1
         reader.close()
         serve.send_signal(signal.SIGTERM)
-        out, _ = serve.communicate(timeout=60)
+        out, _ = serve.communicate(timeout=300)
         assert serve.returncode == 0, out
         assert "Traceback" not in out
     assert len(read_all(site)) == 18
@@ -111,7 +111,7 @@ def test_what_was_not_delivered_is_sent_at_the_next_start(site, tmp_path, start)
         )
         assert again.returncode == 0, again.stderr
         serve.send_signal(signal.SIGTERM)
-        serve.communicate(timeout=60)
+        serve.communicate(timeout=300)
     stored = read_all(site)
     assert len(stored) == 10
     assert len({each[1] for each in stored}) == 2  # two starts

@@ -14,5 +14,10 @@ def test_kills_lose_double_and_change_nothing(tmp_path):
 
 
 def test_the_control_loses_what_the_broker_had_acknowledged(tmp_path):
-    acknowledged, lost, _ = control.kill_with_broker_acknowledgements_only(tmp_path, 1, seed=0)
+    for seed in range(5):  # by chance a kill may come when nothing is under way
+        acknowledged, lost, _ = control.kill_with_broker_acknowledgements_only(
+            tmp_path / str(seed), 1, seed
+        )
+        if lost:
+            break
     assert 0 < lost <= acknowledged

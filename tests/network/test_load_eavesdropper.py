@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support.network_figures.eavesdropping import attack, eavesdrop
 from support.sites import needs_mosquitto
@@ -9,6 +10,12 @@ from support.sites import needs_mosquitto
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 READING = "the reading, 0 or 1"
+
+
+def delay(heard, interval):
+    """A round, or on a busy machine what stands out from the spread of the times."""
+    low, high = np.quantile(heard.at - heard.rounds * interval, [0.05, 0.95])
+    return max(interval, 4 * (high - low))
 
 
 def test_size_and_time_of_messages_tell_nothing(tmp_path):
@@ -20,5 +27,5 @@ def test_size_and_time_of_messages_tell_nothing(tmp_path):
         # With so few messages an interval of chance reaches from 0.42 to 0.58; that its lower end
         # is above 0.6 happens to one in 100,000. The benchmark has a sharper figure.
         assert low < 0.6
-    late = [replace(each, at=each.at + interval * (each.cells == 1)) for each in heard]
+    late = [replace(each, at=each.at + delay(each, interval) * (each.cells == 1)) for each in heard]
     assert attack(late, interval)[READING][1] > 0.8  # and it would have found something

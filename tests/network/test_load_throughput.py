@@ -4,6 +4,7 @@ import pytest
 from support.databases import PostgresServer, why_no_postgres
 from support.network_figures.devices import SecureSite
 from support.network_figures.load import LoadSite, Serve, committed
+from support.network_sites import wait_for
 from support.sites import needs_mosquitto
 
 from discreet.network.broker import Broker
@@ -28,7 +29,8 @@ def test_all_that_is_acknowledged_is_committed(tmp_path, database, shape):
         site = LoadSite(tmp_path / "site", broker.port, clients=20, database=database, **shape)
         with Serve(site) as serve:
             committed(site, serve, processes=2, each=25)  # raises if anything is missing
-            assert serve.value("messages_total") == site.count_stored() == 20 * 25
+            wait_for(lambda: serve.value("messages_total") == 20 * 25)
+            assert site.count_stored() == 20 * 25
             assert serve.value("shed_total") == 0
 
 
@@ -36,4 +38,5 @@ def test_all_is_committed_over_tls_with_a_connection_for_each_device(tmp_path):
     site = SecureSite(tmp_path / "tls", devices=6)
     with site.broker, Serve(site) as serve:
         committed(site, serve, processes=2, each=25)
-        assert serve.value("messages_total") == site.count_stored() == 6 * 25
+        wait_for(lambda: serve.value("messages_total") == 6 * 25)
+        assert site.count_stored() == 6 * 25

@@ -3,11 +3,12 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+from support.ports import free_port
 
 FOLDERS = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/bin")]
 
@@ -30,12 +31,6 @@ def _other_user():
         return pwd.getpwnam("postgres").pw_name
     except KeyError:
         return None
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class PostgresServer:
@@ -83,7 +78,7 @@ class PostgresServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError("PostgreSQL does not start")

@@ -132,11 +132,11 @@ class Stage:
         return alone and answers and (self.fusion.drops, self.sensor.drops) == (0, 0)
 
 
-def _doors(stage, what, visitors, seconds=1.0) -> Tried:
+def _doors(stage, what, visitors) -> Tried:
     """Let each visitor knock, ask for everything and say something."""
     let_in, read = 0, 0
     for visitor in visitors:
-        let_in += visitor.connect(stage.port, seconds)
+        let_in += visitor.connect(stage.port)
         with contextlib.suppress(ValueError, OSError):
             visitor.subscribe("#")
             visitor.publish(f"{TOPICS}/hall/z", b"forged")
@@ -192,7 +192,7 @@ def revoked(stage: Stage, times: int) -> Tried:
         stage.let_pass()
         let_in += not victim.closed.is_set()
         again = visitor_of(stage.site, stage.door, stage.scratch)
-        let_in += again.connect(stage.port, 1.0)
+        let_in += again.connect(stage.port)
         read += len(victim.messages) + len(again.messages)
         for each in (victim, again):
             each.leave()
@@ -209,10 +209,12 @@ def spoofed(stage: Stage, times: int) -> Tried:
         crook = visitor_of(stage.site, stage.door, stage.scratch)
         crook.client.will_set(SPOOFED[number % len(SPOOFED)], b"forged", qos=1, retain=True)
         assert crook.connect(stage.port)
-        for topic in SPOOFED:
-            for retain in (False, True):
-                crook.client.publish(topic, b"forged", qos=1, retain=retain)
-        time.sleep(0.1)
+        sent = [
+            crook.client.publish(topic, b"forged", qos=1, retain=retain)
+            for topic in SPOOFED
+            for retain in (False, True)
+        ]
+        assert eventually(lambda sent=sent: all(each.is_published() for each in sent))
         crook.client._sock_close()  # so that the will is published
         crook.leave()
     stage.let_pass()
@@ -276,9 +278,8 @@ def control(stage: Stage) -> Tried:
     hall, fusion = visitor_of(stage.site, stage.hall, stage.scratch), fusion_visitor(stage.site)
     let_in = hall.connect(stage.port) + fusion.connect(stage.port)
     fusion.subscribe("#")
-    for _ in range(50):
-        hall.publish(f"{TOPICS}/hall/z", b"by hall")
-        time.sleep(0.02)
+    hall.publish(f"{TOPICS}/hall/z", b"by hall")
+    eventually(lambda: fusion.messages)
     for each in (hall, fusion):
         each.leave()
     return Tried("control: good certificates", 2, let_in, len(fusion.messages))

@@ -26,6 +26,21 @@ SIGNING = SigningKey(Ed25519PrivateKey.generate())
 NO_PEM = "-----BEGIN NOTHING"
 
 
+class ListeningService(FusionService):
+    """A worker that knows when the broker sends it messages: what comes earlier is lost."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._answers = []
+        self._link._client.on_subscribe = lambda *_: self._answers.append(self._link._generation)
+
+    @property
+    def listening(self):
+        """Whether the broker has answered all subscriptions of the present connection."""
+        link = self._link
+        return link.up and self._answers.count(link._generation) == len(link._subscriptions)
+
+
 class PlainSite:
     """A site on a broker without TLS; one client per sensor unless told otherwise."""
 
@@ -80,7 +95,7 @@ class PlainSite:
         )
         store = open_store(self.database, self.folder, self.name)
         registry = Registry(self.file, self.name, self.mapping)
-        return FusionService(settings, self.mapping, registry, store)
+        return ListeningService(settings, self.mapping, registry, store)
 
     def reader(self):
         return open_reader(self.database, self.folder, self.name)

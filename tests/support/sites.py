@@ -11,10 +11,11 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from discreet.network.broker import Broker, find_mosquitto, free_port
+from discreet.network.broker import Broker, find_mosquitto
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint
 from support.helpers import make_mapping
+from support.ports import free_port
 
 needs_mosquitto = pytest.mark.skipif(
     find_mosquitto() is None, reason="Mosquitto is not installed (Debian: apt install mosquitto)"
@@ -66,18 +67,14 @@ class Visitor:
         self.drops += 1
         self.closed.set()
 
-    def connect(self, port, seconds=60.0) -> bool:
+    def connect(self, port) -> bool:
         """Whether the broker lets it in."""
         try:
             self.client.connect("localhost", port, keepalive=30)
         except OSError:  # ssl.SSLError is one
             return False
         self.client.loop_start()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.connected.is_set() or self.closed.is_set():
-                break
-            time.sleep(0.01)
+        eventually(lambda: self.connected.is_set() or self.closed.is_set())
         # A refusal may follow the handshake: what is let in can also ask something.
         return self.connected.is_set() and not self.closed.wait(0.1)
 

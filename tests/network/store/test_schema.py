@@ -256,7 +256,7 @@ def test_serve_migrates_when_it_starts(served, tmp_path):
         wait_for(lambda: ("messages", "seq") in served._base.query(SQLITE.columns))
     finally:
         serve.send_signal(signal.SIGTERM)
-    assert serve.wait(30) == 0
+    assert serve.wait(300) == 0
     assert sorted(served._base.query("SELECT * FROM messages")) == sorted(ROWS["readings"])
 
 

@@ -119,7 +119,7 @@ def survive_bad_network(
             host=line.host,
         )
         with home:
-            wait_until(lambda: home.count_stored() > sensors, 120, "traffic")
+            wait_until(lambda: home.count_stored() > sensors, "traffic")
             for i in range(2 * partitions + 1):
                 line.cut = i % 2 == 1
                 time.sleep(seconds / (2 * partitions + 1))

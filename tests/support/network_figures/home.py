@@ -23,6 +23,7 @@ from discreet.network.site.settings import load_site
 from discreet.network.store.opening import open_store
 from discreet.network.wire import message_topic
 from support.network_samples import additive_mapping
+from support.ports import free_port
 from support.sites import make_site
 
 _JOURNAL = """
@@ -78,7 +79,6 @@ class Home:
         host="localhost",
         **changes,
     ):
-        from discreet.network.broker import free_port
         from discreet.network.site.settings import BrokerEndpoint
 
         self.folder, self.names = Path(folder), [f"s{i}" for i in range(sensors)]
@@ -153,7 +153,7 @@ class Home:
     def stop(self, name):
         self.processes[name].send_signal(signal.SIGTERM)
         try:
-            self.processes[name].wait(30)
+            self.processes[name].wait(120)
         except subprocess.TimeoutExpired:
             self.kill(name)
 
@@ -224,14 +224,14 @@ class Home:
         place = self.settings.metrics
         try:
             with urllib.request.urlopen(
-                f"http://{place.host}:{place.port}/health", timeout=2
+                f"http://{place.host}:{place.port}/health", timeout=60
             ) as page:
                 return json.load(page)
         except OSError:
             return None
 
 
-def wait_until(condition, seconds, what):
+def wait_until(condition, what, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -17,7 +17,7 @@ def survive_kills(folder, kills, sensors=3, seed=None, say=lambda _: None):
         chance.shuffle(turns)
         for i, part in enumerate(turns):
             before = home.count_stored()
-            wait_until(lambda before=before: home.count_stored() > before, 120, "traffic")
+            wait_until(lambda before=before: home.count_stored() > before, "traffic")
             time.sleep(chance.uniform(0.0, 1.0))
             _kill(home, part, chance)
             if i % 10 == 9:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from discreet.files import PRIVATE, write_whole
 from discreet.mapping.parts import AdditiveFusion
-from discreet.network.broker import free_port
 from discreet.network.site.files import model_bytes
 from discreet.network.site.settings import (
     BrokerEndpoint,
@@ -29,6 +28,7 @@ from support.network_figures.devices import DeviceLoad, run_devices
 from support.network_figures.generator import SPAWN, Load, Sender, generate, listen
 from support.network_samples import make_mapping
 from support.network_sites import wait_for
+from support.ports import free_port
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -141,7 +141,7 @@ class Serve:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
-            wait_for(lambda: self.process.poll() is not None or self._is_ready(), 60)
+            wait_for(lambda: self.process.poll() is not None or self._is_ready(), 240)
             assert self.process.poll() is None
         except AssertionError:
             self.process.kill()
@@ -152,7 +152,7 @@ class Serve:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self.process.wait(240)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -164,7 +164,7 @@ class Serve:
         """One of its metrics; None while it does not answer."""
         page = f"http://127.0.0.1:{self.site.site.metrics.port}/metrics"
         try:
-            text = urllib.request.urlopen(page, timeout=5).read().decode()
+            text = urllib.request.urlopen(page, timeout=60).read().decode()
         except OSError:
             return None
         lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")

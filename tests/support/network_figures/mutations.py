@@ -47,7 +47,7 @@ def survive_mutations(folder, count, seed=0, say=lambda _: None):
     home.names = home.names[:-1]  # the last one does not run: its certificate is in hostile hands
     enrolment = load_enrolment(home.folder / f"{hostile}.enrol")
     with home:
-        wait_until(lambda: home.count_stored() > 10, 60, "traffic")
+        wait_until(lambda: home.count_stored() > 10, "traffic")
         fusion = home.processes["fusion"]
         sender = Sender(home, enrolment, random.Random(seed))
         sent = sender.send_until_refused(count, say)

@@ -12,6 +12,7 @@ from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.store.opening import open_reader
 from support.databases import PostgresServer
 from support.network_figures.home import Home, wait_until
+from support.sites import eventually
 
 
 def why_no_small_disk():
@@ -59,12 +60,12 @@ def full_disk_at_sensor(folder, seconds, sensors=2):
         small_disk(folder / "devices", 16),
         Home(folder, sensors=sensors, state=folder / "devices") as home,
     ):
-        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        wait_until(lambda: home.count_stored() > 5 * sensors, "traffic")
         ballast = fill(folder / "devices")
         shown = _shown(home, f"{sensors} devices silent", seconds)
         ballast.unlink()
         before = home.count_stored()
-        wait_until(lambda: home.count_stored() > before + 5 * sensors, 60, "recovery")
+        wait_until(lambda: home.count_stored() > before + 5 * sensors, "recovery")
         home.settle()
         said = all("nothing can be sent" in (folder / f"{n}.log").read_text() for n in home.names)
         return home.tally(), said and shown
@@ -76,12 +77,12 @@ def full_disk_at_fusion(folder, seconds, sensors=2):
     folder.mkdir(parents=True, exist_ok=True)
     home = Home(folder, sensors=sensors)
     with small_disk(home.site / "fusion", 16), home:
-        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        wait_until(lambda: home.count_stored() > 5 * sensors, "traffic")
         ballast = fill(home.site / "fusion")
         shown = _shown(home, "The disk is full", seconds)
-        said = _state(home) == "full"
+        said = eventually(lambda: _state(home) == "full")
         ballast.unlink()
-        wait_until(lambda: _state(home) == "here", 60, "recovery")
+        wait_until(lambda: _state(home) == "here", "recovery")
         home.settle()
         return home.tally(), said and shown
 
@@ -89,12 +90,12 @@ def full_disk_at_fusion(folder, seconds, sensors=2):
 def database_away(folder, seconds, sensors=2):
     """Return the tally, and whether fusion centre and dashboard said that the database is away."""
     with PostgresServer() as server, Home(folder, sensors=sensors, database=server.url) as home:
-        wait_until(lambda: home.count_stored() > 5 * sensors, 60, "traffic")
+        wait_until(lambda: home.count_stored() > 5 * sensors, "traffic")
         server.stop()
         shown = _shown(home, "The database does not answer", seconds)
-        said = _state(home) == "away"
+        said = eventually(lambda: _state(home) == "away")
         server.start()
-        wait_until(lambda: _state(home) == "here", 60, "recovery")
+        wait_until(lambda: _state(home) == "here", "recovery")
         home.settle()
         return home.tally(), said and shown
 
@@ -109,7 +110,7 @@ def _shown(home, words, seconds):
     reader = open_reader(home.settings.database, home.site, home.settings.site)
     snapshots = Snapshots(SiteView(home.site), reader)
     end, shown = time.monotonic() + seconds, False
-    while time.monotonic() < end or (not shown and time.monotonic() < end + 20):
+    while time.monotonic() < end or (not shown and time.monotonic() < end + 120):
         shown = any(each.short == words for each in snapshots.now().findings)
         time.sleep(0.2)
     reader.close()

@@ -26,6 +26,7 @@ from discreet.network.wire import (
 from support.network_figures.load import LoadSite, Serve, children, resident_bytes
 from support.network_figures.raw_mqtt import UNDER_WAY, RawClient
 
+_SAMPLES = 8  # at least, of memory: a slowed process answers slowly
 _LOOKS = 10  # without a change, after which nothing more is waited for
 _TURN = 0.05  # seconds of a slowed process, stopped and running
 _AHEAD = 5.0  # seconds by which the rounds of messages may be ahead of the clock
@@ -201,7 +202,7 @@ def overload(
 
 def _watch(serve, broker, seconds, say):
     begin, samples = time.time(), []
-    while (now := time.time()) < begin + seconds:
+    while (now := time.time()) < begin + seconds or len(samples) < _SAMPLES:
         memory = serve.resident(), resident_bytes(broker.process.pid)
         counts = serve.value("messages_total"), serve.value("queue")
         if None not in counts:

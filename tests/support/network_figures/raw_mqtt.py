@@ -51,7 +51,7 @@ class RawClient:
         self._sock.setblocking(False)
 
     def _wait_for(self, kind):
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             if any(found & 0xF0 == kind for found, _ in self._read()):
                 return

@@ -50,7 +50,7 @@ def soak(folder, seconds, sensors=200, interval=1.0, say=lambda _: None):
                 say(
                     f"{passed:.0f} of {seconds:.0f} s, {samples[-1][1] / 2**20:.0f} MB, {lag:.3f} s"
                 )
-            sensors.listen(time.monotonic() + 10)
+            sensors.listen(time.monotonic() + 120)
             sensors.close()
             decisions = serve.value("decisions_total")
         stored = site.count_stored()
