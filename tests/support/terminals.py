@@ -1,13 +1,11 @@
 """A command on a pseudo-terminal, for tests of bars and Ctrl-C."""
 
-import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -61,11 +59,6 @@ class Terminal:
         code = self.process.wait(PATIENCE)
         self.listener.join(PATIENCE)
         return code
-
-
-def ticking():
-    """A clock in place of the module ``time``, a tenth of a second later at each look."""
-    return SimpleNamespace(monotonic=itertools.count(0.0, 0.1).__next__)
 
 
 def on_screen(text):
