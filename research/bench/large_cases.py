@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.folds import Sample
 from discreet.design.kernels import CountKernel
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.problem import Place, Settings, Target, design_sample
 from discreet.design.results import Designed

@@ -17,9 +17,9 @@ import warnings
 
 import numpy as np
 
+from discreet.choices import LOSSES
 from discreet.cluster.connect import connected
 from discreet.cluster.fit import ClusterRows
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import WeightedRows
 from discreet.errors import LostWorkerWarning

@@ -23,10 +23,10 @@ import numpy as np
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.heads import private_heads, public_heads
 from discreet.design.kernels import CountKernel
-from discreet.design.losses import LOSSES
 from discreet.design.packing import concatenate, pack
 from discreet.design.problem import Settings, Target, design_weighted_rows
 from discreet.design.sweep import WeightedRows, default_threads, sweep

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from discreet.choices import LOSSES
 from discreet.data.encoders import CodesEncoder
 from discreet.design.heads import private_heads, public_heads
 from discreet.design.kernels import CountKernel
-from discreet.design.losses import LOSSES
 from discreet.design.packed_file import Header, PackedFile, PackedSensor, packing_to
 from discreet.design.problem import Settings, Target, design_weighted_rows
 from discreet.design.sweep import WeightedRows, default_threads, sweep

@@ -15,12 +15,11 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from discreet.choices import KERNELS, LOSSES
 from discreet.data.labels import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.heads import collapse, private_heads, public_heads
-from discreet.design.kernels import KERNELS
-from discreet.design.losses import LOSSES
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.risks import make_risks
 from research.paper.synthetic import draw_readings

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from discreet.arrays import Ints
-from discreet.choices import ByColumn
+from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
 from discreet.data.dependence import MOST_ROWS, Dependence
@@ -65,20 +65,11 @@ from discreet.design.packed_file import (
     packing_to,
 )
 from discreet.errors import InputError, StoppedError
-from discreet.mappers.model_mapper import ModelMapper
-from discreet.mappers.randomized_response import RandomizedResponseMapper
-from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper, PrivacyMapper
+from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Source
 from discreet.progress import Progress, Report
 
-METHODS: dict[str, type[PrivacyMapper]] = {
-    "npo": NPOMapper,
-    "model": ModelMapper,
-    "ndd": NDDMapper,
-    "bayes-error": BayesErrorMapper,
-    "randomized-response": RandomizedResponseMapper,
-}
 MIN_TRAINING_ROWS = 10
 """Fewest rows that may be left after the holdout."""
 DEFAULT_MEMORY = 4 << 30

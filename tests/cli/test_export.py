@@ -45,7 +45,6 @@ def mistake(export, tmp_path):
 
 
 def test_names_in_the_options_are_those_of_the_library():
-    assert tuple(exporting.TARGETS) == options.TARGETS
     assert neutral.REPEATS == options.REPEATS
 
 

@@ -12,14 +12,12 @@ import typer
 from support.commands import FACTS, rooms, run, run_apart
 
 from discreet import Mapping, __version__, cli
+from discreet.choices import METHODS
 from discreet.cli import options
 from discreet.data.encoders import MAX_CODES
 from discreet.data.fit_encoders import STRATEGIES
 from discreet.data.split import Split, split_rows
-from discreet.design.kernels import KERNELS
-from discreet.design.losses import LOSSES
 from discreet.errors import InputError, Parameter
-from discreet.learning import METHODS
 from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS
 
 
@@ -148,9 +146,6 @@ def test_an_incomplete_command_says_what_lacks_and_where_to_read_on(command, arg
 
 
 def test_names_and_ranges_in_the_options_are_those_of_the_library():
-    assert sorted(options.METHODS) == sorted(METHODS)
-    assert sorted(options.KERNELS) == sorted(KERNELS)
-    assert sorted(options.LOSSES) == sorted(LOSSES)
     assert sorted(options.BINNINGS) == sorted(STRATEGIES)
     assert options.MOST_SYMBOLS == MAX_SYMBOLS
     assert options.MOST_COST == MAX_COST

@@ -5,10 +5,10 @@ import pytest
 from support.clusters import kill, process_ids, started
 from threadpoolctl import threadpool_limits
 
+from discreet.choices import LOSSES
 from discreet.cluster import connect
 from discreet.cluster import fit as module
 from discreet.cluster.fit import ClusterRows
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import WeightedRows
 from discreet.errors import ClusterError, LostWorkerWarning

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design import answers as module
 from discreet.design.answers import (
@@ -18,7 +19,6 @@ from discreet.design.answers import (
 from discreet.design.deciding import Aim
 from discreet.design.folds import Sample, split_folds
 from discreet.design.kernels import ProductKernel
-from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
 from discreet.mapping.parts import TableFusion
 

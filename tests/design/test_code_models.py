@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
+from discreet.choices import LOSSES
 from discreet.design import code_models
 from discreet.design.code_models import CodeModels, Curvatures, Features
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import WeightedRows, has_numba, plain_sweep
 

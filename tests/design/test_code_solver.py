@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.choices import LOSSES
 from discreet.design import code_solver
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.solvers import fit_primal
 from discreet.design.sweep import COMPILED_LOSSES, WeightedRows

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.problems import paper_rows, random_problem
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.fast import (
     BARRIER_STEPS,
@@ -17,7 +18,6 @@ from discreet.design.fast import (
 from discreet.design.feasible import structural_epsilon, uniform_tables
 from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import ProductKernel
-from discreet.design.losses import LOSSES
 from discreet.design.risks import make_risks
 from discreet.leakage.exact import information_epsilon
 from discreet.leakage.joint_outputs import output_probabilities

@@ -3,13 +3,13 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design import held_out
 from discreet.design.folds import Sample
 from discreet.design.fusion import draw_symbols
 from discreet.design.held_out import rule_advantage, score_held_out
 from discreet.design.kernels import CountKernel
-from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities

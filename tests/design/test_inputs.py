@@ -6,6 +6,7 @@ import pytest
 from support.helpers import refused
 
 from discreet import NDDMapper, NPOMapper
+from discreet.choices import KERNELS
 from discreet.data.checks import MAX_CLASSES
 from discreet.data.labels import label_column
 from discreet.design.inputs import (
@@ -16,7 +17,7 @@ from discreet.design.inputs import (
     private_facts,
     symbol_counts,
 )
-from discreet.design.kernels import KERNELS, AnovaKernel, ProductKernel
+from discreet.design.kernels import AnovaKernel, ProductKernel
 
 N = 40
 READINGS = pd.DataFrame({"hall": np.arange(N) % 4, "door": np.arange(N) // 4 % 2})

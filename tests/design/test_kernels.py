@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.choices import KERNELS
 from discreet.design.kernels import (
-    KERNELS,
     AnovaKernel,
     InverseMultiquadricKernel,
     ProductKernel,

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from discreet import NPOMapper
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.code_solver import CodeSolver, ModelledRisks, PackedRows, SweptRisks
 from discreet.design.feasible import uniform_tables
 from discreet.design.folds import Sample
 from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel
-from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings, Target, design_sample, silent_risks
 from discreet.design.risks import CountRisks, OutputRisks
 from discreet.design.weighted_rows import label_rows

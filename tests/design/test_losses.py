@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from discreet.design.losses import LOSSES
+from discreet.choices import LOSSES
 from discreet.design.solvers import fit_primal, head_value, solve_dual
 
 each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)

@@ -4,12 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.problems import paper_rows, random_problem
 
+from discreet.choices import KERNELS, LOSSES
 from discreet.data.labels import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import SidedSet, uniform_tables
 from discreet.design.heads import collapse, private_heads, public_heads
-from discreet.design.kernels import KERNELS
-from discreet.design.losses import LOSSES
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.risks import make_risks
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import refused
 
+from discreet.choices import LOSSES
 from discreet.data.encoders import CodesEncoder
 from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.heads import private_heads, public_heads
-from discreet.design.losses import LOSSES
 from discreet.design.packed_file import (
     MAGIC,
     Header,

@@ -3,10 +3,10 @@ import pytest
 from scipy.optimize import minimize
 from support.problems import random_problem
 
+from discreet.choices import KERNELS, LOSSES
 from discreet.data.labels import Labels
 from discreet.design.heads import collapse, public_heads
-from discreet.design.kernels import KERNELS, ProductKernel, output_gram
-from discreet.design.losses import LOSSES
+from discreet.design.kernels import ProductKernel, output_gram
 from discreet.design.risks import CountRisks, GramRisks, OutputRisks, make_risks
 from discreet.design.solvers import head_value
 from discreet.errors import InputError

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.choices import LOSSES
 from discreet.design import sweep as module
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import (
     COMPILED_LOSSES,

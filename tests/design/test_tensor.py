@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design import large_tensor
 from discreet.design.code_solver import PackedRows
 from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import AnovaKernel, CountKernel, ProductKernel, cross_gram
 from discreet.design.large_tensor import TensorRisks, TensorSolver
-from discreet.design.losses import LOSSES
 from discreet.design.risks import GramRisks
 from discreet.design.tensor_features import form_of, lifts_of, missing_share
 from discreet.design.tensor_sweep import (

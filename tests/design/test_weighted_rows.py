@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.heads import collapse, private_heads, public_heads
-from discreet.design.losses import LOSSES
 from discreet.design.packing import pack
 from discreet.design.sweep import plain_sweep
 from discreet.design.weighted_rows import count_equal, label_rows

@@ -37,9 +37,9 @@ from discreet.auditing.findings import (
 from discreet.auditing.options import AuditOptions
 from discreet.auditing.results import Attacks, FactAudit, Figures, PublicAudit
 from discreet.auditing.verdict import qualify, qualify_attack, qualify_beyond, withheld
+from discreet.choices import LOSSES
 from discreet.data.columns import written
 from discreet.data.labels import Labels
-from discreet.design.losses import LOSSES
 from discreet.errors import shown
 from discreet.leakage.epsilon_bounds import (
     Budget,

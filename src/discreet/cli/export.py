@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import TARGETS, Budget, Period, Quiet, Repeat, one_of
+from discreet.choices import TARGETS
+from discreet.cli.options import Budget, Period, Quiet, Repeat, one_of
 from discreet.cli.terminal import interruptible, plain_print
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.choices import METHODS
 from discreet.cli.learn import announce
 from discreet.cli.options import (
-    METHODS,
     MOST_SYMBOLS,
     AssumeIndependent,
     Binning,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.choices import METHODS
 from discreet.cli.options import (
-    METHODS,
     MOST_SYMBOLS,
     Binning,
     Bins,

@@ -7,13 +7,13 @@ opened; each mistake is one message.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from discreet.choices import ByColumn
+from discreet.choices import KERNELS, LOSSES, ByColumn
 from discreet.errors import InputError
 
 MOST_SYMBOLS = 256
@@ -23,10 +23,6 @@ MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn 
 
 # The names that the options take. They live with the code they name, too far for a quick
 # `--help`; a test holds the two lists against each other.
-METHODS = ("npo", "model", "bayes-error", "ndd", "randomized-response")
-KERNELS = ("product", "anova", "inverse-multiquadric", "count")
-LOSSES = ("logistic", "exponential", "hinge", "square")
-TARGETS = ("python", "micropython", "c", "esphome")
 REPEATS = ("code", "period", "never")
 BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
 
@@ -189,7 +185,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def name_among(names: tuple[str, ...]) -> Callable[[str], str]:
+def name_among(names: Collection[str]) -> Callable[[str], str]:
     """Return a reader of one of several names."""
 
     def read(text: str) -> str:

@@ -24,11 +24,12 @@ from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
 from discreet.arrays import Floats
+from discreet.choices import LOSSES
 from discreet.cluster.connect import living_workers, other_workers
 from discreet.design.coded import coded_file
 from discreet.design.inputs import check_kernel
 from discreet.design.kernels import CountKernel
-from discreet.design.losses import LOSSES, Loss
+from discreet.design.losses import Loss
 from discreet.design.packed_file import PackedFile
 from discreet.design.packing import Layout
 from discreet.design.problem import MANY_ROWS, Place, design_sample

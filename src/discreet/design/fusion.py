@@ -14,13 +14,13 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from discreet.arrays import Floats, Ints
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.code_models import Features
 from discreet.design.code_solver import CodeSolver
 from discreet.design.deciding import Aim, class_shares
 from discreet.design.heads import Rows, public_heads
 from discreet.design.kernels import Kernel, output_gram
-from discreet.design.losses import LOSSES
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal
 from discreet.design.weighted_rows import label_rows

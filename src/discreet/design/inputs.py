@@ -14,12 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.arrays import Floats, Ints
+from discreet.choices import KERNELS
 from discreet.data.checks import check_names
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import by_column
 from discreet.data.labels import Labels, label_column
 from discreet.data.strict_model import explain
-from discreet.design.kernels import KERNELS, Kernel
+from discreet.design.kernels import Kernel
 from discreet.errors import InputError, MissingPrivateError, shown
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
 

@@ -10,7 +10,7 @@ those tables combine (MATH: the paper's O(|Z|^2s) per entry is O(s)). A kernel i
 sum of ``components``; each component has one symbol kernel ``K_t`` per sensor and
 is affine in every single ``M_t``, which is what the sensor-by-sensor solver needs.
 
-To add a kernel, write one class and list it in ``KERNELS``.
+To add a kernel, write one class and list it in ``discreet.choices``.
 """
 
 from __future__ import annotations
@@ -186,14 +186,6 @@ class InverseMultiquadricKernel:
 
     combine = ProductKernel.combine
     split = ProductKernel.split
-
-
-KERNELS: dict[str, type[Kernel]] = {
-    "product": ProductKernel,
-    "count": CountKernel,
-    "anova": AnovaKernel,
-    "inverse-multiquadric": InverseMultiquadricKernel,
-}
 
 
 def output_gram(kernel: Kernel, sizes: Sequence[int]) -> Floats:

@@ -1,7 +1,7 @@
 """Convex surrogate losses and their conjugates (paper, Table I).
 
 Margins ``u = label * score`` come in; one value per margin goes out. To add a
-loss, write one class and list it in ``LOSSES``: the tests then cover it.
+loss, write one class and list it in ``discreet.choices``: the tests then cover it.
 """
 
 from __future__ import annotations
@@ -146,6 +146,4 @@ class SquareLoss:
         return np.full_like(x, 0.5)
 
 
-LOSSES: dict[str, Loss] = {
-    loss.name: loss for loss in (LogisticLoss(), ExponentialLoss(), HingeLoss(), SquareLoss())
-}
+LOGISTIC, EXPONENTIAL, HINGE, SQUARE = LogisticLoss(), ExponentialLoss(), HingeLoss(), SquareLoss()

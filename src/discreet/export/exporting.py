@@ -8,10 +8,10 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from discreet.choices import TARGETS
 from discreet.errors import InputError
 from discreet.export.neutral import Policy, SensorTable, neutral_form
 from discreet.export.signing import SigningKey, load_or_make_key
-from discreet.export.targets import c, esphome, micropython, python
 from discreet.files import check_folder, write_folder
 from discreet.mapping.mapping import Mapping
 
@@ -49,12 +49,6 @@ def file_names(names: Sequence[str]) -> list[str]:
 
 
 Files = Callable[[Dict[str, SensorTable], SigningKey | None], dict[str, bytes]]
-TARGETS: dict[str, Files] = {
-    "python": python.files,
-    "micropython": micropython.files,
-    "c": c.files,
-    "esphome": esphome.files,
-}
 
 
 @dataclass(frozen=True)

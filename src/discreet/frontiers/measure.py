@@ -33,13 +33,13 @@ from discreet.auditing.bounds.estimates import (
 from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
 from discreet.auditing.bounds.outputs_given import AuditRows, count_outputs
 from discreet.auditing.bounds.spread import deviation
+from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.answers import answer_unseen_codes
 from discreet.design.deciding import BALANCED, Aim
 from discreet.design.folds import Sample
 from discreet.design.held_out import rule_advantage, score_held_out
 from discreet.design.kernels import ProductKernel
-from discreet.design.losses import LOSSES
 from discreet.design.problem import Settings
 from discreet.errors import InputError
 from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 import discreet
 from discreet.arrays import Ints
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.choices import METHODS
 from discreet.data.columns import as_series, plain
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import table_digest
@@ -39,13 +40,7 @@ from discreet.errors import InputError, suggest
 from discreet.frontiers.measure import answer_raw, guess
 from discreet.frontiers.points import MAX_POINTS
 from discreet.frontiers.results import About
-from discreet.learning import (
-    METHODS,
-    MIN_TRAINING_ROWS,
-    Prepared,
-    Task,
-    make_split,
-)
+from discreet.learning import MIN_TRAINING_ROWS, Prepared, Task, make_split
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.parts import MAX_SYMBOLS, Source
 

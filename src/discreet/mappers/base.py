@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.arrays import Floats, Ints
+from discreet.choices import LOSSES
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import begin_scans, fit_encoders, needs_all_rows
 from discreet.design.answers import Answers, answer_drawn
@@ -45,7 +46,6 @@ from discreet.design.inputs import (
     symbol_counts,
 )
 from discreet.design.kernels import Kernel
-from discreet.design.losses import LOSSES
 from discreet.design.packed_file import PackedFile
 from discreet.design.problem import (
     Designer,
