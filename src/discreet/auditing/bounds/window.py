@@ -1,0 +1,177 @@
+"""What a window of many rounds tells of the fact of one of them: a bound from rows.
+
+Assumed: the codes of a round depend on those of all others only through the fact of that round
+(*the hidden state is the fact*), and the fact is a stationary chain. Let p_g be the law of a
+round's symbols given class g and, for two classes a and b,
+
+    x = sum_z (p_a - p_b)^2 / (2 (p_a + p_b)),
+
+the mean of M^2, where M is the posterior mean of a fact of -1 or 1 with equal priors.
+
+*From one round to many.* Past, present and future are independent given the fact of the present,
+and evidence adds up at most. The past reaches the present through one step of the chain. x is an
+f-divergence, hence jointly convex: of a step whose rows differ by at most tau in total variation
+it leaves at most the share tau, and of two classes with stay probabilities s and t at most
+(s + t - 1)^2 / (1 - |s - t|). With the smaller share r of the two, n rounds tell at most
+X = x (1 + r + r^2 + ... into the past and into the future), and TV <= sqrt(X).
+
+*x from rows.* For every function h with values in [-1, 1],
+x >= E_a[h - h^2/2] - E_b[h + h^2/2], with equality for h = M. So the plug-in x^ of the rows'
+averages is at least the rows' version of that for M, which is fixed, if unknown. Its terms have a
+variance of at most x, since (1 + m)(1 - m/2)^2 <= 1, less by the Dobrushin coefficient eta when the
+known tables are averaged instead of drawn; and they span at most 2 eta max|M|. Bernstein's
+inequality for the sum of both gives, with L = ln(1/alpha),
+x <= x^ + sqrt(2 eta x L (1/n_a + 1/n_b)) + (2/3) eta max|M| L max(1/n_a, 1/n_b), which is solved
+for x. Given the facts, rows are independent,
+so that the rows may be those of a series.
+
+*The chain from a series.* What follows the successive visits to a class are independent draws,
+but how many visits there were is random. The bounds on their probabilities hold for all numbers
+of visits at once: the mixture over a uniform prior is a martingale that rarely exceeds 1/alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import betaln
+
+from discreet.arrays import Floats, Ints
+from discreet.auditing.bounds.certificates import certify_total_variation, structural_epsilons
+from discreet.auditing.bounds.outputs_given import AuditRows
+
+
+@dataclass(frozen=True)
+class WindowBound:
+    """At the stated confidence, what ``rounds`` rounds tell of the fact of any one of them.
+
+    ``advantage``: over guessing, by any attacker. ``one_round``: the bound on x. ``kept``: the
+    bound on the share of it that a step of the chain leaves. ``trivial``: nothing is promised.
+    """
+
+    rounds: int
+    advantage: float
+    one_round: float
+    kept: float
+    alpha: float
+    n_classes: int
+
+    @property
+    def trivial(self) -> bool:
+        """Whether no attacker could do better anyway."""
+        return self.advantage >= 1.0 - 1.0 / self.n_classes
+
+
+def bound_window(rows: AuditRows, kept: float, rounds: int, alpha: float) -> WindowBound:
+    """Bound the advantage from x at ``alpha`` and from ``kept``, which is taken to hold."""
+    x = bound_one_round(rows, alpha)
+    m = rows.n_classes
+    told = math.sqrt(min(x * _sum_of_shares(kept, rounds), 1.0))
+    # Balanced accuracy is 1/m sum_z max_g p_g, at most 1/m + (m - 1)/m of the widest pair's TV.
+    return WindowBound(rounds, told * (1.0 - 1.0 / m), x, kept, alpha, m)
+
+
+def _sum_of_shares(kept: float, rounds: int) -> float:
+    """Return 1 + sums of powers of the share, over the rounds before and after the middle one."""
+    before, after = (rounds - 1) // 2, rounds // 2
+    if kept >= 1.0:
+        return float(rounds)
+    return 1.0 + sum(kept * (1.0 - kept**each) / (1.0 - kept) for each in (before, after))
+
+
+# --- One round -----------------------------------------------------------------------------
+
+
+def bound_one_round(rows: AuditRows, alpha: float) -> float:
+    """Bound x for the two classes that differ most."""
+    largest = math.tanh(min(float(structural_epsilons(rows.tables).sum()), 700.0) / 2.0)
+    if not rows.listable:  # (p_a - p_b)^2 / (p_a + p_b) is at most max|M| times |p_a - p_b|
+        bound = certify_total_variation(rows, alpha).bound
+        return largest * (1.0 if bound is None else min(bound, 1.0))
+    # Only the pair that differs most in truth has to hold: no union over pairs.
+    pairs = combinations(range(rows.n_classes), 2)
+    found = max(_bound_pair(rows, a, b, largest, math.log(1.0 / alpha)) for a, b in pairs)
+    return min(found, largest**2)
+
+
+def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> float:
+    counts = [rows.observations[each] for each in (a, b)]
+    if not all(counts):
+        return 1.0
+    spread = math.sqrt(2.0 * rows.eta * log * sum(1.0 / n for n in counts))
+    rest = squared_information(rows.average[[a, b]])
+    rest += 2.0 / 3.0 * rows.eta * largest * log / min(counts)
+    return ((spread + math.sqrt(spread**2 + 4.0 * rest)) / 2.0) ** 2
+
+
+def squared_information(given: Floats) -> float:
+    """Return x of two laws."""
+    total = given.sum(axis=0)
+    sent = total > 0
+    return float((np.diff(given[:, sent], axis=0) ** 2 / (2.0 * total[sent])).sum())
+
+
+# --- The chain -----------------------------------------------------------------------------
+
+
+def count_steps(index: Ints, follows: Ints, n_classes: int) -> Ints:
+    """Return how often each class was followed by each.
+
+    ``follows``: for every row the place of the row one round later, -1 where there is none.
+    """
+    there = np.flatnonzero(follows >= 0)
+    steps = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(steps, (index[there], index[follows[there]]), 1)
+    return steps
+
+
+def bound_kept(steps: Ints, alpha: float) -> float:
+    """Bound the share of x that a step leaves, forwards and backwards."""
+    m = len(steps)
+    if m == 2:
+        stays = [_between(int(steps[k, k]), int(steps[k].sum()), alpha / 2) for k in range(2)]
+        return _kept_of_two(*stays)
+    share = alpha / (2 * m * m)
+    return max(_widest_step(steps, share), _widest_step(steps.T, share))
+
+
+def kept_of(moves: Floats) -> float:
+    """Return the share that a known chain leaves at most."""
+    if len(moves) == 2:
+        return _kept_of_two(*((float(moves[k, k]),) * 2 for k in range(2)))
+    pairs = combinations(range(len(moves)), 2)
+    return max(1.0 - float(np.minimum(moves[a], moves[b]).sum()) for a, b in pairs)
+
+
+def _kept_of_two(first: tuple[float, float], second: tuple[float, float]) -> float:
+    low, high = first[0] + second[0] - 1.0, first[1] + second[1] - 1.0
+    moved = max(abs(low), abs(high))
+    apart = max(first[1] - second[0], second[1] - first[0])
+    return min(moved, moved**2 / (1.0 - apart) if apart < 1.0 else 1.0, 1.0)
+
+
+def _widest_step(steps: Ints, alpha: float) -> float:
+    """Bound the total variation between two rows of the chain from its counts."""
+    visits = steps.sum(axis=1)
+    bound = np.vectorize(lambda hits, trials: _between(hits, trials, alpha)[0], otypes=[float])
+    least = bound(steps, visits[:, None])
+    pairs = combinations(range(len(steps)), 2)
+    return max(1.0 - float(np.minimum(least[a], least[b]).sum()) for a, b in pairs)
+
+
+def _between(hits: int, trials: int, alpha: float) -> tuple[float, float]:
+    """Bound a probability from both sides, at ``alpha`` for any number of trials."""
+    log = -math.log(alpha) - float(betaln(hits + 1, trials - hits + 1))
+
+    def excess(p: float) -> float:
+        return -log - hits * math.log(p) - (trials - hits) * math.log1p(-p)
+
+    tiny = 1e-12
+    at = min(max(hits / max(trials, 1), tiny), 1.0 - tiny)
+    low = 0.0 if excess(tiny) < 0 else float(brentq(excess, tiny, at))
+    high = 1.0 if excess(1.0 - tiny) < 0 else float(brentq(excess, at, 1.0 - tiny))
+    return low, high

@@ -1,0 +1,220 @@
+"""A table as a series: which row follows which, and whether a fact is all that links rounds.
+
+*The hidden state is the fact* if, given the fact of a round, its readings depend on nothing of
+other rounds. Then, among rows of one class, readings may be exchanged without changing anything.
+Three things would show that they may not: readings of rounds near one another resemble each other
+(``dependence``); stretches of rounds have too much or too little of a code, which finds a weak link
+that lasts; or readings depend on the fact of the round before or after. The last two are looked at
+here, with shuffles among the rows of a class for comparison. What shows in none of them remains
+hidden: a state that is the same in all of the table, for one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from discreet.arrays import Floats, Ints
+from discreet.data.columns import Column, as_floats, is_missing, is_numeric
+from discreet.data.dependence import Dependence, check_dependence
+from discreet.errors import InputError
+
+_SHUFFLES = 199
+_MOST_ROWS = 20_000  # in one stretch of the series; more show the same
+_STRETCHES = (2, 8, 32, 128, 512)  # rounds
+_MOST_LEVELS = 16  # codes of a sensor that are told apart, the commonest
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of a table in time.
+
+    ``order``: the rows by group and time. ``follows``: for every row the one a step later in the
+    same group, -1 where there is none. ``step``: seconds, or ticks of a counter.
+    """
+
+    order: Ints
+    follows: Ints
+    step: float
+
+    @property
+    def pairs(self) -> int:
+        """How many rows are followed by another."""
+        return int((self.follows >= 0).sum())
+
+
+def read_series(times: Column, groups: Ints | None, name: str) -> Series:
+    """Find which row follows which, by the commonest difference between times."""
+    moments = _moments(times, name)
+    group = np.zeros(len(moments), dtype=np.int64) if groups is None else groups
+    order = np.lexsort((moments, group))
+    ahead, together = np.diff(moments[order]), np.diff(group[order]) == 0
+    steps = ahead[together & (ahead > 0)]
+    if not len(steps):
+        raise InputError(
+            f"column {name!r} has no two rows at different times, so that no row follows another. "
+            "Name the column with the time of every row."
+        )
+    found, counts = np.unique(steps.round(6), return_counts=True)
+    step = float(found[counts.argmax()])
+    # Clocks are not exact: half a step either way is the same round.
+    next_one = together & (np.abs(ahead - step) < 0.5 * step)
+    follows = np.full(len(moments), -1, dtype=np.int64)
+    follows[order[:-1][next_one]] = order[1:][next_one]
+    return Series(order.astype(np.int64), follows, step)
+
+
+def _moments(times: Column, name: str) -> Floats:
+    """Return times in seconds, or the numbers of a counter."""
+    if is_missing(times).any():
+        raise InputError(f"column {name!r} has rows without a time. Fill or drop them.")
+    if is_numeric(times):
+        return as_floats(times)
+    read = pd.to_datetime(times.astype(str), errors="coerce", utc=True)
+    bad = read.isna().to_numpy()
+    if bad.any():
+        raise InputError(
+            f"column {name!r} has {str(times.iloc[int(bad.argmax())])[:60]!r}, which is no time. "
+            "Write times as in 2026-01-31 14:05:00, or as seconds."
+        )
+    since = (read - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return np.asarray(since, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class HiddenState:
+    """Whether the facts are all that links the rounds of a series, as far as it shows."""
+
+    order: Dependence
+    stretches: bool
+    neighbours: bool
+
+    @property
+    def broken(self) -> bool:
+        """Whether something else links them."""
+        return self.order.found or self.stretches or self.neighbours
+
+    @property
+    def checked(self) -> bool:
+        """Whether there were enough rows to look at."""
+        return self.order.checked
+
+    @property
+    def words(self) -> str:
+        """One sentence for a user, without the full stop."""
+        if self.order.found or not self.checked:
+            return self.order.words
+        if self.stretches:
+            return "stretches of rounds resemble each other more than the facts explain"
+        if self.neighbours:
+            return (
+                "readings depend on the fact of the round before or after, given that of their own"
+            )
+        return "given the fact, nothing was found that links the readings of different rounds"
+
+
+def check_hidden_state(codes: Ints, fact: Ints, series: Series, seed: int = 0) -> HiddenState:
+    """Look for what links rounds besides a fact, or a combination of facts, given by its number."""
+    rows = series.order[:_MOST_ROWS]
+    readings = pd.DataFrame(codes[rows]).astype("category")
+    order = check_dependence(readings, [fact[rows]], seed=seed)
+    rng = np.random.default_rng(seed)
+    stretches = _in_stretches(codes[rows], fact[rows], rng)
+    return HiddenState(order, stretches, _depends_on_neighbours(codes, fact, series, rng))
+
+
+# --- Stretches -----------------------------------------------------------------------------
+
+
+def _in_stretches(codes: Ints, fact: Ints, rng: np.random.Generator) -> bool:
+    """Whether sums over stretches vary more, or less, than in any shuffle within the classes."""
+    features = _centred(codes, fact)
+    lengths = [length for length in _STRETCHES if 4 * length <= len(features)]
+    if not lengths or not features.shape[1]:
+        return False
+    orders = [np.arange(len(features)), *(_shuffle(fact, rng) for _ in range(_SHUFFLES))]
+    sums = np.array([[_varies(features[each], length) for length in lengths] for each in orders])
+    spread = sums[1:].std(axis=0)
+    peaks = np.abs((sums - sums[1:].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
+    return bool(peaks[0] > peaks[1:].max())
+
+
+def _centred(codes: Ints, fact: Ints) -> Floats:
+    """Return which code each sensor has, less the mean of the class, each with variance 1."""
+    levels = [_commonest(column) for column in codes.T]
+    columns = [each == k for each in levels for k in range(int(each.max()))]
+    features = np.array(columns, dtype=np.float64).reshape(len(columns), len(codes)).T
+    for each in np.unique(fact):
+        features[fact == each] -= features[fact == each].mean(axis=0)
+    spread = features.std(axis=0)
+    scaled: Floats = features[:, spread > 0] / spread[spread > 0]
+    return scaled
+
+
+def _varies(features: Floats, length: int) -> float:
+    whole = len(features) // length * length
+    sums = np.add.reduceat(features[:whole], np.arange(0, whole, length))
+    return float((sums**2).sum())
+
+
+def _shuffle(fact: Ints, rng: np.random.Generator) -> Ints:
+    """Return an order in which rows change places within their class only."""
+    order = np.argsort(fact, kind="stable")
+    place = np.empty_like(order)
+    mixed = np.lexsort((rng.random(len(fact)), fact))
+    place[order] = mixed
+    return place
+
+
+# --- The facts before and after ------------------------------------------------------------
+
+
+def _depends_on_neighbours(
+    codes: Ints, fact: Ints, series: Series, rng: np.random.Generator
+) -> bool:
+    now = np.flatnonzero(series.follows >= 0)[:_MOST_ROWS]
+    then = series.follows[now]
+    # Either end of a step: is what it reads linked to the other end's fact?
+    return any(
+        _linked(codes[here], fact[here], fact[there], rng)
+        for here, there in ((now, then), (then, now))
+    )
+
+
+def _linked(codes: Ints, own: Ints, other: Ints, rng: np.random.Generator) -> bool:
+    """Whether codes depend on another fact given their own: more than in any shuffle."""
+    own, other = (np.unique(each, return_inverse=True)[1] for each in (own, other))
+    levels = [_commonest(column) for column in codes.T]
+    seen = _excess(levels, own, other)
+    for _ in range(_SHUFFLES):
+        order = _shuffle(own, rng)
+        if _excess([each[order] for each in levels], own, other) >= seen:
+            return False
+    return True
+
+
+def _commonest(column: Ints) -> Ints:
+    """Return the commonest codes as 0, 1, ... and all others as one more."""
+    _, index, counts = np.unique(column, return_inverse=True, return_counts=True)
+    rank = np.argsort(np.argsort(-counts, kind="stable"))
+    return np.minimum(rank, _MOST_LEVELS)[index]
+
+
+def _excess(levels: list[Ints], own: Ints, other: Ints) -> float:
+    """Return the largest standardised chi-square of a sensor against the other fact."""
+    return max(_chi_square(each, own, other) for each in levels)
+
+
+def _chi_square(level: Ints, own: Ints, other: Ints) -> float:
+    shape = (int(own.max()) + 1, int(other.max()) + 1, int(level.max()) + 1)
+    counts = np.bincount(np.ravel_multi_index((own, other, level), shape), minlength=np.prod(shape))
+    table = counts.reshape(shape).astype(np.float64)
+    expected = table.sum(axis=2, keepdims=True) * table.sum(axis=1, keepdims=True)
+    total = table.sum(axis=(1, 2))[:, None, None]
+    expected = np.divide(expected, total, out=np.zeros_like(expected), where=total > 0)
+    off = (table - expected) ** 2
+    off = np.divide(off, expected, out=np.zeros_like(off), where=expected > 0)
+    free = max((shape[1] - 1) * (shape[2] - 1) * shape[0], 1)
+    return float((off.sum() - free) / np.sqrt(2.0 * free))

@@ -1,0 +1,147 @@
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.window import (
+    _between,
+    _sum_of_shares,
+    bound_kept,
+    bound_one_round,
+    bound_window,
+    count_steps,
+    kept_of,
+    squared_information,
+)
+
+TABLES = (np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([[0.8, 0.2], [0.3, 0.7]]))
+
+
+def random_chain(rng, m):
+    moves = rng.dirichlet(np.ones(m), size=m)
+    moves = 0.8 * np.eye(m) + 0.2 * moves if rng.random() < 0.5 else moves
+    values, vectors = np.linalg.eig(moves.T)
+    law = np.real(vectors[:, np.argmin(np.abs(values - 1))])
+    return moves, law / law.sum()
+
+
+def enumerated(given, moves, law, rounds):
+    """The law of all symbols given the fact of the middle round, one row per class."""
+    m, outputs = given.shape
+    middle = (rounds - 1) // 2
+    found = np.zeros((m, outputs**rounds))
+    for path in product(range(m), repeat=rounds):
+        chance = law[path[0]] * np.prod([moves[a, b] for a, b in pairwise(path)])
+        symbols = given[path[0]]
+        for state in path[1:]:
+            symbols = np.multiply.outer(symbols, given[state]).ravel()
+        found[path[middle]] += chance * symbols
+    return found / law[:, None]
+
+
+def advantage(laws):
+    return laws.max(axis=0).sum() / len(laws) - 1 / len(laws)
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_many_rounds_tell_no_more_than_one_round_and_the_chain_allow(m):
+    rng = np.random.default_rng(m)
+    for _ in range(60):
+        given = rng.dirichlet(np.ones(3), size=m)
+        given = 0.7 * given[0] + 0.3 * given
+        moves, law = random_chain(rng, m)
+        back = moves.T * law / law[:, None]
+        kept = max(kept_of(moves), kept_of(back))
+        x = max(squared_information(given[[a, b]]) for a in range(m) for b in range(a))
+        for rounds in (1, 2, 5):
+            bound = (1 - 1 / m) * np.sqrt(min(x * _sum_of_shares(kept, rounds), 1.0))
+            assert advantage(enumerated(given, moves, law, rounds)) <= bound + 1e-12
+
+
+def test_a_constant_fact_adds_up_over_all_rounds():
+    assert kept_of(np.eye(2)) == kept_of(np.eye(3)) == 1.0
+    assert _sum_of_shares(1.0, 1440) == 1440.0
+    assert _sum_of_shares(0.5, 1) == 1.0
+    assert _sum_of_shares(0.5, 4) == 1 + 0.5 + 0.5 + 0.25
+
+
+def drawn(rng, laws, facts):
+    """Codes of two independent sensors."""
+    return np.stack(
+        [(rng.random((len(facts), 1)) > law[facts].cumsum(axis=1)).sum(axis=1) for law in laws],
+        axis=1,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_the_bound_on_a_round_holds_as_often_as_it_says(share):
+    rng = np.random.default_rng(int(100 * share))
+    failed, trials = 0, 400
+    for trial in range(trials):
+        if trial % 40 == 0:
+            laws = [rng.dirichlet(np.ones(len(table)), size=2) for table in TABLES]
+            if trial % 80 == 0:  # nothing to find
+                laws = [np.repeat(law[:1], 2, axis=0) for law in laws]
+            given = (
+                np.multiply.outer(laws[0] @ TABLES[0], np.ones(2)) * (laws[1] @ TABLES[1])[:, None]
+            )
+            truth = squared_information(given.reshape(2, -1))
+        facts = (rng.random(int(rng.choice([60, 500, 3000]))) < share).astype(np.int64)
+        rows = AuditRows(TABLES, drawn(rng, laws, facts), facts, 2)
+        failed += bound_one_round(rows, 0.2) < truth
+    assert failed <= 0.2 * trials  # the promise; what is seen is far less
+
+
+def test_the_bound_closes_in_with_rows():
+    rng = np.random.default_rng(0)
+    laws = [np.array([[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]), np.array([[0.5, 0.5], [0.6, 0.4]])]
+    bounds = []
+    for n_rows in (300, 3_000, 30_000):
+        facts = np.arange(n_rows) % 2
+        rows = AuditRows(TABLES, drawn(rng, laws, facts), facts, 2)
+        bounds.append(bound_one_round(rows, 0.05))
+    given = np.einsum("ga,gb->gab", laws[0] @ TABLES[0], laws[1] @ TABLES[1]).reshape(2, -1)
+    assert bounds[0] > bounds[1] > bounds[2] > squared_information(given)
+    found = bound_window(rows, 0.5, 1440, 0.05)
+    assert not found.trivial and found.advantage == 0.5 * np.sqrt(bounds[2] * 3.0)
+
+
+@pytest.mark.slow
+def test_a_stay_probability_is_bounded_however_many_visits_there_were():
+    rng = np.random.default_rng(1)
+    failed = 0
+    for _ in range(500):
+        stay = rng.choice([0.3, 0.9, 0.99])
+        stays = rng.random(2_000) < stay
+        counts = np.arange(1, 2_001)
+        hits = stays.cumsum()
+        # Whoever looks at any time, and stops where it looks worst, is wrong rarely.
+        looks = np.unique(np.geomspace(5, 2_000, 30).astype(int)) - 1
+        ends = [_between(int(hits[k]), int(counts[k]), 0.2) for k in looks]
+        failed += any(not low <= stay <= high for low, high in ends)
+    assert failed <= 0.2 * 500
+
+
+def test_ends_of_an_interval():
+    assert _between(0, 0, 0.05) == (0.0, 1.0)
+    low, high = _between(50, 50, 0.05)
+    assert 0.8 < low < 1 and high == 1.0
+    assert _between(3, 40, 0.05)[1] == pytest.approx(1 - _between(37, 40, 0.05)[0])
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_what_a_step_leaves_is_bounded_from_counts(m):
+    rng = np.random.default_rng(3)
+    moves = np.full((m, m), 0.1 / (m - 1)) + np.eye(m) * (0.9 - 0.1 / (m - 1))
+    facts = [0]
+    for _ in range(5_000):
+        facts.append(int(rng.choice(m, p=moves[facts[-1]])))
+    facts = np.array(facts)
+    follows = np.append(np.arange(1, len(facts)), -1)
+    steps = count_steps(facts, follows, m)
+    assert steps.sum() == len(facts) - 1
+    assert steps[0, 1] == np.sum((facts[:-1] == 0) & (facts[1:] == 1))
+    assert kept_of(moves) < bound_kept(steps, 0.05) < 0.99
+    assert bound_kept(np.zeros((m, m), dtype=np.int64), 0.05) == 1.0

@@ -1,0 +1,64 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.data.series import check_hidden_state, read_series
+from discreet.errors import InputError
+
+
+def test_a_row_follows_one_a_step_earlier_in_its_group():
+    times = pd.Series([60.0, 0.0, 120.0, 0.0, 300.0, 61.0])
+    groups = np.array([0, 0, 0, 1, 0, 1])
+    series = read_series(times, groups, "t")
+    assert series.step == 60.0
+    assert series.follows.tolist() == [2, 0, -1, 5, -1, -1]  # nothing is 60 s before 300
+    assert series.order.tolist() == [1, 0, 2, 4, 3, 5]
+    assert series.pairs == 3
+
+
+def test_dates_are_times():
+    texts = pd.Series(["2026-01-01 00:00:00", "2026-01-01 00:01:00", "2026-01-01 00:02:00"])
+    assert read_series(texts, None, "date").step == 60.0
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (["2026-01-01", "soon"], "'soon', which is no time"),
+        ([1.0, 1.0], "no two rows at different times"),
+        ([1.0, None], "rows without a time"),
+    ],
+)
+def test_what_is_no_series_is_refused_in_one_sentence(times, words):
+    with pytest.raises(InputError, match=words):
+        read_series(pd.Series(times), None, "t")
+
+
+def house(rng, kind, days=20, rounds=100):
+    """Facts that last and codes of three sensors, by day."""
+    laws = rng.dirichlet(np.ones(4), size=(2, 3))
+    facts, codes = [], []
+    for _ in range(days):
+        fact = np.cumsum(rng.random(rounds) < 0.1) % 2
+        state = np.append(fact[0], fact[:-1]) if kind == "late" else fact
+        drawn = (rng.random((rounds, 3, 1)) > laws[state].cumsum(axis=2)).sum(axis=2)
+        if kind == "day":
+            drawn[:, 0] = (fact + rng.integers(2)) % 2
+        facts.append(fact)
+        codes.append(drawn)
+    times = pd.Series(np.tile(np.arange(rounds), days))
+    series = read_series(times, np.repeat(np.arange(days), rounds), "t")
+    return np.concatenate(codes), np.concatenate(facts), series
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fact", "day", "late"])
+def test_whether_the_fact_is_all_that_links_rounds(kind):
+    rng = np.random.default_rng(7)
+    broken = [check_hidden_state(*house(rng, kind), seed=k).broken for k in range(20)]
+    assert sum(broken) <= 2 if kind == "fact" else all(broken)
+
+
+def test_few_rows_are_not_called_checked():
+    rng = np.random.default_rng(0)
+    assert not check_hidden_state(*house(rng, "fact", days=1, rounds=10)).checked
