@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from discreet.design.kernels import Kernel
     from discreet.design.losses import Loss
-    from discreet.export.exporting import Files
+    from discreet.export.targets import Target
     from discreet.mappers.base import PrivacyMapper
 
 _T = TypeVar("_T")
@@ -63,12 +63,12 @@ LOSSES: Choices[Loss] = Choices(
         "square": "design.losses.SQUARE",
     }
 )
-TARGETS: Choices[Files] = Choices(
+TARGETS: Choices[Target] = Choices(
     {
-        "python": "export.targets.python.files",
-        "micropython": "export.targets.micropython.files",
-        "c": "export.targets.c.files",
-        "esphome": "export.targets.esphome.files",
+        "python": "export.targets.python_files",
+        "micropython": "export.targets.micropython_files",
+        "c": "export.targets.c_files",
+        "esphome": "export.targets.esphome_files",
     }
 )
 

@@ -20,7 +20,7 @@ from support.devices import (
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.errors import CodeRangeError
-from discreet.export.body import bundle_body
+from discreet.export.neutral import bundle_body
 from discreet.export.runtimes.python import discreet_sensor as device
 
 pytestmark = pytest.mark.slow

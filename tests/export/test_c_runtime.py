@@ -34,7 +34,7 @@ from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export.exporting import file_names
 from discreet.export.neutral import Policy, neutral_form
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.export.targets import c
+from discreet.export.targets import c_files, sensor_header
 
 pytestmark = pytest.mark.slow
 
@@ -206,7 +206,7 @@ def test_a_cortex_m_draws_what_python_draws(tmp_path, capsys):
 
 def exported(tmp_path, *tables):
     named = {f"s{i}": table for i, table in enumerate(tables)}
-    for path, data in c.files(named, None).items():
+    for path, data in c_files(named, None).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
     return tmp_path
@@ -280,7 +280,7 @@ def test_a_sensor_never_stands_in_for_a_header_of_the_system(tmp_path):
     needs("gcc")
     names = ["string", "stdint", "stddef", "Signal", "time", "math"]
     tables = dict(zip(file_names(names), [make_sensor(name=each) for each in names], strict=True))
-    for path, data in c.files(tables, None).items():
+    for path, data in c_files(tables, None).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
     source = tmp_path / "all.c"
@@ -303,6 +303,6 @@ def test_a_header_carries_the_mapping_id_and_survives_odd_names(tmp_path):
 
 def test_the_words_of_a_header_are_the_body_of_the_bundle():
     table = neutral_form(make_mapping(), Policy())[0]
-    words = re.findall(r"0x([0-9A-F]{8})u", c.sensor_header("hall", table))
+    words = re.findall(r"0x([0-9A-F]{8})u", sensor_header("hall", table))
     body = b"".join(int(word, 16).to_bytes(4, "little") for word in words)
     assert device.Table(body).thresholds == list(table.thresholds)

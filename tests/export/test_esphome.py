@@ -9,7 +9,7 @@ import pytest
 from support.devices import NATIVE, make_sensor, needs
 
 from discreet.data.encoders import CategoriesEncoder
-from discreet.export.targets import esphome
+from discreet.export.targets import esphome_files
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ DOOR = make_sensor(CategoriesEncoder(categories=["open"]), [[0.6, 0.4]] * 2, nam
 
 @pytest.fixture
 def export(tmp_path):
-    files = esphome.files({"hall": make_sensor(budget=20.0), "haust_r_1": DOOR}, None)
+    files = esphome_files({"hall": make_sensor(budget=20.0), "haust_r_1": DOOR}, None)
     for path, data in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data)
@@ -70,14 +70,14 @@ ODD = {
 @pytest.mark.parametrize("label", ODD)
 def test_a_name_is_a_name_to_esphome_and_never_a_program(label):
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    text = esphome.files({"s": make_sensor(name=label)}, None)["s/s.yaml"].decode()
+    text = esphome_files({"s": make_sensor(name=label)}, None)["s/s.yaml"].decode()
     assert yaml.safe_load(text[text.index("sensor:") :])["sensor"][-1]["name"] == ODD[label]
 
 
 @pytest.mark.parametrize("name", ["on", "no", "null"])
 def test_a_name_that_yaml_reads_as_something_else_stays_a_name(name):
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    text = esphome.files({name: make_sensor(name=name)}, None)[f"{name}/{name}.yaml"].decode()
+    text = esphome_files({name: make_sensor(name=name)}, None)[f"{name}/{name}.yaml"].decode()
     content = yaml.safe_load(text.replace("!secret ", ""))
     assert content["esphome"]["name"] == content["sensor"][-1]["bundle"] == name
 

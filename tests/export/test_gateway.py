@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from support.devices import Words, make_sensor, random_sensor, write_signed
 
 from discreet.data.encoders import BinsEncoder, CodesEncoder
-from discreet.export.body import bundle_body
+from discreet.export.neutral import bundle_body
 from discreet.export.runtimes.python import discreet_gateway as gateway
 from discreet.export.runtimes.python import discreet_sensor as device
 

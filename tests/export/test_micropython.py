@@ -19,8 +19,8 @@ from support.devices import (
 
 from discreet import __version__
 from discreet.data.encoders import CategoriesEncoder
-from discreet.export.body import bundle_body
-from discreet.export.targets import micropython
+from discreet.export.neutral import bundle_body
+from discreet.export.targets import micropython_files
 
 EVEN = [[0.5, 0.5]] * 3
 
@@ -40,7 +40,7 @@ def test_without_a_sound_source_nothing_starts(folder):
 
 
 def test_mip_finds_a_table_and_the_runtime_and_nothing_else():
-    files = micropython.files({"hall": make_sensor(), "door": make_sensor(name="door")}, None)
+    files = micropython_files({"hall": make_sensor(), "door": make_sensor(name="door")}, None)
     for name in ("hall", "door"):
         package = json.loads(files[f"{name}/package.json"])
         assert package["version"] == __version__
@@ -66,7 +66,7 @@ class Board:
 
 def test_mip_installs_an_export(tmp_path, capsys):
     mip = pytest.importorskip("mpremote.mip", reason="mpremote is not installed")
-    files, board = micropython.files({"hall": make_sensor()}, None), Board()
+    files, board = micropython_files({"hall": make_sensor()}, None), Board()
     for path, data in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)

@@ -10,16 +10,17 @@ from support.devices import make_sensor, random_sensor, weights_of
 from support.helpers import make_mapping, refused
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.export import body
-from discreet.export.body import bundle_body, number_key
+from discreet.export import neutral
 from discreet.export.exporting import file_names
 from discreet.export.neutral import (
     NONE,
     Policy,
+    bundle_body,
     exact_ratio,
     idle_row,
     micro_log,
     neutral_form,
+    number_key,
 )
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.mapping.mapping import round_rows
@@ -124,8 +125,8 @@ def test_a_category_that_no_device_could_read_is_refused():
 
 
 def test_a_bundle_larger_than_devices_take_is_refused(monkeypatch):
-    assert body.MAX_BYTES == device.MAX_BUNDLE
-    monkeypatch.setattr(body, "MAX_BYTES", 100)
+    assert neutral.MAX_BYTES == device.MAX_BUNDLE
+    monkeypatch.setattr(neutral, "MAX_BYTES", 100)
     refused("a bundle may have 100. Learn with fewer codes", bundle_body, make_sensor())
 
 

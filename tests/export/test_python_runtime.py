@@ -31,7 +31,7 @@ from support.device_figures import (
 from support.devices import MAPPING_ID, RUNTIMES, Words, make_sensor, weights_of, write_signed
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.export.body import bundle_body
+from discreet.export.neutral import bundle_body
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.mapping.parts import TOTAL
 

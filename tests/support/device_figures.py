@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.data.encoders import BinsEncoder, CodesEncoder
-from discreet.export.body import bundle_body
-from discreet.export.neutral import exact_ratio
+from discreet.export.neutral import bundle_body, exact_ratio
 from discreet.export.runtimes.python import discreet_gateway as gateway
 from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.mapping.mapping import round_rows

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
-from discreet.export.body import bundle_body
-from discreet.export.neutral import Policy, sensor_table
+from discreet.export.neutral import Policy, bundle_body, sensor_table
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.export.targets.c import sensor_header
+from discreet.export.targets import sensor_header
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import Sensor
 

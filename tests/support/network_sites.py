@@ -9,8 +9,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.export.body import bundle_body
-from discreet.export.neutral import Policy, neutral_form
+from discreet.export.neutral import Policy, bundle_body, neutral_form
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
 from discreet.network.connecting import BrokerAddress

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,9 +45,6 @@ def file_names(names: Sequence[str]) -> list[str]:
             candidate = f"{base}_{numbers[base]}"
         found[candidate] = None
     return list(found)
-
-
-Files = Callable[[Dict[str, SensorTable], SigningKey | None], dict[str, bytes]]
 
 
 @dataclass(frozen=True)

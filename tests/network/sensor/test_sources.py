@@ -17,8 +17,7 @@ from support.sites import needs_mosquitto
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
 from discreet.errors import InputError
-from discreet.export.body import bundle_body
-from discreet.export.neutral import Policy, sensor_table
+from discreet.export.neutral import Policy, bundle_body, sensor_table
 from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.mapping.parts import Sensor
 from discreet.network.broker import Broker

@@ -26,8 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from discreet.errors import InputError
-from discreet.export.body import bundle_body
-from discreet.export.neutral import Policy, neutral_form
+from discreet.export.neutral import Policy, bundle_body, neutral_form
 from discreet.export.signing import SigningKey
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import read_bytes
