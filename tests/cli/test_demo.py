@@ -14,13 +14,13 @@ from support.helpers import make_mapping
 from support.sites import needs_mosquitto
 
 from discreet import Mapping
+from discreet import network as network_package
 from discreet.cli import demo
 from discreet.cli.made_up_home import RESIDENTS, SENSORS, exact_outputs, make_home, moments_of
+from discreet.network.connecting import broker_process
 from discreet.network.demo import running
 from discreet.network.demo.children import Children
 from discreet.network.demo.running import Account, DemoPlan, run_network
-from discreet.network.site import finding
-from discreet.network.site.contact import broker_process
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store.rows import Decision
 
@@ -190,7 +190,9 @@ def _dashboard(folder):
 
 @pytest.mark.parametrize(("module", "word"), [("paho", "paho-mqtt"), ("uvicorn", "uvicorn")])
 def test_what_is_not_installed_is_named(monkeypatch, tmp_path, module, word):
-    monkeypatch.setattr(finding, "find_spec", lambda name: None if name == module else object())
+    monkeypatch.setattr(
+        network_package, "find_spec", lambda name: None if name == module else object()
+    )
     missing = demo._check_network(tmp_path)
     assert word in missing and "discreet[demo]" in missing
 

@@ -10,10 +10,10 @@ from support.network_samples import additive_mapping
 from support.ports import free_port
 from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
 
+from discreet import network
 from discreet.export.runtimes.python.discreet_sensor import Table
-from discreet.network.site import finding, joining
-from discreet.network.site.enrolment import load_enrolment
-from discreet.network.site.settings import load_clients, load_site
+from discreet.network.site import joining
+from discreet.network.site.settings import load_clients, load_enrolment, load_site
 
 
 @pytest.fixture
@@ -158,6 +158,6 @@ def test_an_observer_sends_nothing(command, mistake):
 def test_what_is_not_installed_is_named(mistake, monkeypatch):
     for name in ("cryptography", "paho"):
         monkeypatch.setattr(
-            finding, "find_spec", lambda each, name=name: None if each == name else sys
+            network, "find_spec", lambda each, name=name: None if each == name else sys
         )
         assert "discreet[network]" in mistake("init site --mapping home.json")

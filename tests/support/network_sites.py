@@ -16,9 +16,8 @@ from discreet.network.connecting import BrokerAddress
 from discreet.network.fusion.closing import RoundClock
 from discreet.network.fusion.registry import Registry
 from discreet.network.fusion.service import FusionService, FusionSettings
-from discreet.network.site.enrolment import Enrolment
 from discreet.network.site.files import model_bytes
-from discreet.network.site.settings import BrokerEndpoint, Client, Clients
+from discreet.network.site.settings import BrokerEndpoint, Client, Clients, Enrolment
 from discreet.network.store.opening import open_reader, open_store
 
 SIGNING = SigningKey(Ed25519PrivateKey.generate())

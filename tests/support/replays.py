@@ -13,9 +13,8 @@ from discreet.mapping.mapping import Mapping
 from discreet.network import wire
 from discreet.network.broker import Broker
 from discreet.network.fusion.registry import Registry
-from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
-from discreet.network.site.settings import SiteFiles, load_site
+from discreet.network.site.settings import SiteFiles, load_enrolment, load_site
 from discreet.network.store.opening import open_reader, open_store
 from support.intruders import TOPICS, Tried
 from support.network_sites import ListeningService

@@ -11,7 +11,7 @@ import typer
 
 from discreet.cli.terminal import interruptible
 from discreet.errors import InputError
-from discreet.network.site.finding import need_network
+from discreet.network import need_network
 
 
 def dashboard(

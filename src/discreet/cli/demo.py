@@ -164,8 +164,8 @@ def _check_network(folder: Path) -> str:
 
 def _missing_parts() -> str:
     """Return what is not installed and how to have it; empty if all is there."""
+    from discreet.network import missing_packages
     from discreet.network.broker import find_mosquitto
-    from discreet.network.site.finding import missing_packages
 
     missing = missing_packages()
     if missing:

@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.options import Json, SiteFolder
 from discreet.cli.terminal import interruptible, plain_print
-from discreet.network.site.finding import find_site, need_network
+from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
     from discreet.network.doctor.findings import Finding

@@ -11,7 +11,7 @@ import typer
 from discreet.cli.options import Budget, Period, Repeat, SiteFolder
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
-from discreet.network.site.finding import find_site, need_network
+from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
     from discreet.network.site.joining import Enrolled

@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.options import Quiet
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
-from discreet.network.site.finding import need_network
+from discreet.network import need_network
 
 NOT_DELIVERED = 3
 
@@ -73,7 +73,7 @@ def sensor(
         need_network()
         from discreet.network.sensor.running import SensorTask, run_sensor
         from discreet.network.sensor.sources import STDIN, open_sources
-        from discreet.network.site.enrolment import load_enrolment
+        from discreet.network.site.settings import load_enrolment
 
         log_to_stderr(quiet)
         told = load_enrolment(enrolment)

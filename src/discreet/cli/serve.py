@@ -10,7 +10,7 @@ import typer
 from discreet.cli.options import Quiet
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.errors import InputError
-from discreet.network.site.finding import find_site, need_network
+from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
     from discreet.network.fusion.service import FusionSettings

@@ -1,6 +1,7 @@
 """One section per language: the neutral form in, the files of an export out.
 
-To add a target, write a ``Target`` and list it in ``discreet.choices``. Only bundles for Python are signed.
+To add a target, write a ``Target`` and list it in ``discreet.choices``. Only bundles for Python are
+signed.
 """
 
 from __future__ import annotations

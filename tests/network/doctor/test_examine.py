@@ -133,7 +133,7 @@ def test_a_file_that_is_taken_away_meanwhile_is_not_an_error(site, monkeypatch):
 def test_certificates_and_the_revocation_list_grow_old(tmp_path, monkeypatch, days, level):
     past = datetime.now(UTC).replace(microsecond=0) - timedelta(days=3652 - days)
     with monkeypatch.context() as patched:
-        patched.setattr(authority_module, "_now", lambda: past)
+        patched.setattr(authority_module, "now", lambda: past)
         site = make_site(tmp_path)
     found = findings(content.certificates(site, load_site(site)))
     for subject in ("certificate of the authority", "certificate of the broker", "revocation list"):

@@ -20,10 +20,9 @@ from support.sites import (
 from discreet.export.neutral import Policy
 from discreet.export.runtimes.python import discreet_sensor
 from discreet.network.site import joining
-from discreet.network.site.enrolment import load_enrolment
+from discreet.network.site.authority import load_register
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer, revoke
-from discreet.network.site.register import load_register
-from discreet.network.site.settings import load_clients, load_site
+from discreet.network.site.settings import load_clients, load_enrolment, load_site
 
 
 @pytest.fixture
@@ -357,7 +356,7 @@ def test_a_broker_that_cannot_be_reached_may_still_run(site, monkeypatch):
 
 
 def test_a_stale_process_number_is_not_hung_up_on(site):
-    from discreet.network.site.contact import reload_broker
+    from discreet.network.connecting import reload_broker
 
     asked = []
     old = signal.signal(signal.SIGHUP, lambda *_: asked.append(1))

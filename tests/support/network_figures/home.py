@@ -17,9 +17,8 @@ import numpy as np
 from discreet.network import wire
 from discreet.network.broker import Broker
 from discreet.network.sensor.outbox import Outbox
-from discreet.network.site.enrolment import load_enrolment
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.settings import load_site
+from discreet.network.site.settings import load_enrolment, load_site
 from discreet.network.store.opening import open_store
 from discreet.network.wire import message_topic
 from support.network_samples import additive_mapping

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from discreet.network import wire
-from discreet.network.site.enrolment import load_enrolment
+from discreet.network.site.settings import load_enrolment
 from discreet.network.wire import message_topic
 from support.network_figures.home import Home, wait_until
 from support.network_figures.raw_mqtt import UNDER_WAY, RawClient

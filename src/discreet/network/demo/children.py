@@ -1,11 +1,20 @@
-"""The processes of the demo: started in order, watched, and ended in reverse."""
+"""The processes of the demo: started in order, watched, and ended in reverse.
+
+One of them, where Mosquitto is not installed, is amqtt on loopback: ``python -m`` with this module
+and a port runs it. It speaks MQTT 3.1.1, without TLS and rights, so that only the demo may use it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from discreet.errors import InputError
 
@@ -65,3 +74,29 @@ class Children:
                 process.kill()
                 process.wait()
         self._running = []
+
+
+def _config(port: int) -> dict[str, Any]:
+    return {
+        "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
+        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+    }
+
+
+async def _serve(port: int) -> None:
+    from amqtt.broker import Broker
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    broker = Broker(_config(port))
+    await broker.start()
+    await stop.wait()
+    with contextlib.suppress(Exception):  # it is the demo's end in any case
+        await asyncio.wait_for(broker.shutdown(), 3)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
+    asyncio.run(_serve(int(sys.argv[1])))

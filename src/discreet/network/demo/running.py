@@ -20,8 +20,8 @@ from discreet.errors import InputError
 from discreet.export.neutral import Policy
 from discreet.files import write_whole
 from discreet.network.broker import Broker, find_mosquitto, free_port
+from discreet.network.connecting import broker_process
 from discreet.network.demo.children import Children
-from discreet.network.site.contact import broker_process
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
@@ -217,7 +217,7 @@ def _broker(plan: DemoPlan, folder: Path, site: Site) -> Iterator[str]:
             yield "Mosquitto: MQTT 5, mutual TLS, rights by name"
         return
     children = Children(plan.folder / "logs")
-    children.start("broker", "-m", "discreet.network.demo.embedded", str(site.broker.port))
+    children.start("broker", "-m", "discreet.network.demo.children", str(site.broker.port))
     try:
         _until(lambda: _answers(site.broker.port), children)
         plan.say("broker: amqtt, as Mosquitto is not installed. It speaks MQTT 3.1.1 only.")

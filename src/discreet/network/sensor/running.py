@@ -23,7 +23,7 @@ from discreet.network.sensor.courier import Courier
 from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, PendingMessage
 from discreet.network.sensor.parsing import row_of
 from discreet.network.sensor.sources import Sources
-from discreet.network.site.enrolment import Enrolment
+from discreet.network.site.settings import Enrolment
 from discreet.network.wire import Message, WireError, decode, encode, mapping_tag, message_topic
 
 # --- From readings to messages -------------------------------------------------------------

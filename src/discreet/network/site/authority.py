@@ -1,7 +1,8 @@
-"""The certificate authority of a site: EC P-256 keys, certificates and the revocation list.
+"""The certificate authority of a site: EC P-256 keys, certificates, their register and revocation.
 
-A site trusts this authority and no other. Who holds ``ca.key`` can enrol and revoke; nothing
-that runs needs it. ``cryptography`` does the work. A second key signs the tables of sensors.
+A site trusts this authority and no other. Whoever holds ``ca.key`` can enrol and revoke; nothing
+that runs needs it. ``cryptography`` does the work. A second key signs the tables of sensors. The
+revocation list and the broker's rights follow from the register, so that they never disagree.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,13 +26,16 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.errors import InputError
 from discreet.export.neutral import Policy, bundle_body, neutral_form
 from discreet.export.signing import SigningKey
+from discreet.files import PRIVATE, write_whole
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.files import read_bytes
-from discreet.network.site.settings import SiteFiles
+from discreet.network.site.files import model_bytes, read_bytes, read_model
+from discreet.network.site.services import access_list
+from discreet.network.site.settings import Name, Serial, Site, SiteFiles
 
 AUTHORITY_DAYS = 3652
 CLIENT_DAYS = 730
@@ -104,18 +109,18 @@ class Authority:
 
         ``serials``: serial number in hexadecimal digits, and when it was revoked.
         """
-        now = _now()
+        present = now()
         # Listed before "now" for a clock that was set back, as certificates are.
         builder = x509.CertificateRevocationListBuilder(
             issuer_name=self.certificate.subject,
-            last_update=max(now - _BACKDATED, self.certificate.not_valid_before_utc),
+            last_update=max(present - _BACKDATED, self.certificate.not_valid_before_utc),
             next_update=self.expires,
         )
         for serial, when in serials:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder(int(serial, 16), when).build()
             )
-        number = x509.CRLNumber(int(now.timestamp() * 1000))
+        number = x509.CRLNumber(int(present.timestamp() * 1000))
         builder = builder.add_extension(number, critical=False)
         return builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
 
@@ -128,7 +133,7 @@ class Authority:
         hosts: Sequence[str] = (),
     ) -> Issued:
         key = ec.generate_private_key(ec.SECP256R1())
-        begin = _now() - _BACKDATED if start is None else start
+        begin = now() - _BACKDATED if start is None else start
         end = min(begin + valid + (_BACKDATED if start is None else timedelta(0)), self.expires)
         serial = x509.random_serial_number()
         builder = (
@@ -162,7 +167,7 @@ def as_issued(certificate: bytes, key: bytes) -> Issued | None:
         return None
     expires = found.not_valid_after_utc
     return (
-        Issued(certificate, key, f"{found.serial_number:x}", expires) if _now() < expires else None
+        Issued(certificate, key, f"{found.serial_number:x}", expires) if now() < expires else None
     )
 
 
@@ -170,7 +175,7 @@ def make_authority(site: str) -> tuple[bytes, bytes]:
     """Return certificate and private key of a new authority, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _common_name(f"discreet {site}")
-    begin = _now() - _BACKDATED
+    begin = now() - _BACKDATED
     made = (
         x509.CertificateBuilder(
             issuer_name=name,
@@ -188,7 +193,8 @@ def make_authority(site: str) -> tuple[bytes, bytes]:
     return made.public_bytes(Encoding.PEM), _key_bytes(key)
 
 
-def _now() -> datetime:
+def now() -> datetime:
+    """Return the present second."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -259,3 +265,82 @@ def signed_bundles(
     tables = {table.name: table for table in neutral_form(mapping, policy)}
     bundles = [key.sign(bundle_body(tables[name])) for name in sensors]
     return tuple(base64.b64encode(each).decode() for each in bundles)
+
+
+# --- The register --------------------------------------------------------------------------
+
+
+Role = Literal["broker", "fusion", "sensor", "observer"]
+_REMEDY = "Restore keys/ from a good copy."
+
+
+class Entry(BaseModel):
+    """One certificate."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: Name
+    role: Role
+    serial: Serial
+    expires: datetime
+    revoked: datetime | None = None
+
+
+class Register(BaseModel):
+    """What ``keys/issued.json`` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    issued: Annotated[tuple[Entry, ...], Field(max_length=1_000_000)] = ()
+
+    def of(self, name: str) -> list[Entry]:
+        """Return the entries of a name that are not revoked."""
+        return [each for each in self.issued if each.name == name and each.revoked is None]
+
+    def with_issued(self, name: str, role: Role, made: Issued) -> Register:
+        """Return the register with one more certificate."""
+        entry = Entry(name=name, role=role, serial=made.serial, expires=made.expires)
+        return Register(issued=(*self.issued, entry))
+
+    def with_revoked(self, name: str, when: datetime) -> Register:
+        """Return the register with every certificate of a name revoked."""
+        return Register(
+            issued=tuple(
+                each.model_copy(update={"revoked": when})
+                if each.name == name and each.revoked is None
+                else each
+                for each in self.issued
+            )
+        )
+
+    @property
+    def revoked(self) -> list[tuple[str, datetime]]:
+        """Serial number and time of everything revoked."""
+        return [(each.serial, each.revoked) for each in self.issued if each.revoked is not None]
+
+    @property
+    def rights(self) -> dict[str, Role]:
+        """The role of every name that is not revoked."""
+        return {each.name: each.role for each in self.issued if each.revoked is None}
+
+
+def load_register(folder: Path) -> Register:
+    """Return the register of a site."""
+    return read_model(SiteFiles(folder).register, Register, _REMEDY)
+
+
+def load_authority(folder: Path) -> Authority:
+    """Return the certificate authority of a site."""
+    files = SiteFiles(folder)
+    return Authority(read_bytes(files.ca), read_bytes(files.ca_key))
+
+
+def save_register(folder: Path, site: Site, authority: Authority, register: Register) -> None:
+    """Replace the register, and the revocation list and the rights that follow from it.
+
+    The register comes last: if it is cut short, the same command does it all again.
+    """
+    files = SiteFiles(folder)
+    revoked = authority.revocation_list(register.revoked)
+    write_whole(files.broker / "ca.crl", revoked, PRIVATE)
+    write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
+    write_whole(files.keys / "ca.crl", revoked, PRIVATE)
+    write_whole(files.register, model_bytes(register), PRIVATE)

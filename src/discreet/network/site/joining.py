@@ -22,32 +22,29 @@ from discreet.errors import InputError, shown, suggest
 from discreet.export.neutral import Policy
 from discreet.files import PRIVATE, create, write_folder, write_whole
 from discreet.mapping.mapping import Mapping
+from discreet.network.connecting import Attempt, broker_process, reload_broker, try_connection
 from discreet.network.site.authority import (
     CLIENT_DAYS,
     Authority,
     Issued,
+    Register,
     as_issued,
+    load_authority,
+    load_register,
     load_signing_key,
+    now,
+    save_register,
     signed_bundles,
 )
-from discreet.network.site.contact import Attempt, broker_process, reload_broker, try_connection
-from discreet.network.site.enrolment import Enrolment
 from discreet.network.site.files import (
     locked,
     model_bytes,
     read_bytes,
 )
-from discreet.network.site.register import (
-    Register,
-    load_authority,
-    load_register,
-    now,
-    save_register,
-)
 from discreet.network.site.settings import (
-    MAX_SYMBOLS,
     Client,
     Clients,
+    Enrolment,
     Site,
     SiteFiles,
     check_client_name,
@@ -55,6 +52,7 @@ from discreet.network.site.settings import (
     load_site,
     save_clients,
 )
+from discreet.network.wire import MAX_SYMBOLS
 
 _REVOCABLE = ("sensor", "observer")
 _TAKEOVER = timedelta(minutes=10)
@@ -344,7 +342,8 @@ def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issue
     if seen.answer == "accepted":
         return Revoked("pending", seen.words)
     ca = SiteFiles(folder).ca
-    taken = try_connection(site.broker, ca, name, authority.issue_client(name, valid=_TAKEOVER))
+    made = authority.issue_client(name, valid=_TAKEOVER)
+    taken = try_connection(site.broker, ca, name, made.certificate, made.key)
     return Revoked("out" if taken.answer == "accepted" else "pending", taken.words)
 
 
@@ -367,7 +366,8 @@ def _load_probe(folder: Path, name: str) -> Issued | None:
 def _until_refused(folder: Path, site: Site, name: str, probe: Issued) -> Attempt:
     end = time.monotonic() + _PATIENCE
     while True:
-        seen = try_connection(site.broker, SiteFiles(folder).ca, name, probe)
+        ca = SiteFiles(folder).ca
+        seen = try_connection(site.broker, ca, name, probe.certificate, probe.key)
         if seen.answer != "accepted" or time.monotonic() > end:
             return seen
         time.sleep(0.1)

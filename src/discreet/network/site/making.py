@@ -11,9 +11,8 @@ from pathlib import Path
 from discreet.errors import InputError
 from discreet.files import PRIVATE, check_folder, write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.authority import Authority, make_authority, make_signing_key
+from discreet.network.site.authority import Authority, Register, make_authority, make_signing_key
 from discreet.network.site.files import model_bytes, read_bytes
-from discreet.network.site.register import Register
 from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (
     BrokerEndpoint,

@@ -1,11 +1,13 @@
-"""The settings of a site and the clients it knows, as ``site.json`` and ``clients.json`` hold them.
+"""What JSON files hold: the settings of a site, the clients it knows, a device's enrolment.
 
-Everything that runs at a site reads these two files. They define which client may send what; the
-keys that prove it lie beside them.
+Everything that runs at a site reads ``site.json`` and ``clients.json``. They define which client
+may send what; the keys that prove it lie beside them. A device needs its enrolment file only.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import re
 from datetime import date, datetime
@@ -59,11 +61,13 @@ Database = Annotated[str, AfterValidator(_known_database), StringConstraints(max
 HexKey = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Serial = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,40}$")]
 SensorName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-
-
+SensorNames = Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
+Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
+Epoch = Annotated[int, Field(ge=0, lt=2**40)]
+Interval = Annotated[float, Field(gt=0, le=86_400)]
 MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-MAX_SYMBOLS = 2**16 - 1
-"""Most symbols in one message."""
+_Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_000)]
+MAX_BUNDLE_TEXT = 24 * 2**20
 
 
 class Endpoint(BaseModel):
@@ -100,8 +104,8 @@ class Site(BaseModel):
     format: Literal["discreet-site"] = "discreet-site"
     version: Literal[1] = 1
     site: Name
-    epoch: Annotated[int, Field(ge=0, lt=2**40)]
-    interval: Annotated[float, Field(gt=0, le=86_400)]
+    epoch: Epoch
+    interval: Interval
     deadline: Annotated[float, Field(ge=0, le=86_400)]
     broker: BrokerEndpoint
     database: Database = "sqlite:fusion/fusion.db"
@@ -121,8 +125,8 @@ class Client(BaseModel):
     """
 
     model_config = _STRICT
-    sensors: Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
-    batch: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    sensors: SensorNames
+    batch: Rounds = 1
     key: Annotated[HexKey, Field(repr=False)]
     serial: Serial
     enrolled: datetime
@@ -159,6 +163,58 @@ class Clients(BaseModel):
     def with_client(self, name: str, client: Client) -> Clients:
         """Return these clients with one put in or replaced."""
         return Clients(clients={**self.clients, name: client})
+
+
+class Enrolment(BaseModel):
+    """What a ``NAME.enrol`` file holds.
+
+    ``sensors``: names as in the mapping, in the order of the symbols in a message. ``batch``:
+    rounds in one message. ``certificate``, ``key``, ``ca``: in PEM. ``mac_key``: key of the
+    messages' authentication codes, 64 hexadecimal digits. ``public_key``: ed25519 key that has
+    signed the bundles, 64 hexadecimal digits. ``mapping``: id of the mapping that the bundles are
+    of. ``bundles``: a bundle per sensor, as ``discreet export --to python`` writes it, in base64.
+    ``boot``: the first start of the device counts from here; later enrolments have larger numbers,
+    so that a device whose state was lost is not taken for a replay.
+    """
+
+    model_config = _STRICT
+    format: Literal["discreet-enrolment"] = "discreet-enrolment"
+    version: Literal[1] = 1
+    site: Name
+    client: Name
+    sensors: SensorNames
+    batch: Rounds = 1
+    epoch: Epoch
+    interval: Interval
+    broker: BrokerEndpoint
+    boot: Annotated[int, Field(ge=0, lt=2**63)]
+    mapping: MappingId
+    certificate: _Pem
+    key: Annotated[_Pem, Field(repr=False)]
+    ca: _Pem
+    mac_key: Annotated[HexKey, Field(repr=False)]
+    public_key: HexKey
+    bundles: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=MAX_BUNDLE_TEXT)], ...],
+        Field(repr=False, max_length=10_000),
+    ]
+
+    @model_validator(mode="after")
+    def _a_bundle_for_each_sensor(self) -> Self:
+        if len(self.bundles) != len(self.sensors):
+            raise ValueError(f"{len(self.bundles)} bundles for {len(self.sensors)} sensors")
+        if len(set(self.sensors)) < len(self.sensors):
+            raise ValueError("a sensor is named twice")
+        self.bundle_bytes  # noqa: B018 - all of them can be decoded
+        return self
+
+    @property
+    def bundle_bytes(self) -> list[bytes]:
+        """The signed bundles, in the order of the sensors."""
+        try:
+            return [base64.b64decode(each, validate=True) for each in self.bundles]
+        except binascii.Error:
+            raise ValueError("a bundle is not base64") from None
 
 
 class SiteFiles:
@@ -209,9 +265,6 @@ def worker_names(site: Site) -> list[str]:
     return [worker_name(worker) for worker in range(1, site.workers + 1)]
 
 
-# --- Topics --------------------------------------------------------------------------------
-
-
 # --- Reading and writing -------------------------------------------------------------------
 
 
@@ -247,6 +300,11 @@ def load_site(folder: Path) -> Site:
 def load_clients(folder: Path) -> Clients:
     """Return the clients of a site."""
     return read_model(SiteFiles(folder).clients, Clients, _REMEDY)
+
+
+def load_enrolment(file: Path) -> Enrolment:
+    """Return what an enrolment file holds."""
+    return read_model(file, Enrolment, "Have the device enrolled again: discreet enroll.")
 
 
 def save_clients(folder: Path, clients: Clients) -> None:
