@@ -5,7 +5,7 @@ import uuid
 import pytest
 from support.databases import PostgresServer, why_no_postgres
 
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 
 
 @pytest.fixture(scope="session")

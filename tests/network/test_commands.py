@@ -14,7 +14,7 @@ from support.sites import broker_of, make_site, needs_mosquitto
 
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
 from discreet.network.site.settings import load_site
-from discreet.network.store.opening import open_reader, open_store
+from discreet.network.store import open_reader, open_store
 
 pytestmark = pytest.mark.slow
 

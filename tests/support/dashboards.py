@@ -25,7 +25,7 @@ from discreet.network.dashboard.serving import (
     make_dashboard,
 )
 from discreet.network.site.settings import Client, Clients, Site, save_clients
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Decision, StoredMessage
 from support.frontiers import ABOUT, point
 

@@ -13,12 +13,12 @@ from discreet.export.neutral import Policy, bundle_body, neutral_form
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
 from discreet.network.connecting import BrokerAddress
-from discreet.network.fusion.closing import RoundClock
-from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService, FusionSettings
 from discreet.network.site.files import model_bytes
 from discreet.network.site.settings import BrokerEndpoint, Client, Clients, Enrolment
-from discreet.network.store.opening import open_reader, open_store
+from discreet.network.store import open_reader, open_store
+from discreet.network.wire import RoundClock
 
 SIGNING = SigningKey(Ed25519PrivateKey.generate())
 NO_PEM = "-----BEGIN NOTHING"

@@ -12,10 +12,10 @@ from discreet.cli.serve import fusion_settings
 from discreet.mapping.mapping import Mapping
 from discreet.network import wire
 from discreet.network.broker import Broker
-from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.intake import Registry
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
 from discreet.network.site.settings import SiteFiles, load_enrolment, load_site
-from discreet.network.store.opening import open_reader, open_store
+from discreet.network.store import open_reader, open_store
 from support.intruders import TOPICS, Tried
 from support.network_sites import ListeningService
 from support.sites import eventually, make_site, visitor_of

@@ -51,11 +51,11 @@ def serve(
     with interruptible("stopped."):
         need_network()
         from discreet.mapping.mapping import Mapping
-        from discreet.network.fusion.registry import Registry
+        from discreet.network.fusion.intake import Registry
         from discreet.network.fusion.service import FusionService
         from discreet.network.fusion.state import Pages
         from discreet.network.site.settings import SiteFiles, load_site
-        from discreet.network.store.opening import open_store
+        from discreet.network.store import open_store
 
         log_to_stderr(quiet)
         site_folder = find_site(folder)
@@ -84,9 +84,9 @@ def serve(
 def fusion_settings(folder: Path, worker: int = 1, keep: float | None = None) -> FusionSettings:
     """Return what a worker of a site runs with; readings are kept for so many days."""
     from discreet.network.connecting import BrokerAddress
-    from discreet.network.fusion.closing import RoundClock
     from discreet.network.fusion.service import FusionSettings
     from discreet.network.site.settings import SiteFiles, load_site, worker_name
+    from discreet.network.wire import RoundClock
 
     site, files = load_site(folder), SiteFiles(folder)
     broker = site.broker

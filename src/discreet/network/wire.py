@@ -1,4 +1,4 @@
-"""What travels: messages with symbols, and acknowledgements.
+"""What travels: messages with symbols, and acknowledgements; and the rounds that they are for.
 
 Both are CBOR (RFC 8949), laid out at fixed places: every integer takes its full width, which CBOR
 allows though it does not prefer, so that the length of a message depends on nothing but how many
@@ -17,8 +17,10 @@ one topic is worth nothing on another.
 from __future__ import annotations
 
 import hmac
+import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -199,3 +201,35 @@ def mac(key: bytes, topic: bytes, body: bytes) -> bytes:
 def _begun(key: bytes, topic: bytes) -> hmac.HMAC:
     # Half of the work is the same for every message of a client.
     return hmac.new(key, topic + b"\0", "sha256")
+
+
+# --- When rounds begin and end -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundClock:
+    """The rounds of a site, counted from its epoch.
+
+    ``epoch``: when round 0 begins, in seconds since 1970. ``interval``: seconds of a round.
+    ``deadline``: seconds after the end of a round at which it is closed.
+    """
+
+    epoch: float
+    interval: float
+    deadline: float = 0.0
+
+    def number(self, at: float) -> int:
+        """Return the round that a moment lies in; negative before the epoch."""
+        return math.floor((at - self.epoch) / self.interval)
+
+    def end(self, number: int) -> float:
+        """Return when a round ends."""
+        return self.epoch + (number + 1) * self.interval
+
+    def closes(self, number: int) -> float:
+        """Return when a round is due to be closed."""
+        return self.end(number) + self.deadline
+
+    def last_due(self, at: float) -> int:
+        """Return the last round that is due to be closed at a moment."""
+        return self.number(at - self.deadline) - 1

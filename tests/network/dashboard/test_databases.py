@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from discreet.network.store.rows import Batch, Decision, StoredMessage
 
 

@@ -18,7 +18,7 @@ from discreet.network.site.authority import Authority, make_authority
 from discreet.network.site.files import model_bytes
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer, revoke
 from discreet.network.site.settings import SiteFiles, load_clients, load_site, save_clients
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 
 
 @pytest.fixture

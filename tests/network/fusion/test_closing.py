@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from support.network_samples import additive_mapping, rare_fall_mapping, table_mapping
 from support.network_sites import PlainSite
 
-from discreet.network.fusion.closing import Closer, RoundClock
+from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.missing import MISSING, posterior, rule_of
-from discreet.network.fusion.registry import Registry
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, StoredMessage
+from discreet.network.wire import RoundClock
 
 NAMES = ["sensor 0", "sensor 1", "sensor 2"]
 

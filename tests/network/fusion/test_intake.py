@@ -10,8 +10,7 @@ from support.network_samples import additive_mapping
 from support.network_sites import PlainSite
 
 from discreet.network import wire
-from discreet.network.fusion.intake import NOBODY, Intake
-from discreet.network.fusion.registry import Registry
+from discreet.network.fusion.intake import NOBODY, Intake, Registry
 
 NAMES = ["hall", "door", "bed"]
 

@@ -12,7 +12,7 @@ from support.network_samples import additive_mapping
 from support.network_sites import wait_for
 from support.sites import make_site
 
-from discreet.network.store.opening import open_reader, open_store
+from discreet.network.store import open_reader, open_store
 from discreet.network.store.rows import Batch, ClientState, Decision, Outcome, StoredMessage
 from discreet.network.store.schema import POSTGRES, SQLITE, SchemaError
 
@@ -82,7 +82,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from discreet.network.store import schema
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 schema._check = lambda there: os.kill(os.getpid(), 9)
 open_store(sys.argv[1], Path(sys.argv[2]), "home").prepare()
 """

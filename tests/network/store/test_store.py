@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InputError
+from discreet.network.store import open_reader, open_store
 from discreet.network.store.connection import StoreError
-from discreet.network.store.opening import open_reader, open_store
 from discreet.network.store.rows import Batch, Decision, Outcome, Refused, StoredMessage
 
 

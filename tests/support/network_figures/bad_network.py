@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from support.network_figures.home import Home, wait_until
 
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000

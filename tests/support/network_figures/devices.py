@@ -11,7 +11,7 @@ from discreet.mapping.parts import AdditiveFusion
 from discreet.network.broker import Broker
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import Enrolment, load_enrolment, load_site
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from discreet.network.wire import (
     STORED,
     Message,

@@ -19,7 +19,7 @@ from discreet.network.broker import Broker
 from discreet.network.sensor.outbox import Outbox
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_enrolment, load_site
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 from discreet.network.wire import message_topic
 from support.network_samples import additive_mapping
 from support.ports import free_port

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from support.databases import PostgresServer
 from support.network_figures.home import Home, wait_until
 from support.sites import eventually

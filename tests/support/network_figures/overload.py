@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.network.broker import CONFIG, Broker
-from discreet.network.store.opening import open_store
+from discreet.network.store import open_store
 from discreet.network.wire import (
     STORED,
     Message,

@@ -13,7 +13,7 @@ from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import AuditSummary
 from discreet.network.dashboard.snapshot import Snapshots
-from discreet.network.store.rows import Decision, Sample
+from discreet.network.store.rows import Decision, slope
 
 # --- Lines over time -----------------------------------------------------------------------
 
@@ -40,10 +40,9 @@ def traffic_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
     """Return messages a second and the lag over time."""
     counts = thinned(snapshots.history("messages", window))
     lags = thinned(snapshots.history("lag_seconds", window))
-    rates = [_rate(before, after) for before, after in pairwise(counts)]
     return {
         "at": [each.at for each in counts[1:]],
-        "rate": rates,
+        "rate": [slope(before, after) for before, after in pairwise(counts)],
         "lag_at": [each.at for each in lags],
         "lag": [_number(each.value) for each in lags],
     }
@@ -62,13 +61,6 @@ def thinned(points: Sequence[Any]) -> list[Any]:
 
 def _probability(decision: Decision, k: int) -> float | None:
     return decision.probabilities[k] if k < len(decision.probabilities) else None
-
-
-def _rate(before: Sample, after: Sample) -> float | None:
-    first, last = _number(before.value), _number(after.value)
-    if first is None or last is None or after.at <= before.at:
-        return None
-    return max(0.0, (last - first) / (after.at - before.at))
 
 
 def _number(value: Any) -> float | None:

@@ -24,7 +24,7 @@ from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.dashboard.users import Users
 from discreet.network.site.settings import is_loopback
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 
 _END_SECONDS = 3
 

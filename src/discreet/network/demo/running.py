@@ -25,7 +25,7 @@ from discreet.network.demo.children import Children
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import Decision
 

@@ -25,7 +25,7 @@ from discreet.network.site.settings import (
     worker_name,
     worker_names,
 )
-from discreet.network.store.opening import open_reader
+from discreet.network.store import open_reader
 from discreet.network.store.rows import Sample, silent_workers
 
 _SILENT = 30.0  # seconds after which a fusion centre is taken for stopped

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.columns import written
 from discreet.mapping.mapping import Mapping
+from discreet.network.fusion.intake import ClientSpec, Registry
 from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
-from discreet.network.fusion.registry import ClientSpec, Registry
 from discreet.network.store.rows import Decision
 from discreet.network.store.writing import Store
-from discreet.network.wire import decision_topic
-
-# --- When rounds begin and end -------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RoundClock:
-    """The rounds of a site, counted from its epoch.
-
-    ``epoch``: when round 0 begins, in seconds since 1970. ``interval``: seconds of a round.
-    ``deadline``: seconds after the end of a round at which it is closed.
-    """
-
-    epoch: float
-    interval: float
-    deadline: float
-
-    def number(self, at: float) -> int:
-        """Return the round that a moment lies in; negative before the epoch."""
-        return math.floor((at - self.epoch) / self.interval)
-
-    def end(self, number: int) -> float:
-        """Return when a round ends."""
-        return self.epoch + (number + 1) * self.interval
-
-    def closes(self, number: int) -> float:
-        """Return when a round is due to be closed."""
-        return self.end(number) + self.deadline
-
-    def last_due(self, at: float) -> int:
-        """Return the last round that is due to be closed at a moment."""
-        return self.number(at - self.deadline) - 1
-
-
-# --- Closing them --------------------------------------------------------------------------
-
+from discreet.network.wire import RoundClock, decision_topic
 
 _CHUNK = 5000  # rounds closed at once
 _WARM_UP = 2000  # rounds before the start whose symbols are counted

@@ -19,10 +19,9 @@ from typing import TypeVar
 
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
-from discreet.network.fusion.closing import Closer, RoundClock, decision_message, discovery_message
-from discreet.network.fusion.intake import Intake
+from discreet.network.fusion.closing import Closer, decision_message, discovery_message
+from discreet.network.fusion.intake import Intake, Registry
 from discreet.network.fusion.link import Link, Ticket
-from discreet.network.fusion.registry import Registry
 from discreet.network.fusion.state import State
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
@@ -31,6 +30,7 @@ from discreet.network.wire import (
     DROPPED,
     REFUSED,
     STORED,
+    RoundClock,
     encode_acknowledgements,
     mapping_tag,
     message_topic,

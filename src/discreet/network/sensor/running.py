@@ -24,7 +24,15 @@ from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, P
 from discreet.network.sensor.parsing import row_of
 from discreet.network.sensor.sources import Sources
 from discreet.network.site.settings import Enrolment
-from discreet.network.wire import Message, WireError, decode, encode, mapping_tag, message_topic
+from discreet.network.wire import (
+    Message,
+    RoundClock,
+    WireError,
+    decode,
+    encode,
+    mapping_tag,
+    message_topic,
+)
 
 # --- From readings to messages -------------------------------------------------------------
 
@@ -216,30 +224,23 @@ class _Schedule:
     def __init__(
         self, enrolment: Enrolment, releaser: Releaser, courier: Courier, sources: Sources
     ) -> None:
-        self._epoch, self._interval = float(enrolment.epoch), enrolment.interval
-        self._batch = enrolment.batch
+        self._clock, self._batch = RoundClock(enrolment.epoch, enrolment.interval), enrolment.batch
         self._releaser, self._courier, self._sources = releaser, courier, sources
-        self._slot = min(_SLOT * self._interval, _LONGEST_SLOT)
+        self._slot = min(_SLOT * enrolment.interval, _LONGEST_SLOT)
         self._found: dict[int, Readings] = {}
         self._problem = ""
 
-    def _number(self) -> int:
-        return int((time.time() - self._epoch) // self._interval)
-
-    def _end(self, number: int) -> float:
-        return self._epoch + (number + 1) * self._interval
-
     def run(self, stop: threading.Event) -> None:
-        number = max(0, self._number())
+        number = max(0, self._clock.number(time.time()))
         while not stop.is_set() and not self._sources.finished:
-            if _wait_until(self._end(number) - self._sources.lead, stop):
+            if _wait_until(self._clock.end(number) - self._sources.lead, stop):
                 return
             self._found[number] = self._sources.take()
             first = number - number % self._batch
             if number + 1 == first + self._batch or self._sources.finished:
-                _wait_until(self._end(number), stop)
-                self._send(first, self._end(number) + self._slot, stop)
-            following = max(number + 1, self._number())
+                _wait_until(self._clock.end(number), stop)
+                self._send(first, self._clock.end(number) + self._slot, stop)
+            following = max(number + 1, self._clock.number(time.time()))
             if following >= first + self._batch and self._found:
                 self._send(first, 0.0, stop)  # the device was suspended at the end of the batch
             number = following

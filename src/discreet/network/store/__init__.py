@@ -1,1 +1,42 @@
-"""Where symbols and decisions are kept: one schema, in SQLite or PostgreSQL."""
+"""The store: messages, decisions and health of sites, in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from discreet.errors import InputError
+from discreet.network.store.connection import Connection
+from discreet.network.store.reading import Reader
+from discreet.network.store.sqlite import SqliteConnection
+from discreet.network.store.writing import Store
+
+
+def open_store(database: str, folder: Path, site: str) -> Store:
+    """Return the store of a site, to write to.
+
+    ``database``: "sqlite:" and a path, which counts from ``folder``, or an address "postgresql://".
+    """
+    return Store(_connect(database, folder, read_only=False), site)
+
+
+def open_reader(database: str, folder: Path, site: str) -> Reader:
+    """Return what reads the store of a site; see ``open_store``."""
+    return Reader(_connect(database, folder, read_only=True), site)
+
+
+def _connect(database: str, folder: Path, *, read_only: bool) -> Connection:
+    kind, _, rest = database.partition(":")
+    if kind == "sqlite" and rest:
+        return SqliteConnection(folder / rest, read_only=read_only)
+    if kind in ("postgresql", "postgres"):
+        try:
+            from discreet.network.store.postgres import PostgresConnection
+        except ImportError:
+            raise InputError(
+                "the database is PostgreSQL, for which psycopg is missing. Install it: "
+                "pip install 'discreet[postgres]'"
+            ) from None
+        return PostgresConnection(database, read_only=read_only)
+    raise InputError(
+        f"the database must begin with sqlite: or postgresql://; it begins with {kind[:20]!r}."
+    )

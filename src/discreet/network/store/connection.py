@@ -1,10 +1,11 @@
-"""The interface that the store needs of a database: statements, and one kind of error."""
+"""What the store needs of a database: statements, transactions, and one kind of error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
 
 from discreet.errors import DiscreetError
 from discreet.network.store.rows import Outcome, StoredMessage
@@ -24,36 +25,84 @@ class StoreError(DiscreetError):
 Row = tuple[Any, ...]
 
 
-class Connection(Protocol):
+class Connection(ABC):
     """A database, connected when first used and again after it was unavailable.
 
     Statements mark parameters with ``?``. Methods raise ``StoreError`` and, but for
     ``make_tables``, nothing else.
     """
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Begin; commit at the end, or roll back if there was an error."""
+    _errors: ClassVar[tuple[type[Exception], ...]]
+    _begin, _mark = "BEGIN", "?"
+    _base: Any = None  # the driver's connection
 
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Run a statement and return its rows."""
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Return a new connection of the driver, which commits each statement by itself."""
 
-    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement and return how many rows it changed."""
+    @abstractmethod
+    def _explained(self, error: Exception) -> StoreError: ...
 
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement for each of some rows."""
-
+    @abstractmethod
     def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
 
+    @abstractmethod
     def lead(self, site: str) -> bool:
         """Whether this connection leads the workers of a site, which only one does at a time."""
 
+    @abstractmethod
     def make_tables(self) -> None:
         """Make the tables, or migrate those of an earlier version, in one transaction.
 
         Raises SchemaError: the tables are of a later version, or damaged.
         """
 
+    @contextmanager
+    def _translated(self) -> Iterator[Any]:
+        try:
+            if self._base is None:
+                self._base = self._connect()
+            yield self._base
+        except self._errors as error:
+            self.close()
+            raise self._explained(error) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin; commit at the end, or roll back if there was an error."""
+        with self._translated() as base:
+            base.execute(self._begin)
+        try:
+            yield
+        except BaseException:
+            self.close()  # which rolls back
+            raise
+        with self._translated() as base:
+            base.execute("COMMIT")
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+        with self._translated() as base:
+            rows: list[Row] = base.execute(self._marked(sql), parameters).fetchall()
+            return rows
+
+    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        with self._translated() as base:
+            return int(base.execute(self._marked(sql), parameters).rowcount)
+
+    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each of some rows."""
+        with self._translated() as base:
+            base.cursor().executemany(self._marked(sql), rows)
+
+    def _marked(self, sql: str) -> str:
+        return sql.replace("?", self._mark)
+
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, if there is one; the next statement opens another."""
+        base, self._base = self._base, None
+        if base is not None:
+            with suppress(*self._errors):
+                base.close()

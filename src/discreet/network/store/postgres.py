@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
-from discreet.network.store.connection import Row, StoreError
+from discreet.network.store.connection import Connection, Row, StoreError
 from discreet.network.store.rows import Outcome, StoredMessage
 from discreet.network.store.schema import POSTGRES, update_schema
 
@@ -46,70 +45,37 @@ _TIMEOUTS: dict[str, Any] = {
 _LOCK = 0x64697363726565  # "discree": one worker at a time makes or migrates tables
 
 
-class PostgresConnection:
+class PostgresConnection(Connection):
     """A database server.
 
     ``url``: as libpq reads it; may hold a password, which no message repeats.
     """
 
+    _errors = (psycopg.Error, OSError)
+    _mark = "%s"
+
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url, self._read_only = url, read_only
-        self._base: psycopg.Connection[Row] | None = None
         self._leads: tuple[str, psycopg.Connection[Row]] | None = None
 
-    def _connected(self) -> psycopg.Connection[Row]:
-        if self._base is None:
-            self._base = psycopg.connect(self._url, autocommit=True, **_TIMEOUTS)
-            if self._read_only:
-                self._base.execute("SET default_transaction_read_only = on")
-            else:
-                self._base.execute("SET synchronous_commit = on")
-                self._base.execute(_STAGE)
-        return self._base
+    def _connect(self) -> psycopg.Connection[Row]:
+        # Kept at once, so that it is closed if a setting is refused.
+        self._base = base = psycopg.connect(self._url, autocommit=True, **_TIMEOUTS)
+        if self._read_only:
+            base.execute("SET default_transaction_read_only = on")
+        else:
+            base.execute("SET synchronous_commit = on")
+            base.execute(_STAGE)
+        return base
 
-    @contextmanager
-    def _translated(self) -> Iterator[psycopg.Connection[Row]]:
-        try:
-            yield self._connected()
-        except (psycopg.Error, OSError) as error:
-            self._let_go()
-            raise _explained(error) from None
-
-    def _let_go(self) -> None:
-        base, self._base, self._leads = self._base, None, None
-        if base is not None:
-            base.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Begin; commit at the end, or roll back if there was an error."""
-        with self._translated() as base:
-            base.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self._let_go()  # which rolls back
-            raise
-        with self._translated() as base:
-            base.execute("COMMIT")
-
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Run a statement and return its rows."""
-        with self._translated() as base:
-            return base.execute(_marked(sql), parameters).fetchall()
-
-    def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Run a statement and return how many rows it changed."""
-        with self._translated() as base:
-            return base.execute(_marked(sql), parameters).rowcount
-
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement for each of some rows."""
-        with self._translated() as base, base.cursor() as cursor:
-            cursor.executemany(_marked(sql), rows)
+    def _explained(self, error: Exception) -> StoreError:
+        code = getattr(error, "sqlstate", None) or ""
+        if code in ("53100", "58030"):  # disk_full, io_error
+            return StoreError("PostgreSQL: the disk is full. Make room; nothing is lost.", "full")
+        text = " ".join(str(error).split())[:200]
+        return StoreError(f"PostgreSQL: the database cannot be used ({text}).")
 
     def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
-        """Insert what is not there yet, inside of a transaction."""
         with self._translated() as base, base.cursor() as cursor:
             command = f"COPY staged (place, {_COLUMNS}) FROM STDIN (FORMAT BINARY)"
             with cursor.copy(command) as copy:
@@ -147,23 +113,6 @@ class PostgresConnection:
         return self._leads is not None
 
     def make_tables(self) -> None:
-        """Make the tables, or migrate those of an earlier version."""
         with self.transaction():
             self.query("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
             update_schema(self, POSTGRES)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._let_go()
-
-
-def _marked(sql: str) -> str:
-    return sql.replace("?", "%s")
-
-
-def _explained(error: Exception) -> StoreError:
-    code = getattr(error, "sqlstate", None) or ""
-    if code in ("53100", "58030"):  # disk_full, io_error
-        return StoreError("PostgreSQL: the disk is full. Make room; nothing is lost.", "full")
-    text = " ".join(str(error).split())[:200]
-    return StoreError(f"PostgreSQL: the database cannot be used ({text}).")

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 
 from discreet.network.store.connection import Connection, Row
-from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
-from discreet.network.store.writing import read_clients
+from discreet.network.store.rows import ClientState, Decision, Refusal, Sample, slope
 
 _DECISIONS = """
 SELECT round, closed, reported, expected, probabilities, decision FROM decisions
@@ -26,10 +24,7 @@ SELECT name, at, value FROM health AS each WHERE site = ? AND at = (
 
 
 class Reader:
-    """What the store holds for a site. One thread at a time may use it.
-
-    ``connection``: opened to read only.
-    """
+    """What the store holds for a site. One thread at a time may use it."""
 
     def __init__(self, connection: Connection, site: str) -> None:
         self._base, self.site = connection, site
@@ -46,7 +41,12 @@ class Reader:
 
     def clients(self) -> list[ClientState]:
         """Return what is known of every client that has ever sent a message, by name."""
-        return read_clients(self._base, self.site)
+        rows = self._base.query(
+            "SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients"
+            " WHERE site = ? ORDER BY client",
+            (self.site,),
+        )
+        return [ClientState(*row) for row in rows]
 
     def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]:
         """Return symbols and spending of a client's latest messages, newest first."""
@@ -81,7 +81,8 @@ class Reader:
 
     def rate(self, window: float = 60.0) -> float | None:
         """Return messages stored per second over the last seconds; None if nothing is noted."""
-        return _slope(self.history("messages", window))
+        samples = self.history("messages", window)
+        return slope(samples[0], samples[-1]) if samples else None
 
     def close(self) -> None:
         """Close the connection."""
@@ -92,10 +93,3 @@ def _decision(row: Row) -> Decision:
     number, closed, reported, expected, probabilities, decision = row
     likely = tuple(json.loads(probabilities))
     return Decision(number, closed, reported, expected, likely, decision)
-
-
-def _slope(samples: Sequence[Sample]) -> float | None:
-    if len(samples) < 2 or samples[-1].at <= samples[0].at:
-        return None
-    rise = samples[-1].value - samples[0].value
-    return max(0.0, float(rise) / (samples[-1].at - samples[0].at))

@@ -81,6 +81,14 @@ class Sample(NamedTuple):
     value: Any
 
 
+def slope(first: Sample, last: Sample) -> float | None:
+    """Return how fast a count rises between two moments, per second; None if it is not known."""
+    values = first.value, last.value
+    if not all(isinstance(each, int | float) for each in values) or last.at <= first.at:
+        return None
+    return max(0.0, float(last.value - first.value) / (last.at - first.at))
+
+
 @dataclass
 class Batch:
     """What is committed together."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from discreet.network.store.connection import Connection
+from discreet.network.store.reading import Reader
 from discreet.network.store.rows import (
     Batch,
     ClientState,
@@ -66,11 +66,8 @@ SET mapping = excluded.mapping, since = excluded.since
 """
 
 
-class Store:
-    """The messages and decisions of one site. One thread at a time may use it."""
-
-    def __init__(self, connection: Connection, site: str) -> None:
-        self._base, self.site = connection, site
+class Store(Reader):
+    """The messages and decisions of one site, to be read and written."""
 
     def prepare(self) -> None:
         """Make the tables, or migrate those of an earlier version."""
@@ -93,24 +90,18 @@ class Store:
     def _note_clients(self, messages: Sequence[StoredMessage], outcome: Outcome) -> None:
         known = outcome.repeated | outcome.conflicting
         states: dict[str, ClientState] = {}
-        for place, message in enumerate(messages):
-            if known and place in known:
+        for place, (client, boot, seq, round_, _, spent, received) in enumerate(messages):
+            if place in known:
                 continue
-            client, boot, seq, round_, _, spent, received = message
-            old = states.get(client)
-            if old is None:
-                states[client] = ClientState(client, received, round_, boot, seq, spent, 1)
-            else:
-                boot, seq = max((old.boot, old.seq), (boot, seq))
-                states[client] = ClientState(
-                    client,
-                    received,
-                    max(old.last_round, round_),
-                    boot,
-                    seq,
-                    max(old.spent, spent),
-                    old.messages + 1,
-                )
+            old = states.get(client, ClientState(client, received, round_, boot, seq, spent, 0))
+            states[client] = ClientState(
+                client,
+                received,
+                max(old.last_round, round_),
+                *max((old.boot, old.seq), (boot, seq)),
+                max(old.spent, spent),
+                old.messages + 1,
+            )
         # In order, so that two workers cannot wait for each other's rows.
         rows = [(self.site, *states[client]) for client in sorted(states)]
         if rows:
@@ -171,25 +162,19 @@ class Store:
 
     def last_decided(self) -> int | None:
         """Return the latest round that was closed."""
-        ((found,),) = self._base.query(
-            "SELECT max(round) FROM decisions WHERE site = ?", (self.site,)
-        )
-        return None if found is None else int(found)
+        return self._extreme("max(round) FROM decisions")
 
     def first_round(self) -> int | None:
         """Return the first round that there is a message of."""
-        ((found,),) = self._base.query(
-            "SELECT min(round) FROM messages WHERE site = ?", (self.site,)
-        )
+        return self._extreme("min(round) FROM messages")
+
+    def _extreme(self, what: str) -> int | None:
+        ((found,),) = self._base.query(f"SELECT {what} WHERE site = ?", (self.site,))
         return None if found is None else int(found)
 
     def lead(self) -> bool:
         """Whether this worker is the one to close rounds; once it is, it stays so."""
         return self._base.lead(self.site)
-
-    def clients(self) -> list[ClientState]:
-        """Return what is known of every client."""
-        return read_clients(self._base, self.site)
 
     def note(self, values: dict[str, Any], at: float) -> None:
         """Store values of health, and forget those of the day before."""
@@ -212,7 +197,8 @@ class Store:
 
         The floor rises in the same commit: what was deleted could otherwise be replayed as new.
         """
-        upto = min([before, *(first + FORGOTTEN_AT_ONCE for first in self._first_rounds())])
+        firsts = self.first_round(), self._extreme("min(round) FROM decisions")
+        upto = min([before, *(each + FORGOTTEN_AT_ONCE for each in firsts if each is not None)])
         with self._base.transaction():
             self._base.change(_FLOOR, (self.site, upto))
             for table in ("messages", "decisions"):
@@ -220,25 +206,3 @@ class Store:
                     f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, upto)
                 )
         return upto == before
-
-    def _first_rounds(self) -> list[int]:
-        rows = self._base.query(
-            "SELECT min(round) FROM messages WHERE site = ?"
-            " UNION ALL SELECT min(round) FROM decisions WHERE site = ?",
-            (self.site, self.site),
-        )
-        return [int(first) for (first,) in rows if first is not None]
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._base.close()
-
-
-def read_clients(connection: Connection, site: str) -> list[ClientState]:
-    """Return what is known of every client of a site."""
-    rows = connection.query(
-        "SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients"
-        " WHERE site = ? ORDER BY client",
-        (site,),
-    )
-    return [ClientState(*row) for row in rows]
