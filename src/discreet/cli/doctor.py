@@ -13,7 +13,7 @@ from discreet.cli.terminal import interruptible, plain_print
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.network.doctor.findings import Finding
+    from discreet.network.doctor.machine import Finding
 
 UNWELL = 3
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}

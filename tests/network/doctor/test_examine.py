@@ -10,7 +10,6 @@ from support.helpers import make_mapping, refused
 from support.sites import broker_of, make_site, needs_mosquitto
 
 from discreet.network.broker import Broker
-from discreet.network.doctor import broker as broker_checks
 from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
 from discreet.network.site import joining
@@ -178,18 +177,18 @@ def test_an_observer_is_told_how_to_get_a_new_certificate(site, tmp_path):
 
 
 def test_no_mosquitto_and_an_old_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(broker_checks, "find_mosquitto", lambda: None)
-    assert findings(broker_checks.program())["Mosquitto"].level == "warning"
+    monkeypatch.setattr(machine, "find_mosquitto", lambda: None)
+    assert findings(machine.program())["Mosquitto"].level == "warning"
     old = tmp_path / "mosquitto"
     old.write_text("#!/bin/sh\necho mosquitto version 1.6.9\n")
     old.chmod(0o755)
-    monkeypatch.setattr(broker_checks, "find_mosquitto", lambda: old)
-    found = findings(broker_checks.program())["Mosquitto"]
+    monkeypatch.setattr(machine, "find_mosquitto", lambda: old)
+    found = findings(machine.program())["Mosquitto"]
     assert found.level == "failure" and "1.6.9" in found.words
 
 
 def test_a_broker_that_does_not_run(site):
-    found = findings(broker_checks.broker(site, load_site(site)))
+    found = findings(machine.broker(site, load_site(site)))
     assert found["broker"].level == "failure" and "systemctl start" in found["broker"].fix
 
 
@@ -199,7 +198,7 @@ def test_the_broker_of_somebody_else(site, tmp_path):
     other = make_site(tmp_path / "other")
     with broker_of(other):
         settings = change_settings(site, broker=load_site(other).broker)
-        found = findings(broker_checks.broker(site, settings))["TLS"]
+        found = findings(machine.broker(site, settings))["TLS"]
     assert found.level == "failure" and "not good for localhost" in found.words
 
 
@@ -208,14 +207,14 @@ def test_the_broker_of_somebody_else(site, tmp_path):
 def test_a_broker_without_tls_and_one_that_asks_for_no_certificate(site, tmp_path):
     settings = load_site(site)
     with Broker.plain(tmp_path / "plain", settings.broker.port):
-        assert findings(broker_checks.broker(site, settings))["TLS"].level == "failure"
+        assert findings(machine.broker(site, settings))["TLS"].level == "failure"
     config = site / "broker/mosquitto.conf"
     text = config.read_text().replace("require_certificate true", "require_certificate false")
     text = text.replace("use_identity_as_username true", "").replace("acl_file acl", "")
     text = text.replace("use_username_as_clientid true", "").replace("crlfile ca.crl", "")
     config.write_text(text.replace("allow_anonymous false", "allow_anonymous true"))
     with broker_of(site):
-        found = findings(broker_checks.broker(site, settings))["TLS"]
+        found = findings(machine.broker(site, settings))["TLS"]
     assert found.level == "failure" and "whoever comes" in found.words
 
 
@@ -228,11 +227,11 @@ def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch)
     with broker_of(site) as broker:
         (site / "broker/mosquitto.pid").unlink()
         assert revoke(site, "hall").outcome == "pending"
-        found = findings(broker_checks.broker(site, settings))
+        found = findings(machine.broker(site, settings))
         assert found["revocation"].level == "failure" and "reload" in found["revocation"].fix
         broker.reload()
         assert revoke(site, "hall").outcome == "out"
-        assert findings(broker_checks.broker(site, settings))["revocation"].level == "ok"
+        assert findings(machine.broker(site, settings))["revocation"].level == "ok"
 
 
 @needs_mosquitto
@@ -247,14 +246,14 @@ def test_the_last_revocation_is_the_one_that_is_tried(tmp_path, monkeypatch):
     with broker_of(site):
         (site / "broker/mosquitto.pid").unlink()
         assert revoke(site, "a").outcome == "pending"
-        found = findings(broker_checks.broker(site, load_site(site)))["revocation"]
+        found = findings(machine.broker(site, load_site(site)))["revocation"]
     assert found.level == "failure" and "on which a is" in found.words
 
 
 def test_a_revocation_that_cannot_be_tried_is_not_said_to_hold(site):
     for suffix in ("crt", "key"):
         (site / "keys/probes" / f"hall.{suffix}").write_text("nothing")
-    found = findings(broker_checks._list_in_force(load_site(site), SiteFiles(site)))["revocation"]
+    found = findings(machine._list_in_force(load_site(site), SiteFiles(site)))["revocation"]
     assert found.level == "warning" and "could not be tried" in found.words
 
 
@@ -265,7 +264,7 @@ def test_a_probe_that_has_expired_proves_nothing(site):
     (site / "keys/probes/hall.crt").write_bytes(probe.certificate)
     (site / "keys/probes/hall.key").write_bytes(probe.key)
     with broker_of(site):
-        found = findings(broker_checks.broker(site, load_site(site)))["revocation"]
+        found = findings(machine.broker(site, load_site(site)))["revocation"]
     assert found.level == "warning" and "could not be tried" in found.words
 
 
@@ -277,7 +276,7 @@ def test_looking_at_the_broker_cuts_nobodys_session(site):
     with broker_of(site):
         fusion = fusion_visitor(site)
         assert fusion.connect(settings.broker.port)
-        assert findings(broker_checks.broker(site, settings))["TLS"].level == "ok"
+        assert findings(machine.broker(site, settings))["TLS"].level == "ok"
         assert fusion.drops == 0
         fusion.leave()
 
@@ -293,9 +292,9 @@ def test_a_host_that_hangs_up_at_once_is_a_refusal(site, monkeypatch):
     def broken(*_args, **_more):
         raise ssl.SSLError("alert")
 
-    monkeypatch.setattr(broker_checks.socket, "create_connection", lambda *_: Line())
+    monkeypatch.setattr(machine.socket, "create_connection", lambda *_: Line())
     monkeypatch.setattr(ssl.SSLContext, "wrap_socket", broken)
-    assert broker_checks.knock(load_site(site), site / "broker/ca.crt") == "refused"
+    assert machine.knock(load_site(site), site / "broker/ca.crt") == "refused"
 
 
 # --- What runs -----------------------------------------------------------------------------
@@ -380,7 +379,7 @@ def test_the_command_tells_and_its_exit_code_counts(site, tmp_path, monkeypatch,
     code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", "site", "--json")
     assert code == 3 and any(each["subject"] == "broker" for each in json.loads(printed))
     from discreet.network import doctor
-    from discreet.network.doctor.findings import ok, warning
+    from discreet.network.doctor.machine import ok, warning
 
     for seen, options, expected in (
         ([ok("a", "b")], (), 0),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from discreet.network.doctor import broker, content, machine
-from discreet.network.doctor.findings import Finding
+from discreet.network.doctor import content, machine
+from discreet.network.doctor.machine import Finding
 from discreet.network.site.settings import load_site
 
 
@@ -22,7 +22,7 @@ def examine(folder: Path) -> Iterator[Finding]:
     yield from machine.privacy(folder)
     yield from content.certificates(folder, site)
     yield from content.devices(folder)
-    yield from broker.program()
-    yield from broker.broker(folder, site)
+    yield from machine.program()
+    yield from machine.broker(folder, site)
     yield from content.database(folder, site)
     yield from content.mapping(folder, site)

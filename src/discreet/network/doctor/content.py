@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import BAD, GOOD, assess, load_audit
-from discreet.network.doctor.findings import Finding, failure, ok, warning
+from discreet.network.doctor.machine import Finding, failure, ok, warning
 from discreet.network.site.authority import Entry, load_register
 from discreet.network.site.files import read_bytes
 from discreet.network.site.settings import (

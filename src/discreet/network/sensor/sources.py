@@ -14,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 from urllib.parse import unquote, urlsplit
 
 from discreet.errors import InputError
@@ -30,23 +31,25 @@ PASSWORD = "DISCREET_MQTT_PASSWORD"
 """Environment variable with the password of the broker that readings come from."""
 
 
-class Source(Protocol):
+class Source(ABC):
     """Gives readings, round by round.
 
-    ``finished``: whether there are no more. ``lead``: seconds before the end of a round at which it
-    wants to be asked, if it may take long: how long it takes must not show in when the message
-    leaves.
+    ``lead``: seconds before the end of a round at which it wants to be asked, if it may take long:
+    how long it takes must not show in when the message leaves.
     """
 
+    lead = 0.0
+
     @property
-    def finished(self) -> bool: ...
+    def finished(self) -> bool:
+        """Whether there are no more readings."""
+        return False
 
-    lead: float
-
+    @abstractmethod
     def take(self) -> dict[str, Any]:
         """Return the readings of the round that ends now, by sensor."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most sources hold nothing
         """Free what the source uses."""
 
 
@@ -85,23 +88,8 @@ class Latest:
             return {sensor: value for sensor, (_, value) in self._found.items()}
 
 
-class Complaint:
-    """Logs a problem of a source when it begins, not every round."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def report(self, text: str) -> None:
-        """Log a problem unless it was the last one; an empty text ends it."""
-        if text and text != self._last:
-            logger.warning("%s", text)
-        self._last = text
-
-
-class LineSource:
+class LineSource(Source):
     """Lines from a stream: a reading each, or JSON objects of readings by sensor."""
-
-    lead = 0.0
 
     def __init__(self, stream: TextIO, sensors: Sequence[str], hold: float = 0.0) -> None:
         self._stream, self._sensors, self._latest = stream, sensors, Latest(hold)
@@ -130,87 +118,88 @@ class LineSource:
             self._latest.put(self._sensors[0], content)
 
     def take(self) -> dict[str, Any]:
-        """Return the last reading of each sensor in this round."""
         return self._latest.take()
 
-    def close(self) -> None:
-        """Do nothing: the stream is not ours."""
 
+class PolledSource(Source):
+    """What holds or prints the present reading; a problem is logged when it begins."""
 
-class FileSource:
-    """A file that always holds the present reading, such as those below /sys."""
+    def __init__(self, sensor: str) -> None:
+        self._sensor, self._problem = sensor, ""
 
-    finished, lead = False, 0.0
+    @abstractmethod
+    def _read(self) -> bytes: ...
 
-    def __init__(self, sensor: str, path: Path) -> None:
-        self._sensor, self._path, self._complaint = sensor, path, Complaint()
+    @abstractmethod
+    def _explained(self, error: Exception) -> str: ...
 
     def take(self) -> dict[str, Any]:
-        """Return what the file holds now; nothing if it cannot be read."""
+        """Return the present reading; nothing if it cannot be had."""
         try:
-            with open(self._path, "rb", buffering=0, opener=_open_at_once) as stream:
-                data = stream.read(MAX_TEXT) or b""  # None from a pipe that is empty now
-        except OSError as error:
-            self._complaint.report(f"{self._path}: cannot be read ({error.strerror})")
-            return {}
-        self._complaint.report("")
-        return {self._sensor: parse(data.decode(errors="replace").strip())}
+            data, problem = self._read(), ""
+        except (OSError, subprocess.SubprocessError) as error:
+            data, problem = None, self._explained(error)
+        if problem and problem != self._problem:
+            logger.warning("%s", problem)
+        self._problem = problem
+        return {} if data is None else {self._sensor: parse(data.decode(errors="replace").strip())}
 
-    def close(self) -> None:
-        """Do nothing: the file is opened each time."""
+
+class FileSource(PolledSource):
+    """A file that always holds the present reading, such as those below /sys."""
+
+    def __init__(self, sensor: str, path: Path) -> None:
+        super().__init__(sensor)
+        self._path = path
+
+    def _read(self) -> bytes:
+        with open(self._path, "rb", buffering=0, opener=_open_at_once) as stream:
+            return stream.read(MAX_TEXT) or b""  # None from a pipe that is empty now
+
+    def _explained(self, error: Exception) -> str:
+        return f"{self._path}: cannot be read ({getattr(error, 'strerror', None)})"
 
 
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)  # or opening a pipe would block
 
 
-class CommandSource:
+class CommandSource(PolledSource):
     """A program that prints the present reading; started each round, without a shell.
 
     ``command``: program and arguments, quoted as for a shell. ``timeout``: seconds that it may
     take.
     """
 
-    finished = False
-
     def __init__(self, sensor: str, command: str, timeout: float) -> None:
-        self.lead = timeout
+        super().__init__(sensor)
         try:
             self._command = shlex.split(command)
         except ValueError as error:
             raise InputError(f"the command {command[:60]!r} cannot be read ({error}).") from None
         if not self._command:
             raise InputError("the command is empty. Give a program: command:PROGRAM ARGUMENTS")
-        self._sensor, self._timeout, self._complaint = sensor, timeout, Complaint()
+        self.lead = timeout
 
-    def take(self) -> dict[str, Any]:
-        """Return what the program prints; nothing if it fails."""
-        try:
-            done = subprocess.run(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=self._timeout,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            self._complaint.report(f"{self._command[0]} failed ({type(error).__name__})")
-            return {}
-        self._complaint.report("")
-        return {self._sensor: parse(done.stdout[:MAX_TEXT].decode(errors="replace").strip())}
+    def _read(self) -> bytes:
+        return subprocess.run(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=self.lead,
+            check=True,
+        ).stdout[:MAX_TEXT]
 
-    def close(self) -> None:
-        """Do nothing: no program outlives its round."""
+    def _explained(self, error: Exception) -> str:
+        return f"{self._command[0]} failed ({type(error).__name__})"
 
 
-class CsvSource:
+class CsvSource(Source):
     """A table played back, a row each round; ends with it.
 
     ``sensors``: columns to read.
     """
-
-    lead = 0.0
 
     def __init__(self, path: Path, sensors: Sequence[str]) -> None:
         try:
@@ -225,7 +214,10 @@ class CsvSource:
         except InputError:
             self._stream.close()
             raise
-        self.finished = self._next is None
+
+    @property
+    def finished(self) -> bool:
+        return self._next is None
 
     def _read(self, path: Path, sensors: Sequence[str]) -> Iterator[dict[str, Any]]:
         try:
@@ -239,24 +231,19 @@ class CsvSource:
             raise InputError(f"{path}: is no CSV table ({error}).") from None
 
     def take(self) -> dict[str, Any]:
-        """Return the next row."""
         found, self._next = self._next, next(self._rows, None)
-        self.finished = self._next is None
         return found or {}
 
     def close(self) -> None:
-        """Close the table."""
         self._stream.close()
 
 
-class MqttSource:
+class MqttSource(Source):
     """Raw readings from another broker, such as that of Zigbee2MQTT or Home Assistant.
 
     ``address``: ``mqtt://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON
     object.
     """
-
-    finished, lead = False, 0.0
 
     def __init__(self, sensor: str, address: str, hold: float) -> None:
         from paho.mqtt.client import Client
@@ -306,11 +293,9 @@ class MqttSource:
         self._latest.put(self._sensor, home_value(parse(text), self._field))
 
     def take(self) -> dict[str, Any]:
-        """Return the last reading that came."""
         return self._latest.take()
 
     def close(self) -> None:
-        """End the connection."""
         self._stop.set()
         self._thread.join()
         self._client.disconnect()
