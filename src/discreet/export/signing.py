@@ -43,6 +43,16 @@ class SigningKey:
         return body + self.private.sign(SIGNED_AS + body)
 
 
+def new_key() -> tuple[SigningKey, bytes]:
+    """Return a new key, and its private half in PEM."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = Ed25519PrivateKey.generate()
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return SigningKey(key, made=True), text
+
+
 def load_or_make_key(path: Path) -> SigningKey:
     """Return the key in a file, or make one there if there is no such file.
 
@@ -95,21 +105,13 @@ def _load(path: Path) -> SigningKey:
 
 
 def _make(path: Path) -> SigningKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-
-    key = Ed25519PrivateKey.generate()
-    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    key, text = new_key()
     try:
         with create(path, PRIVATE) as stream:
             stream.write(text)
     except (OSError, ValueError) as error:
         raise _refused(path, error) from None
-    return SigningKey(key, made=True)
+    return key
 
 
 def _refused(path: Path, error: Exception) -> InputError:

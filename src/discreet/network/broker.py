@@ -97,7 +97,7 @@ class Broker:
         program = find_mosquitto()
         if program is None:
             raise InputError("Mosquitto is not installed. On Debian: apt install mosquitto.")
-        if _answers(self.port):  # or another program would pass for this one
+        if answers(self.port):  # or another program would pass for this one
             raise InputError(f"port {self.port} is in use. Stop what listens there.")
         command = [str(program), "-c", self._config()]
         with (self.folder / LOG).open("ab") as log:
@@ -129,7 +129,7 @@ class Broker:
         while time.monotonic() < end:
             if not self.running:
                 raise InputError(f"Mosquitto did not start: {self.log_end()}")
-            if _answers(self.port):
+            if answers(self.port):
                 return
             time.sleep(0.02)
         self.stop()
@@ -146,25 +146,27 @@ class Broker:
             self.process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
-        """Kill it."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def stop(self) -> None:
-        """Terminate it; kill it if it does not react."""
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_STOP_SECONDS)
-            return
-        self.kill()
+        if self.process is not None:
+            end(self.process, _STOP_SECONDS)
 
 
-def _answers(port: int) -> bool:
+def end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Terminate a process; kill it if it does not react in time."""
+    process.terminate()
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a port of loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        return True
+    return False

@@ -43,40 +43,38 @@ def worst(levels: Iterable[str]) -> str:
 
 
 _REMEDY = "Write it again with `discreet audit --json`."
-_Part = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Words = Annotated[str, Field(max_length=10_000)]
 
 
-class _Certificate(BaseModel):
-    model_config = _Part
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Certificate(_Part):
     name: Text
     certifiable: bool
     value: float | None = None
 
 
-class _Best(BaseModel):
-    model_config = _Part
+class _Best(_Part):
     name: Text
     advantage: float
     lower: float
 
 
-class _Attacks(BaseModel):
-    model_config = _Part
+class _Attacks(_Part):
     best: _Best
 
 
-class _Figures(BaseModel):
-    model_config = _Part
+class _Figures(_Part):
     advantage: float
 
 
-class PrivateFact(BaseModel):
+class PrivateFact(_Part):
     """One private fact: what no attacker exceeds, and what one has reached."""
 
-    model_config = _Part
     name: Text
     certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
     attacks: _Attacks
@@ -108,15 +106,13 @@ class PrivateFact(BaseModel):
         return values[0] if values else None
 
 
-class _Balanced(BaseModel):
-    model_config = _Part
+class _Balanced(_Part):
     estimate: Share
 
 
-class PublicFact(BaseModel):
+class PublicFact(_Part):
     """How often the answer is wrong."""
 
-    model_config = _Part
     name: Text
     error: Share
     error_low: Share
@@ -125,18 +121,16 @@ class PublicFact(BaseModel):
     useful: bool = True
 
 
-class _Limit(BaseModel):
-    model_config = _Part
+class _Limit(_Part):
     name: Text
     limit: float
     state: Literal["met", "broken", "not shown"]
     words: Words
 
 
-class AuditSummary(BaseModel):
+class AuditSummary(_Part):
     """An audit, as far as the dashboard shows it."""
 
-    model_config = _Part
     format: Literal["discreet-audit"]
     mapping_id: Text
     rows: Annotated[int, Field(ge=0)]

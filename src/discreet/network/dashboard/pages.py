@@ -236,15 +236,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "moment": moment,
-        "percent": percent,
-        "nats": nats,
-        "size": size,
-        "count": count,
-        "seconds": seconds,
-        "code": code,
-    }
+    written = (moment, percent, nats, size, count, seconds, code)
+    found.filters |= {each.__name__: each for each in written}
     return found
 
 

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Sensor
@@ -113,38 +113,26 @@ def describe_devices(
     refused = Counter[str]()
     for each in refusals:
         refused[each.client] += each.times if each.kept_out else 0
-    found = [
-        replace(
-            _device(site, name, client, known.get(name), costs, now),
-            refused=refused[name],
-            foreign=client.mapping not in (None, mapping_id),
+    found = []
+    for name, client in clients.items():
+        state = known.get(name)
+        found.append(
+            Device(
+                name=name,
+                sensors=client.sensors,
+                state=_state(site, client, state, now),
+                last_seen=state.last_seen if state else None,
+                last_round=state.last_round if state else None,
+                messages=state.messages if state else 0,
+                spent=_spent(state),
+                budget=client.budget,
+                cost=_cost(client.sensors, costs),
+                refused=refused[name],
+                foreign=client.mapping not in (None, mapping_id),
+            )
         )
-        for name, client in clients.items()
-    ]
     order = (SILENT, NEVER, REPORTING, REVOKED)
     return tuple(sorted(found, key=lambda each: (order.index(each.state), each.name)))
-
-
-def _device(
-    site: Site,
-    name: str,
-    client: Client,
-    heard: ClientState | None,
-    costs: ReadMapping[str, float | None],
-    now: float,
-) -> Device:
-    return Device(
-        name=name,
-        sensors=client.sensors,
-        state=_state(site, client, heard, now),
-        last_seen=heard.last_seen if heard else None,
-        last_round=heard.last_round if heard else None,
-        messages=heard.messages if heard else 0,
-        spent=_spent(heard),
-        budget=client.budget,
-        cost=_cost(client.sensors, costs),
-        refused=0,
-    )
 
 
 def _state(site: Site, client: Client, heard: ClientState | None, now: float) -> str:

@@ -17,6 +17,7 @@ from discreet.errors import DiscreetError
 from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import Sensor
 from discreet.network.dashboard.guarantee import (
     BAD,
     AuditSummary,
@@ -25,6 +26,7 @@ from discreet.network.dashboard.guarantee import (
     assess,
     load_audit,
 )
+from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 
 _T = TypeVar("_T")
@@ -42,9 +44,7 @@ class SiteView:
         self.settings = load_site(folder)
         self.mapping = Mapping.load(self.folder / self.settings.mapping)
         self.classes = tuple(written(each) for each in self.mapping.public.classes)
-        self.costs = {
-            sensor.name: _cost(self.mapping, sensor.name) for sensor in self.mapping.sensors
-        }
+        self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
         self._clients = _Watched(self.files.clients, lambda _: load_clients(folder))
         self._audit = _Watched(self.files.audit, load_audit)
         self._canary = _Watched(self.folder / "canary.json", load_audit)
@@ -107,22 +107,17 @@ class _Watched(Generic[_T]):
         return self._problem
 
     def _refresh(self) -> None:
-        try:
-            about = self.path.stat()
-        except OSError:
-            self._stamp, self._value, self._problem = None, None, ""
-            return
-        stamp = (about.st_mtime_ns, about.st_ino, about.st_size)
+        stamp = file_stamp(self.path)
         if stamp == self._stamp:
             return
-        try:
-            self._value, self._problem = self._load(self.path), ""
-        except DiscreetError as error:
-            self._value, self._problem = None, str(error)
-        self._stamp = stamp
+        self._stamp, self._value, self._problem = stamp, None, ""
+        if stamp is not None:
+            try:
+                self._value = self._load(self.path)
+            except DiscreetError as error:
+                self._problem = str(error)
 
 
-def _cost(mapping: Mapping, name: str) -> float | None:
-    sensor = next(each for each in mapping.sensors if each.name == name)
-    found = sensor_table(mapping.id, sensor, Policy()).micro_epsilon
+def _cost(mapping_id: str, sensor: Sensor) -> float | None:
+    found = sensor_table(mapping_id, sensor, Policy()).micro_epsilon
     return None if found == NONE else found / MICRO

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, worst
 from discreet.network.dashboard.sensors import (
@@ -29,6 +29,7 @@ from discreet.network.dashboard.sensors import (
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.site.settings import Site, worker_names
 from discreet.network.store.connection import StoreError
+from discreet.network.store.reading import Reader
 from discreet.network.store.rows import (
     ClientState,
     Decision,
@@ -49,19 +50,6 @@ _RECENT = 900.0
 _LISTED = 20
 _LOOK_SECONDS = 600.0
 _MOST_DECISIONS = 10_000
-
-
-class Readings(Protocol):
-    """What the dashboard asks of the store."""
-
-    def latest(self) -> Decision | None: ...
-    def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]: ...
-    def clients(self) -> list[ClientState]: ...
-    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]: ...
-    def refused(self) -> list[Refusal]: ...
-    def rate(self, window: float = 60.0) -> float | None: ...
-    def health(self) -> dict[str, Sample]: ...
-    def history(self, name: str, window: float) -> list[Sample]: ...
 
 
 @dataclass(frozen=True)
@@ -164,7 +152,7 @@ class Snapshots:
     """
 
     def __init__(
-        self, view: SiteView, reader: Readings, clock: Callable[[], float] = time.time
+        self, view: SiteView, reader: Reader, clock: Callable[[], float] = time.time
     ) -> None:
         self.view, self.reader, self._clock = view, reader, clock
         self._lock = threading.Lock()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError
+from discreet.network.broker import end
 
 _SECONDS = 8.0
 
@@ -65,14 +66,9 @@ class Children:
 
     def stop(self) -> None:
         """End all, the last one first; one that does not react is killed."""
-        end = time.monotonic() + _SECONDS
+        until = time.monotonic() + _SECONDS
         for _, process in reversed(self._running):
-            process.terminate()
-            try:
-                process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, max(0.1, until - time.monotonic()))
         self._running = []
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from discreet.errors import InputError
 from discreet.export.neutral import Policy
 from discreet.files import write_whole
-from discreet.network.broker import Broker, find_mosquitto, free_port
+from discreet.network.broker import Broker, answers, find_mosquitto, free_port
 from discreet.network.connecting import broker_process
 from discreet.network.demo.children import Children
 from discreet.network.site.joining import EnrolmentRequest, enroll
@@ -126,7 +125,7 @@ def check_room(folder: Path) -> None:
 
 def _is_running(site: Path) -> bool:
     with suppress(InputError):
-        return broker_process(site) is not None or _answers(load_site(site).broker.port)
+        return broker_process(site) is not None or answers(load_site(site).broker.port)
     return False
 
 
@@ -219,7 +218,7 @@ def _broker(plan: DemoPlan, folder: Path, site: Site) -> Iterator[str]:
     children = Children(plan.folder / "logs")
     children.start("broker", "-m", "discreet.network.demo.children", str(site.broker.port))
     try:
-        _until(lambda: _answers(site.broker.port), children)
+        _until(lambda: answers(site.broker.port), children)
         plan.say("broker: amqtt, as Mosquitto is not installed. It speaks MQTT 3.1.1 only.")
         plan.say(
             "  OFF: TLS, certificates, rights, revocation. For trying it on this machine only,"
@@ -228,12 +227,6 @@ def _broker(plan: DemoPlan, folder: Path, site: Site) -> Iterator[str]:
         yield "amqtt: MQTT 3.1.1; TLS, certificates, rights and revocation are off"
     finally:
         children.stop()
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
-        return True
-    return False
 
 
 def _start(plan: DemoPlan, children: Children, site: Path) -> None:

@@ -6,7 +6,6 @@ is examined further. Nothing refused here can reach a decision.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.files import read_model
+from discreet.network.site.files import file_stamp, read_model
 from discreet.network.site.settings import Client, Clients
 from discreet.network.store.rows import Batch, Refused, StoredMessage
 from discreet.network.store.writing import KEPT_REFUSED
@@ -76,18 +75,11 @@ class Registry:
 
     def __init__(self, file: Path, site: str, mapping: Mapping) -> None:
         self._file, self._site, self._mapping = file, site, mapping
-        self._seen = self._stamp()
+        self._seen = file_stamp(self._file)
         self.by_topic: dict[str, ClientSpec] = {}
         self.by_name: dict[str, ClientSpec] = {}
         self.problem: str | None = None
         self._load()
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self._file)
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
 
     def _load(self) -> None:
         clients = read_model(self._file, Clients, _REMEDY)
@@ -128,7 +120,7 @@ class Registry:
 
         A file that cannot be read changes nothing but ``problem``.
         """
-        stamp = self._stamp()
+        stamp = file_stamp(self._file)
         if stamp is None or stamp == self._seen:
             return False
         self._seen = stamp

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from discreet.errors import InputError
 from discreet.export.neutral import Policy, bundle_body, neutral_form
@@ -35,7 +35,7 @@ from discreet.files import PRIVATE, write_whole
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import model_bytes, read_bytes, read_model
 from discreet.network.site.services import access_list
-from discreet.network.site.settings import Name, Serial, Site, SiteFiles
+from discreet.network.site.settings import Name, Serial, Site, SiteFiles, SiteModel
 
 AUTHORITY_DAYS = 3652
 CLIENT_DAYS = 730
@@ -135,18 +135,8 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         begin = now() - _BACKDATED if start is None else start
         end = min(begin + valid + (_BACKDATED if start is None else timedelta(0)), self.expires)
-        serial = x509.random_serial_number()
         builder = (
-            x509.CertificateBuilder(
-                issuer_name=self.certificate.subject,
-                subject_name=_common_name(name),
-                public_key=key.public_key(),
-                serial_number=serial,
-                not_valid_before=begin,
-                not_valid_after=end,
-            )
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs=False), critical=True)
+            _certificate(self.certificate.subject, name, key, (begin, end), signs=False)
             .add_extension(usage, critical=False)
             .add_extension(_issuer_id(self._key.public_key()), critical=False)
         )
@@ -156,7 +146,9 @@ class Authority:
             )
             builder = builder.add_extension(names, critical=False)
         made = builder.sign(self._key, SHA256())
-        return Issued(made.public_bytes(Encoding.PEM), _key_bytes(key), f"{serial:x}", end)
+        return Issued(
+            made.public_bytes(Encoding.PEM), _key_bytes(key), f"{made.serial_number:x}", end
+        )
 
 
 def as_issued(certificate: bytes, key: bytes) -> Issued | None:
@@ -174,23 +166,37 @@ def as_issued(certificate: bytes, key: bytes) -> Issued | None:
 def make_authority(site: str) -> tuple[bytes, bytes]:
     """Return certificate and private key of a new authority, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _common_name(f"discreet {site}")
-    begin = now() - _BACKDATED
+    name, begin = f"discreet {site}", now() - _BACKDATED
+    days = begin, begin + timedelta(days=AUTHORITY_DAYS)
     made = (
-        x509.CertificateBuilder(
-            issuer_name=name,
-            subject_name=name,
-            public_key=key.public_key(),
-            serial_number=x509.random_serial_number(),
-            not_valid_before=begin,
-            not_valid_after=begin + timedelta(days=AUTHORITY_DAYS),
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs=True), critical=True)
+        _certificate(_common_name(name), name, key, days, signs=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, SHA256())
     )
     return made.public_bytes(Encoding.PEM), _key_bytes(key)
+
+
+def _certificate(
+    issuer: x509.Name,
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    valid: tuple[datetime, datetime],
+    *,
+    signs: bool,
+) -> x509.CertificateBuilder:
+    """Return what every certificate has; ``signs``: whether it is for an authority."""
+    builder = x509.CertificateBuilder(
+        issuer_name=issuer,
+        subject_name=_common_name(name),
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=valid[0],
+        not_valid_after=valid[1],
+    )
+    limits = x509.BasicConstraints(ca=signs, path_length=0 if signs else None)
+    return builder.add_extension(limits, critical=True).add_extension(
+        _key_usage(signs=signs), critical=True
+    )
 
 
 def now() -> datetime:
@@ -234,13 +240,6 @@ def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
 # --- Signed tables -------------------------------------------------------------------------
 
 
-def make_signing_key() -> tuple[bytes, str]:
-    """Return a new key in PEM, and its public half in hexadecimal digits."""
-    key = Ed25519PrivateKey.generate()
-    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return text, SigningKey(key).public_hex
-
-
 def load_signing_key(folder: Path) -> SigningKey:
     """Return the key that signs the bundles of a site."""
     file = SiteFiles(folder).bundle_key
@@ -274,10 +273,9 @@ Role = Literal["broker", "fusion", "sensor", "observer"]
 _REMEDY = "Restore keys/ from a good copy."
 
 
-class Entry(BaseModel):
+class Entry(SiteModel):
     """One certificate."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     name: Name
     role: Role
     serial: Serial
@@ -285,10 +283,9 @@ class Entry(BaseModel):
     revoked: datetime | None = None
 
 
-class Register(BaseModel):
+class Register(SiteModel):
     """What ``keys/issued.json`` holds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     issued: Annotated[tuple[Entry, ...], Field(max_length=1_000_000)] = ()
 
     def of(self, name: str) -> list[Entry]:

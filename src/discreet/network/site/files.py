@@ -43,6 +43,15 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
+def file_stamp(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file does; None if it is not there."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
 def read_model(file: Path, model: type[_Model], remedy: str) -> _Model:
     """Return the checked content of a JSON file.
 

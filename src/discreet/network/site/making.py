@@ -9,9 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from discreet.errors import InputError
+from discreet.export.signing import new_key
 from discreet.files import PRIVATE, check_folder, write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.authority import Authority, Register, make_authority, make_signing_key
+from discreet.network.site.authority import Authority, Register, make_authority
 from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (
@@ -27,6 +28,16 @@ from discreet.network.site.settings import (
 _BROKER = BrokerEndpoint(host="localhost", port=8883)
 _DASHBOARD, _METRICS = Endpoint(port=8080), Endpoint(port=9464)
 _LONGEST = 86_400.0
+_COPIED = [
+    "interval",
+    "deadline",
+    "broker",
+    "database",
+    "dashboard",
+    "metrics",
+    "expires",
+    "workers",
+]
 
 
 def a_year_from_now() -> date:
@@ -84,26 +95,15 @@ def _settings(plan: SitePlan) -> Site:
         )
     # A round begins with each whole interval of the clock, the first one within the present.
     epoch = int(time.time() // plan.interval * plan.interval)
-    return checked(
-        Site,
-        site=plan.name,
-        epoch=epoch,
-        interval=plan.interval,
-        deadline=plan.deadline,
-        broker=plan.broker,
-        database=plan.database,
-        dashboard=plan.dashboard,
-        metrics=plan.metrics,
-        expires=plan.expires,
-        workers=plan.workers,
-    )
+    copied = {name: getattr(plan, name) for name in _COPIED}
+    return checked(Site, site=plan.name, epoch=epoch, **copied)
 
 
 def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
     mapping = Mapping.load(plan.mapping)
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
-    bundle_key, bundle_public = make_signing_key()
+    signing_key, bundle_key = new_key()
     hosts = [site.broker.host, "localhost", "127.0.0.1", "::1"]
     broker = authority.issue_server("broker", hosts)
     register = Register().with_issued("broker", "broker", broker)
@@ -113,7 +113,7 @@ def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
         "keys/ca.crt": certificate,
         "keys/ca.key": key,
         "keys/bundle.key": bundle_key,
-        "keys/bundle.pub": f"{bundle_public}\n".encode(),
+        "keys/bundle.pub": f"{signing_key.public_hex}\n".encode(),
         "broker/ca.crt": certificate,
         "broker/broker.crt": broker.certificate,
         "broker/broker.key": broker.key,

@@ -35,7 +35,12 @@ _RESERVED = re.compile(r"(fusion|observer|broker|dashboard|decision|ca)(-\d+)?")
 _REMEDY = "Restore it from a good copy, or make a new site with `discreet init`."
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SiteModel(BaseModel):
+    """A part of a site's JSON files: immutable, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _plain_host(host: str) -> str:
@@ -70,10 +75,9 @@ _Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_0
 MAX_BUNDLE_TEXT = 24 * 2**20
 
 
-class Endpoint(BaseModel):
+class Endpoint(SiteModel):
     """Where something listens."""
 
-    model_config = _STRICT
     host: Host = "127.0.0.1"
     port: Port
 
@@ -89,7 +93,7 @@ class BrokerEndpoint(Endpoint):
     mqtt: Literal["5", "3.1.1"] = "5"
 
 
-class Site(BaseModel):
+class Site(SiteModel):
     """What ``site.json`` holds.
 
     ``site``: name of the site, part of every topic and of every key in the store. ``epoch``: unix
@@ -100,7 +104,6 @@ class Site(BaseModel):
     again. ``workers``: how many fusion workers have a certificate.
     """
 
-    model_config = _STRICT
     format: Literal["discreet-site"] = "discreet-site"
     version: Literal[1] = 1
     site: Name
@@ -116,7 +119,7 @@ class Site(BaseModel):
     workers: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-class Client(BaseModel):
+class Client(SiteModel):
     """One enrolled device: the sensors it speaks for and the key that vouches for its messages.
 
     ``budget``: what each of its sensors may release in all, in nats, as in its bundle; none: no
@@ -124,7 +127,6 @@ class Client(BaseModel):
     of the mapping that its bundles are of.
     """
 
-    model_config = _STRICT
     sensors: SensorNames
     batch: Rounds = 1
     key: Annotated[HexKey, Field(repr=False)]
@@ -137,10 +139,9 @@ class Client(BaseModel):
     repeat: Annotated[str, StringConstraints(pattern="^(code|period|never)$")] | None = None
 
 
-class Clients(BaseModel):
+class Clients(SiteModel):
     """What ``fusion/clients.json`` holds: every client by its name."""
 
-    model_config = _STRICT
     clients: Annotated[dict[Name, Client], Field(max_length=100_000)] = {}
 
     @model_validator(mode="after")
@@ -165,7 +166,7 @@ class Clients(BaseModel):
         return Clients(clients={**self.clients, name: client})
 
 
-class Enrolment(BaseModel):
+class Enrolment(SiteModel):
     """What a ``NAME.enrol`` file holds.
 
     ``sensors``: names as in the mapping, in the order of the symbols in a message. ``batch``:
@@ -177,7 +178,6 @@ class Enrolment(BaseModel):
     so that a device whose state was lost is not taken for a replay.
     """
 
-    model_config = _STRICT
     format: Literal["discreet-enrolment"] = "discreet-enrolment"
     version: Literal[1] = 1
     site: Name
