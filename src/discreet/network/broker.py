@@ -73,7 +73,6 @@ class Broker:
 
     @classmethod
     def of_site(cls, site: Path) -> Self:
-        """Return the broker of a site."""
         from discreet.network.site.settings import SiteFiles, load_site
 
         return cls(SiteFiles(site).broker, load_site(site).broker.port)
@@ -136,7 +135,6 @@ class Broker:
         raise InputError(f"Mosquitto does not answer on port {self.port}: {self.log_end()}")
 
     def log_end(self) -> str:
-        """Return the end of the log."""
         lines = (self.folder / LOG).read_text(errors="replace").strip().splitlines()
         return " ".join(lines[-2:]) or f"see {self.folder / LOG}"
 

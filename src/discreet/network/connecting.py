@@ -93,7 +93,6 @@ class Backoff:
         self._next = first
 
     def wait(self) -> float:
-        """Return how long to wait now."""
         now, self._next = self._next, min(self._most, 2 * self._next)
         return now * random.uniform(0.5, 1.0)
 

@@ -223,11 +223,9 @@ class RoundClock:
         return math.floor((at - self.epoch) / self.interval)
 
     def end(self, number: int) -> float:
-        """Return when a round ends."""
         return self.epoch + (number + 1) * self.interval
 
     def closes(self, number: int) -> float:
-        """Return when a round is due to be closed."""
         return self.end(number) + self.deadline
 
     def last_due(self, at: float) -> int:

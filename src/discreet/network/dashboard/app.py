@@ -130,7 +130,6 @@ class Dashboard:
         return show
 
     async def events(self, request: Request) -> Response:
-        """Stream what changes on a page."""
         if self.streams.full:
             raise HTTPException(429, "Too many pages are open. Close one.")
         view = VIEWS.get(request.query_params.get("view", ""), VIEWS["overview"])
@@ -145,7 +144,6 @@ class Dashboard:
     # -- data --
 
     async def state(self, request: Request) -> Response:
-        """Return the state as JSON, for scripts."""
         return JSONResponse(describe(await self._look()))
 
     def _series(self, make: Callable[[Snapshots, int], dict[str, Any]]) -> Callable[..., Any]:
@@ -187,7 +185,6 @@ class Dashboard:
         return answer
 
     async def log_in(self, request: Request) -> Response:
-        """Check a password or a link."""
         form = await read_form(request)
         token = request.session.get("token", "")
         if not token or not same_token(token, form.get("token", "")):

@@ -187,7 +187,6 @@ class Guarantee:
 
     @property
     def level(self) -> str:
-        """The worse of certificate and canary."""
         return worst((self.certificate.level, self.canary.level))
 
 

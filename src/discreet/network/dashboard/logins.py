@@ -94,7 +94,6 @@ class Sessions:
             ) from None
 
     def begin(self, user: str, password: str) -> Session:
-        """Return a new session."""
         return Session(user, password, secrets.token_urlsafe(16), self._clock() + LIFETIME)
 
     def counts(self, session: Session) -> bool:
@@ -191,11 +190,9 @@ class Logins:
         return fits and self.sessions.counts(session)
 
     def wait(self, address: str, name: str) -> int:
-        """Return for how many seconds a login has to wait."""
         return self._attempts.wait(address, name)
 
     async def by_password(self, address: str, name: str, password: str) -> Session | None:
-        """Return a session if the password is right."""
         self._attempts.begun(address, name)
         async with self._hashing:
             fingerprint = await asyncio.to_thread(self._users.check, name, password)

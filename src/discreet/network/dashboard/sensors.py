@@ -71,7 +71,6 @@ class Device:
 
     @property
     def left_share(self) -> float | None:
-        """Share of the budget that is left."""
         return None if self.left is None or not self.budget else self.left / self.budget
 
     @property
@@ -90,7 +89,6 @@ class Device:
 
     @property
     def releases_left(self) -> int | None:
-        """How many more releases the budget affords."""
         if self.left is None or not self.cost:
             return None
         return int(self.left / self.cost + 1e-9)

@@ -63,7 +63,6 @@ class SiteView:
         return self._frontier.value
 
     def guarantee(self, now: float) -> Guarantee:
-        """Return the health of the guarantee."""
         today = datetime.fromtimestamp(now, UTC).date()
         return assess(
             self._audit.value,
@@ -74,7 +73,6 @@ class SiteView:
         )
 
     def problems(self) -> list[Finding]:
-        """Return which files cannot be read."""
         watched = (self._clients, self._audit, self._canary, self._frontier)
         return [
             Finding(BAD, f"{each.path.name} cannot be read", self._without_path(each), "system")

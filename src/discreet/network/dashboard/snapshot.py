@@ -131,17 +131,14 @@ class Snapshot:
 
     @property
     def level(self) -> str:
-        """The worst of all findings."""
         return worst(each.level for each in self.findings)
 
     @property
     def silent(self) -> int:
-        """How many devices have stopped reporting."""
         return sum(each.state == SILENT for each in self.devices)
 
     @property
     def refused(self) -> int:
-        """How many messages were refused so far."""
         return sum(each.times for each in self.stored.refusals if each.kept_out)
 
 
@@ -161,7 +158,6 @@ class Snapshots:
         self._marginals: tuple[float, Marginals] | None = None
 
     def now(self) -> Snapshot:
-        """Return the snapshot of this second."""
         with self._lock:
             now = self._clock()
             if self._last is None or not 0 <= now - self._last.at < _KEPT_SECONDS:
@@ -176,7 +172,6 @@ class Snapshots:
         return [each for each in found if each.closed >= since]
 
     def history(self, name: str, window: float) -> list[Sample]:
-        """Return what the fusion centre noted about itself in the last seconds."""
         with self._lock:
             return self.reader.history(name, window)
 

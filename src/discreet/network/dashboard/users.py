@@ -46,7 +46,6 @@ class Scrypt(Model):
     key: str = Field(pattern=r"^[A-Za-z0-9+/]{43}=$")
 
     def fits(self, password: bytes) -> bool:
-        """Whether this is the hash of the password."""
         salt, memory = base64.b64decode(self.salt), 256 * self.n * self.r
         found = hashlib.scrypt(
             password, salt=salt, n=self.n, r=self.r, p=self.p, maxmem=memory, dklen=32
@@ -96,7 +95,6 @@ class Users:
         self.path = path
 
     def names(self) -> list[str]:
-        """Return the users."""
         return sorted(self._read())
 
     def check(self, name: str, password: str) -> str | None:

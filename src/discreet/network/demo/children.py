@@ -45,11 +45,9 @@ class Children:
         self._running.append((name, process))
 
     def log(self, name: str) -> Path:
-        """Return where a process prints to."""
         return self._logs / f"{name}.log"
 
     def printed(self, name: str) -> str:
-        """Return what a process has printed so far."""
         file = self.log(name)
         return file.read_text(errors="replace") if file.exists() else ""
 

@@ -77,7 +77,6 @@ class Account:
 
     @property
     def right(self) -> int:
-        """How many of those are right."""
         return sum(each.decision == self.truths[each.round] for each in self.complete)
 
 

@@ -82,7 +82,6 @@ class Closer:
             self._waited_at, self._wait_until = self.closed, now + self._clock.deadline
 
     def due(self, now: float) -> bool:
-        """Whether there is a round to close."""
         return (
             self._next is not None
             and now >= self._wait_until

@@ -134,7 +134,6 @@ class Registry:
 
     @property
     def longest_batch(self) -> int:
-        """Most rounds that any client puts into one message."""
         return max((each.batch for each in self.by_name.values()), default=1)
 
 

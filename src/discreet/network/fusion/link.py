@@ -78,7 +78,6 @@ class Link:
         self.wake()
 
     def wake(self) -> None:
-        """Have the loop check for work."""
         with suppress(BlockingIOError):  # it is awake anyway
             os.write(self._wake_write, b"\0")
 

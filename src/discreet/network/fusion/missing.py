@@ -92,7 +92,6 @@ class TableRule:
         self._sums: dict[tuple[int, ...], Floats] = {}
 
     def scores(self, Z: Symbols) -> Floats:
-        """Return log-posteriors, rows by classes."""
         found = np.empty((len(Z), len(self._joint)))
         patterns, which = np.unique(Z == MISSING, axis=0, return_inverse=True)
         for i, silent in enumerate(patterns):
@@ -147,7 +146,6 @@ class AdditiveRule:
         self._weights[:, :, MISSING] = self.absent.T
 
     def scores(self, Z: Symbols) -> Floats:
-        """Return unnormalised log-posteriors, rows by classes."""
         found = np.tile(self._bias, (len(Z), 1))
         some = max(1, _AT_ONCE // self._weights.shape[0])
         for first in range(0, len(Z), some):

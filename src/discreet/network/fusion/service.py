@@ -149,7 +149,6 @@ class FusionService:
             self._something.set()
 
     def _note_dropped(self, payload: bytes) -> None:
-        """Read the broker's count of dropped messages."""
         if not payload.isdigit() or len(payload) > 18:
             return
         total, before = int(payload), self._dropped_before

@@ -52,18 +52,15 @@ class State(Collector):
         self.started = time.time()
 
     def add(self, **amounts: float) -> None:
-        """Raise counters."""
         with self._alone:
             for name, amount in amounts.items():
                 self._values[name] += amount
 
     def put(self, **values: float) -> None:
-        """Set gauges."""
         with self._alone:
             self._values.update(values)
 
     def refuse(self, counts: Counter[str]) -> None:
-        """Count refused messages by reason."""
         with self._alone:
             self._refused.update(counts)
 
@@ -78,7 +75,6 @@ class State(Collector):
             return True
 
     def value(self, name: str) -> float:
-        """Return a counter or a gauge."""
         with self._alone:
             return self._values[name]
 
@@ -93,16 +89,13 @@ class State(Collector):
             }
 
     def health(self) -> bytes:
-        """Return the page ``/health``."""
         return json.dumps(self.summary()).encode()
 
     def metrics(self) -> bytes:
-        """Return the page ``/metrics``, as Prometheus reads it."""
         self.put(resident_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
         return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what Prometheus is shown."""
         with self._alone:
             values, refused = dict(self._values), sorted(self._refused.items())
         for name, (kind, words) in _METRICS.items():

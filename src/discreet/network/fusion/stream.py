@@ -76,7 +76,6 @@ class Stream:
 
     @property
     def writing(self) -> bool:
-        """Whether something waits to be written."""
         return bool(self._out)
 
     @property

@@ -104,7 +104,6 @@ class Courier:
         self._wake.set()
 
     def close(self) -> None:
-        """End the connection; what is not acknowledged stays in the outbox."""
         self._stop.set()
         self._wake.set()
         self._thread.join()

@@ -98,7 +98,6 @@ class Outbox:
         self.close()
 
     def close(self) -> None:
-        """Let another process hold the outbox."""
         self._base.close()
         self._lock.release()
 
@@ -108,13 +107,11 @@ class Outbox:
         return int(found[0]) if found else 0
 
     def set_note(self, name: str, value: int) -> None:
-        """Note a number for later starts."""
         with self._changing():
             self._base.execute(_NOTE, (name, value))
 
     @property
     def waiting(self) -> int:
-        """How many messages wait."""
         return self._count
 
     @property

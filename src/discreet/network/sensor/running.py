@@ -110,7 +110,6 @@ class Releaser:
         return encode(message, self._key, self._topic)
 
     def close(self) -> None:
-        """Let another process use the ledgers."""
         for sensor in self._sensors:
             sensor.close()
 

@@ -65,18 +65,15 @@ class Latest:
         self._fresh: set[str] = set()
 
     def put(self, sensor: str, value: Any) -> None:
-        """Note a reading."""
         with self._alone:
             self._found[sensor] = (time.monotonic(), value)
             self._fresh.add(sensor)
 
     @property
     def fresh(self) -> bool:
-        """Whether something came that was not taken."""
         return bool(self._fresh)
 
     def take(self) -> dict[str, Any]:
-        """Return the readings that stand."""
         oldest = time.monotonic() - self._hold
         with self._alone:
             self._found = {
@@ -106,7 +103,6 @@ class LineSource(Source):
 
     @property
     def finished(self) -> bool:
-        """Whether the stream has ended and its last readings were taken."""
         return self._ended and not self._latest.fresh
 
     def _note(self, content: Any) -> None:
@@ -315,18 +311,15 @@ class Sources:
 
     @property
     def finished(self) -> bool:
-        """Whether some source has no more readings."""
         return any(part.finished for part in self._parts)
 
     def take(self) -> dict[str, Any]:
-        """Return the readings of all."""
         found: dict[str, Any] = {}
         for part in self._parts:
             found |= part.take()
         return found
 
     def close(self) -> None:
-        """Close all."""
         for part in self._parts:
             part.close()
 

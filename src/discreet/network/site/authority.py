@@ -90,7 +90,6 @@ class Authority:
         valid: timedelta = timedelta(days=CLIENT_DAYS),
         start: datetime | None = None,
     ) -> Issued:
-        """Return a certificate with which a client proves its name."""
         return self._issue(name, _CLIENT, valid, start)
 
     def issue_server(self, name: str, hosts: Sequence[str]) -> Issued:
@@ -293,7 +292,6 @@ class Register(SiteModel):
         return [each for each in self.issued if each.name == name and each.revoked is None]
 
     def with_issued(self, name: str, role: Role, made: Issued) -> Register:
-        """Return the register with one more certificate."""
         entry = Entry(name=name, role=role, serial=made.serial, expires=made.expires)
         return Register(issued=(*self.issued, entry))
 
@@ -310,12 +308,10 @@ class Register(SiteModel):
 
     @property
     def revoked(self) -> list[tuple[str, datetime]]:
-        """Serial number and time of everything revoked."""
         return [(each.serial, each.revoked) for each in self.issued if each.revoked is not None]
 
     @property
     def rights(self) -> dict[str, Role]:
-        """The role of every name that is not revoked."""
         return {each.name: each.role for each in self.issued if each.revoked is None}
 
 

@@ -158,11 +158,9 @@ class Clients(SiteModel):
 
     @property
     def live(self) -> dict[str, Client]:
-        """The clients that are not revoked."""
         return {name: each for name, each in self.clients.items() if each.revoked is None}
 
     def with_client(self, name: str, client: Client) -> Clients:
-        """Return these clients with one put in or replaced."""
         return Clients(clients={**self.clients, name: client})
 
 

@@ -82,7 +82,6 @@ class Connection(ABC):
             base.execute("COMMIT")
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Run a statement and return its rows."""
         with self._translated() as base:
             rows: list[Row] = base.execute(self._marked(sql), parameters).fetchall()
             return rows
@@ -93,7 +92,6 @@ class Connection(ABC):
             return int(base.execute(self._marked(sql), parameters).rowcount)
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement for each of some rows."""
         with self._translated() as base:
             base.cursor().executemany(self._marked(sql), rows)
 

@@ -35,7 +35,6 @@ class Reader:
         return [_decision(row) for row in reversed(rows)]
 
     def latest(self) -> Decision | None:
-        """Return the decision of the last round that was closed."""
         found = self.decisions(limit=1)
         return found[0] if found else None
 
@@ -58,7 +57,6 @@ class Reader:
         return [(bytes(symbols), spent) for symbols, spent in rows]
 
     def refused(self) -> list[Refusal]:
-        """Return how many messages were refused, by client and reason."""
         rows = self._base.query(
             "SELECT client, reason, count, last FROM refused WHERE site = ?"
             " ORDER BY client, reason",
@@ -85,7 +83,6 @@ class Reader:
         return slope(samples[0], samples[-1]) if samples else None
 
     def close(self) -> None:
-        """Close the connection."""
         self._base.close()
 
 

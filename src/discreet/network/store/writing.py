@@ -70,7 +70,6 @@ class Store(Reader):
     """The messages and decisions of one site, to be read and written."""
 
     def prepare(self) -> None:
-        """Make the tables, or migrate those of an earlier version."""
         self._base.make_tables()
 
     def commit(self, batch: Batch) -> Outcome:
@@ -161,11 +160,9 @@ class Store(Reader):
             self._base.change_many(_DECISION, rows)
 
     def last_decided(self) -> int | None:
-        """Return the latest round that was closed."""
         return self._extreme("max(round) FROM decisions")
 
     def first_round(self) -> int | None:
-        """Return the first round that there is a message of."""
         return self._extreme("min(round) FROM messages")
 
     def _extreme(self, what: str) -> int | None:
