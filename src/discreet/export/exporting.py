@@ -84,14 +84,11 @@ def export(task: ExportTask) -> Exported:
     try:
         write_folder(task.out, TARGETS[task.to](tables, key), "--out ")
     except BaseException:  # also when somebody presses Ctrl-C
-        if path is not None and key is not None and key.made and not _is_there(task.out):
+        there = task.out.is_dir() and any(task.out.iterdir())
+        if path is not None and key is not None and key.made and not there:
             path.unlink(missing_ok=True)  # nothing was signed with it
         raise
     return Exported(tables, key, path)
-
-
-def _is_there(out: Path) -> bool:
-    return out.is_dir() and any(out.iterdir())
 
 
 def _key_path(task: ExportTask) -> Path | None:

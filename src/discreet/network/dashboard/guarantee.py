@@ -169,6 +169,10 @@ class FactBound:
     reached: float
     canary: float | None
 
+    @property
+    def is_broken(self) -> bool:
+        return self.bound is not None and self.canary is not None and self.canary > self.bound
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -259,7 +263,7 @@ def _canary(
         return Finding(WARN, "No canary", words)
     if canary.mapping_id != mapping_id:
         return Finding(WARN, "The canary is of another mapping", "Audit the rows again.")
-    broken = next((fact for fact in _facts(audit, canary) if _beyond(fact)), None)
+    broken = next((fact for fact in _facts(audit, canary) if fact.is_broken), None)
     if broken is not None:
         words = (
             f"On {canary.date} a real attacker gained at least {broken.canary:.3f} on "
@@ -284,7 +288,3 @@ def _facts(audit: AuditSummary | None, canary: AuditSummary | None) -> tuple[Fac
         FactBound(fact.name, fact.bound, fact.epsilon, fact.reached, seen.get(fact.name))
         for fact in (audit.private if audit else ())
     )
-
-
-def _beyond(fact: FactBound) -> bool:
-    return fact.bound is not None and fact.canary is not None and fact.canary > fact.bound

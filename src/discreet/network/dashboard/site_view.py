@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from discreet.data.columns import written
 from discreet.errors import DiscreetError
@@ -75,14 +75,16 @@ class SiteView:
     def problems(self) -> list[Finding]:
         watched = (self._clients, self._audit, self._canary, self._frontier)
         return [
-            Finding(BAD, f"{each.path.name} cannot be read", self._without_path(each), "system")
+            # Where the site lies is of no interest on a page.
+            Finding(
+                BAD,
+                f"{each.path.name} cannot be read",
+                each.problem.removeprefix(f"{each.path}: "),
+                "system",
+            )
             for each in watched
             if each.problem
         ]
-
-    def _without_path(self, watched: _Watched[Any]) -> str:
-        """Return what is wrong with a file; where the site lies is of no interest on a page."""
-        return watched.problem.removeprefix(f"{watched.path}: ")
 
 
 class _Watched(Generic[_T]):

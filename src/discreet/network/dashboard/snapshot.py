@@ -9,7 +9,8 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, worst
 from discreet.network.dashboard.sensors import (
     MICRO,
+    NEVER,
     REVOKED,
     SILENT,
     UNBOUNDED,
@@ -27,7 +29,7 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.site.settings import Site, worker_names
+from discreet.network.site.settings import worker_names
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import (
@@ -239,9 +241,8 @@ class Snapshots:
         return Sent(device.name, device.sensors, symbols, spent, device.cost)
 
     def _read(self) -> Stored:
-        latest = self.reader.latest()
         return Stored(
-            decision=latest,
+            decision=self.reader.latest(),
             recent=tuple(self.reader.decisions(limit=_LISTED)),
             clients=tuple(self.reader.clients()),
             refusals=tuple(self.reader.refused()),
@@ -259,74 +260,52 @@ def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
 
 
-def _fusion(view: SiteView, stored: Stored, now: float) -> list[Finding]:
-    """Return what is wrong with the fusion centre: it is down, or its rounds do not close."""
-    settings, found = view.settings, []
+def _fusion(view: SiteView, stored: Stored, now: float) -> Iterator[Finding]:
+    """Yield what is wrong with the fusion centre: it is down, or its rounds do not close."""
+    settings = view.settings
     if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
         words = "It has reported nothing. Is `discreet serve` running?"
-        found.append(Finding(BAD, "The fusion centre is silent", words, "system"))
+        yield Finding(BAD, "The fusion centre is silent", words, "system")
     elif stored.noted is not None:
-        found += _broker(stored) + _workers(settings, stored, now)
+        if stored.broker == "away":
+            words = "The fusion centre cannot reach it; devices keep their messages until it can."
+            yield Finding(BAD, "The broker is unreachable", words, "system")
+        names = worker_names(settings) if settings.workers > 1 else ()
+        if gone := silent_workers(names, dict(stored.health), now - _QUIET_SECONDS):
+            short = f"{len(gone)} of {settings.workers} workers silent"
+            yield Finding(WARN, short, f"{_some(gone)}. The others do their share.", "system")
     if stored.decision is None:
         words = "No round has been closed yet. Is `discreet serve` running?"
-        found.append(Finding(WARN, "No decision yet", words, "system"))
+        yield Finding(WARN, "No decision yet", words, "system")
     elif now - stored.decision.closed > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
         words = "Rounds are no longer closed: what is shown is not the present."
-        found.append(Finding(BAD, "The decision is old", words, "system"))
-    return found
+        yield Finding(BAD, "The decision is old", words, "system")
 
 
-def _broker(stored: Stored) -> list[Finding]:
-    if stored.broker != "away":
-        return []
-    words = "The fusion centre cannot reach it; devices keep their messages until it can."
-    return [Finding(BAD, "The broker is unreachable", words, "system")]
-
-
-def _workers(settings: Site, stored: Stored, now: float) -> list[Finding]:
-    """Return which workers are down while others do their share."""
-    if settings.workers == 1:  # the fusion centre itself
-        return []
-    gone = silent_workers(worker_names(settings), dict(stored.health), now - _QUIET_SECONDS)
-    if not gone:
-        return []
-    short = f"{len(gone)} of {settings.workers} workers silent"
-    return [Finding(WARN, short, f"{_some(gone)}. The others do their share.", "system")]
-
-
-def _devices(devices: Sequence[Device]) -> list[Finding]:
-    found = []
-    for state, level, words in (
-        (SILENT, BAD, "Decisions are made without them."),
-        ("never seen", WARN, "Enrolled, but nothing has arrived."),
-    ):
-        names = [each.name for each in devices if each.state == state]
+def _devices(devices: Sequence[Device]) -> Iterator[Finding]:
+    live = [each for each in devices if each.state != REVOKED]
+    for level, found, short, words in (
+        (BAD, [each.state == SILENT for each in live], "device{} silent",
+         "Decisions are made without them."),
+        (WARN, [each.state == NEVER for each in live], "device{} never seen",
+         "Enrolled, but nothing has arrived."),
+        (BAD, [each.foreign for each in live], "device{} with another mapping",
+         "Their messages are refused: enrol them again."),
+        (BAD, [each.budget_level == BAD for each in live], "budget{} spent",
+         "What they send no longer depends on what they read, from the next period at the latest."),
+    ):  # fmt: skip
+        names = [each.name for each, is_one in zip(live, found, strict=True) if is_one]
         if names:
-            short = f"{len(names)} device{'s'[: len(names) > 1]} {state}"
-            found.append(Finding(level, short, f"{_some(names)}. {words}", "sensors"))
-    foreign = [each.name for each in devices if each.foreign and each.state != "revoked"]
-    if foreign:
-        short = f"{len(foreign)} device{'s'[: len(foreign) > 1]} with another mapping"
-        words = f"{_some(foreign)}. Their messages are refused: enrol them again."
-        found.append(Finding(BAD, short, words, "sensors"))
-    gone = [each.name for each in devices if each.budget_level == BAD and each.state != "revoked"]
-    if gone:
-        short = f"{len(gone)} budget{'s'[: len(gone) > 1]} spent"
-        words = (
-            f"{_some(gone)}. What they send no longer depends on what they read, from the next "
-            "period at the latest."
-        )
-        found.append(Finding(BAD, short, words, "sensors"))
-    return found
+            short = f"{len(names)} {short.format('s'[: len(names) > 1])}"
+            yield Finding(level, short, f"{_some(names)}. {words}", "sensors")
 
 
-def _refusals(stored: Stored, now: float) -> list[Finding]:
-    fresh = [each for each in stored.refusals if each.kept_out and now - each.last < _RECENT]
-    if not fresh:
-        return []
-    names = _some(sorted({each.client for each in fresh}))
-    words = f"In the last 15 minutes messages of {names} were not accepted."
-    return [Finding(WARN, "Messages are refused", words, "system")]
+def _refusals(stored: Stored, now: float) -> Iterator[Finding]:
+    since = now - _RECENT
+    fresh = {each.client for each in stored.refusals if each.kept_out and each.last > since}
+    if fresh:
+        words = f"In the last 15 minutes messages of {_some(sorted(fresh))} were not accepted."
+        yield Finding(WARN, "Messages are refused", words, "system")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -342,7 +321,10 @@ def _store_state(
 ) -> StoreState:
     url = view.files.database(view.settings)
     file = Path(url.removeprefix("sqlite:")) if url.startswith("sqlite:") else None
-    usage = _disk(view.folder if file is None else file.parent)
+    total = free = None
+    with suppress(OSError):
+        usage = shutil.disk_usage(view.folder if file is None else file.parent)
+        total, free = usage.total, usage.free
     finding = Finding(GOOD, "Database answers", "", "system")
     if failure is not None:
         short = "The disk is full" if failure.state == "full" else "The database does not answer"
@@ -350,11 +332,11 @@ def _store_state(
     return StoreState(
         kind="SQLite" if file else "PostgreSQL",
         finding=finding,
-        disk=_disk_finding(usage),
+        disk=_disk_finding(total, free),
         took=took,
         size=_size(file),
-        free=usage[1] if usage else None,
-        total=usage[0] if usage else None,
+        free=free,
+        total=total,
     )
 
 
@@ -369,18 +351,9 @@ def _size(file: Path | None) -> int | None:
         return None
 
 
-def _disk(folder: Path) -> tuple[int, int] | None:
-    try:
-        usage = shutil.disk_usage(folder)
-    except OSError:
-        return None
-    return usage.total, usage.free
-
-
-def _disk_finding(usage: tuple[int, int] | None) -> Finding | None:
-    if usage is None:
+def _disk_finding(total: int | None, free: int | None) -> Finding | None:
+    if total is None or free is None:
         return Finding(WARN, "The disk cannot be checked", "", "system")
-    total, free = usage
     if free < _FULL_BYTES:
         words = "Nothing can be stored; devices keep their messages until there is room."
         return Finding(BAD, "The disk is full", words, "system")

@@ -283,7 +283,9 @@ def _watch(
             seen = decision.round
             _tell(plan, account, decision)
         if end is None and account.complete and said_link:
-            plan.say(_stays(plan.seconds))
+            until = "and stays up until you press Ctrl-C"
+            stays = until if plan.seconds is None else f"for {plan.seconds:g} s more"
+            plan.say(f"All is up, {stays}.")
             end = time.monotonic() + (plan.seconds if plan.seconds is not None else float("inf"))
         if end is None and time.monotonic() - began > _PATIENCE:
             raise InputError(f"the demo's network decided nothing in {_PATIENCE:g} s.")
@@ -297,12 +299,6 @@ def _moment(site: Site) -> int | None:
     """
     number, part = divmod((time.time() - site.epoch) / site.interval, 1.0)
     return int(number) if 0.3 <= part <= 0.9 else None
-
-
-def _stays(seconds: float | None) -> str:
-    if seconds is None:
-        return "All is up, and stays up until you press Ctrl-C."
-    return f"All is up, for {seconds:g} s more."
 
 
 def _say_link(plan: DemoPlan, children: Children) -> bool:

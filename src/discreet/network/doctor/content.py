@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from collections.abc import Mapping as ReadMapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from discreet.network.site.settings import (
     worker_names,
 )
 from discreet.network.store import open_reader
-from discreet.network.store.rows import Sample, silent_workers
+from discreet.network.store.rows import silent_workers
 
 _SILENT = 30.0  # seconds after which a fusion centre is taken for stopped
 
@@ -52,23 +51,18 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
     yield ok("database", f"{kind} answers, {rounds}")
     noted = max((sample.at for sample in health.values()), default=0.0)
     silent = time.time() - noted
+    names = worker_names(site) if site.workers > 1 else ()
     if not noted:
         yield warning("fusion centre", "has never noted anything", start)
     elif silent > _SILENT:
         yield failure("fusion centre", f"silent for {_span(silent)}", start)
-    elif gone := _silent_workers(site, health):
+    elif gone := silent_workers(names, health, time.time() - _SILENT):
         fix = (
             f"Start it: systemctl start discreet-{site.site}-{gone[0]}, or discreet serve --worker."
         )
         yield warning("fusion centre", f"silent: {', '.join(gone)}", fix)
     else:
         yield ok("fusion centre", f"wrote {silent:.0f} s ago")
-
-
-def _silent_workers(site: Site, health: ReadMapping[str, Sample]) -> tuple[str, ...]:
-    if site.workers == 1:
-        return ()
-    return silent_workers(worker_names(site), health, time.time() - _SILENT)
 
 
 def _span(seconds: float) -> str:
@@ -129,9 +123,7 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Finding:
     words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
     if state.level == GOOD:
         return ok("guarantee", words)
-    return (
-        failure("guarantee", words, fix) if state.level == BAD else warning("guarantee", words, fix)
-    )
+    return (failure if state.level == BAD else warning)("guarantee", words, fix)
 
 
 # --- Certificates --------------------------------------------------------------------------

@@ -127,14 +127,13 @@ class Closer:
 
     def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
         scores = self._rule.scores(Z)
-        likely, best = posterior(scores), decide(self._mapping, scores, Z)
-        reported = (Z != MISSING).sum(axis=1)
-        expected = Z.shape[1]
+        # Six digits: more would be noise, and a tenth of what the store holds.
+        likely = np.round(posterior(scores), 6).tolist()
+        best = decide(self._mapping, scores, Z).tolist()
+        reported = (Z != MISSING).sum(axis=1).tolist()
         return [
-            Decision(first + i, now, heard, expected, tuple(row), self._names[k])
-            for i, (heard, row, k) in enumerate(
-                zip(reported.tolist(), _rounded(likely), best.tolist(), strict=True)
-            )
+            Decision(first + i, now, heard, Z.shape[1], tuple(row), self._names[k])
+            for i, (heard, row, k) in enumerate(zip(reported, likely, best, strict=True))
         ]
 
 
@@ -151,12 +150,6 @@ def _put(
     places = np.broadcast_to(rounds * Z.shape[1] + columns, values.shape)
     inside = np.broadcast_to((rounds >= 0) & (rounds < len(Z)), values.shape)
     Z.ravel()[places[inside]] = values[inside]
-
-
-def _rounded(likely: NDArray[np.float64]) -> Sequence[Sequence[float]]:
-    # Six digits: more would be noise, and a tenth of what the store holds.
-    rows: list[list[float]] = np.round(likely, 6).tolist()
-    return rows
 
 
 # --- What is published ---------------------------------------------------------------------

@@ -134,10 +134,11 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         begin = now() - _BACKDATED if start is None else start
         end = min(begin + valid + (_BACKDATED if start is None else timedelta(0)), self.expires)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             _certificate(self.certificate.subject, name, key, (begin, end), signs=False)
             .add_extension(usage, critical=False)
-            .add_extension(_issuer_id(self._key.public_key()), critical=False)
+            .add_extension(issuer, critical=False)
         )
         if hosts:
             names = x509.SubjectAlternativeName(
@@ -205,10 +206,6 @@ def now() -> datetime:
 
 def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _issuer_id(key: ec.EllipticCurvePublicKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
 
 
 def _alternative(host: str) -> x509.GeneralName:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 
-from discreet.network.store.connection import Connection, Row
+from discreet.network.store.connection import Connection
 from discreet.network.store.rows import ClientState, Decision, Refusal, Sample, slope
 
 _DECISIONS = """
@@ -32,7 +32,9 @@ class Reader:
     def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]:
         """Return the latest decisions of rounds after one, oldest first."""
         rows = self._base.query(_DECISIONS, (self.site, since_round, limit))
-        return [_decision(row) for row in reversed(rows)]
+        return [
+            Decision._make((*row[:4], tuple(json.loads(row[4])), row[5])) for row in reversed(rows)
+        ]
 
     def latest(self) -> Decision | None:
         found = self.decisions(limit=1)
@@ -84,9 +86,3 @@ class Reader:
 
     def close(self) -> None:
         self._base.close()
-
-
-def _decision(row: Row) -> Decision:
-    number, closed, reported, expected, probabilities, decision = row
-    likely = tuple(json.loads(probabilities))
-    return Decision(number, closed, reported, expected, likely, decision)
