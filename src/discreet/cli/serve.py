@@ -89,14 +89,11 @@ def fusion_settings(folder: Path, worker: int = 1, keep: float | None = None) ->
     from discreet.network.wire import RoundClock
 
     site, files = load_site(folder), SiteFiles(folder)
-    broker = site.broker
-    certificate, key = files.fusion_certificate(worker)
     ca = folder / "fusion" / "ca.crt"
-    tls = {"ca": ca, "certificate": certificate, "key": key} if broker.tls else {}
     return FusionSettings(
         site=site.site,
         clock=RoundClock(float(site.epoch), site.interval, site.deadline),
-        broker=BrokerAddress(broker.host, broker.port, mqtt5=broker.mqtt == "5", **tls),
+        broker=BrokerAddress.of(site.broker, ca, *files.fusion_certificate(worker)),
         name=worker_name(worker),
         shared=site.workers > 1,
         keep=None if keep is None else keep * _DAY,

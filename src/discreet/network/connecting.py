@@ -14,7 +14,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
@@ -43,6 +43,12 @@ class BrokerAddress:
     certificate: Path | None = None
     key: Path | None = None
     mqtt5: bool = True
+
+    @classmethod
+    def of(cls, broker: BrokerEndpoint, ca: Path, certificate: Path, key: Path) -> Self:
+        """Return the address of a site's broker, which is shown nothing if it has no TLS."""
+        tls = {"ca": ca, "certificate": certificate, "key": key} if broker.tls else {}
+        return cls(broker.host, broker.port, mqtt5=broker.mqtt == "5", **tls)
 
 
 def make_client(

@@ -191,24 +191,14 @@ def _give_up_strange(enrolment: Enrolment, outbox: Outbox) -> None:
 
 def broker_address(enrolment: Enrolment, folder: Path) -> BrokerAddress:
     """Return where the broker is, with certificate and key in files that TLS can read."""
-    broker = enrolment.broker
-    if not broker.tls:
-        return BrokerAddress(broker.host, broker.port, mqtt5=broker.mqtt == "5")
-    files = {
-        "ca.crt": enrolment.ca,
-        "client.crt": enrolment.certificate,
-        "client.key": enrolment.key,
+    texts = {
+        folder / "ca.crt": enrolment.ca,
+        folder / "client.crt": enrolment.certificate,
+        folder / "client.key": enrolment.key,
     }
-    for name, text in files.items():
-        write_whole(folder / name, text, PRIVATE)
-    return BrokerAddress(
-        broker.host,
-        broker.port,
-        ca=folder / "ca.crt",
-        certificate=folder / "client.crt",
-        key=folder / "client.key",
-        mqtt5=broker.mqtt == "5",
-    )
+    for file, text in texts.items() if enrolment.broker.tls else ():
+        write_whole(file, text, PRIVATE)
+    return BrokerAddress.of(enrolment.broker, *texts)
 
 
 def _drain(outbox: Outbox, seconds: float, stop: threading.Event) -> None:
