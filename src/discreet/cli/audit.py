@@ -25,6 +25,7 @@ from discreet.cli.options import (
     is_positive,
     is_seed,
     is_share,
+    option,
 )
 from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
 from discreet.errors import InputError
@@ -55,31 +56,26 @@ def audit(
         ),
     ],
     public: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The public fact. [default: as the mapping calls it]"),
+        str | None, option("COLUMN", "The public fact. [default: as the mapping calls it]")
     ] = None,
     private: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="A private fact, in the mapping's order. [default: as the mapping calls them]",
+        option(
+            "COLUMN", "A private fact, in the mapping's order. [default: as the mapping calls them]"
         ),
     ] = None,
     group: AuditGroup = None,
     assume_independent: AssumeIndependent = False,
     cap: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            callback=is_count,
-            help="Certify a row drawn at random, a group counting with at most N rows of a class.",
+        option(
+            "N",
+            "Certify a row drawn at random, a group counting with at most N rows of a class.",
+            is_count,
         ),
     ] = None,
     max_advantage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="A", callback=is_share, help="Limit on how far any attacker may beat guessing."
-        ),
+        float | None, option("A", "Limit on how far any attacker may beat guessing.", is_share)
     ] = None,
     beyond_answer: Annotated[
         bool,
@@ -89,18 +85,12 @@ def audit(
         ),
     ] = False,
     epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", callback=is_positive, help="Limit on the shift of any log-probability."
-        ),
+        float | None, option("E", "Limit on the shift of any log-probability.", is_positive)
     ] = None,
     confidence: Annotated[
-        float,
-        typer.Option(metavar="P", callback=is_confidence, help="Of each bound, and of all limits."),
+        float, option("P", "Of each bound, and of all limits.", is_confidence)
     ] = 0.95,
-    releases: Annotated[
-        int, typer.Option(metavar="N", callback=is_count, help="How many reports to add up.")
-    ] = 1,
+    releases: Annotated[int, option("N", "How many reports to add up.", is_count)] = 1,
     independent_releases: Annotated[
         bool,
         typer.Option(
@@ -110,19 +100,11 @@ def audit(
         ),
     ] = False,
     as_json: Json = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report to read, sign and print.")
-    ] = None,
+    html: Annotated[Path | None, option("FILE", "Write a report to read, sign and print.")] = None,
     frontier: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What `discreet frontier` wrote, for the report."),
+        Path | None, option("FILE", "What `discreet frontier` wrote, for the report.")
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", callback=is_seed, help="Seed of the symbols drawn and of splits."
-        ),
-    ] = 0,
+    seed: Annotated[int, option("N", "Seed of the symbols drawn and of splits.", is_seed)] = 0,
     quiet: Quiet = False,
 ) -> int:
     """Measure what a mapping still leaks, with bounds that hold for any attacker.

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.options import option
 from discreet.cli.terminal import interruptible
 from discreet.errors import InputError
 from discreet.network import need_network
@@ -19,12 +20,10 @@ def dashboard(
         Path, typer.Argument(metavar="FOLDER", help="Folder that `discreet init` wrote.")
     ],
     host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="Address to listen on. [default: as the site says]"),
+        str | None, option("HOST", "Address to listen on. [default: as the site says]")
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes a free one."),
+        int | None, option("N", "Port to listen on; 0 takes a free one.", min=0, max=65535)
     ] = None,
     remote: Annotated[
         bool, typer.Option("--remote", help="Allow a host that other machines can reach.")
@@ -37,23 +36,17 @@ def dashboard(
             help="Further host name that the browser may use; may be given several times.",
         ),
     ] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Serve over TLS.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key of the certificate.")
-    ] = None,
+    tls_certificate: Annotated[Path | None, option("FILE", "Serve over TLS.")] = None,
+    tls_key: Annotated[Path | None, option("FILE", "Key of the certificate.")] = None,
     add_user: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Add a user, or set a new password, and end; the password is asked for, or read "
+        option(
+            "NAME",
+            "Add a user, or set a new password, and end; the password is asked for, or read "
             "from standard input.",
         ),
     ] = None,
-    remove_user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Remove a user, and end.")
-    ] = None,
+    remove_user: Annotated[str | None, option("NAME", "Remove a user, and end.")] = None,
 ) -> None:
     """Show a site in the browser: decisions, sensors, budgets and the guarantee.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import Budget, Period, Repeat, SiteFolder
+from discreet.cli.options import Budget, Period, Repeat, SiteFolder, option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
@@ -27,22 +27,17 @@ def enroll(
     site: SiteFolder = None,
     sensor: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SENSOR",
-            help="A sensor of the mapping that the device reads; may be given several times. "
+        option(
+            "SENSOR",
+            "A sensor of the mapping that the device reads; may be given several times. "
             "[default: the one called NAME]",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="New file to write. [default: NAME.enrol]")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "New file to write. [default: NAME.enrol]")] = None,
     batch: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, max=65535, help="Rounds in one message, for gateways."),
+        int, option("N", "Rounds in one message, for gateways.", min=1, max=65535)
     ] = 1,
-    days: Annotated[
-        int, typer.Option(metavar="N", min=1, max=3650, help="How long the certificate is good.")
-    ] = 730,
+    days: Annotated[int, option("N", "How long the certificate is good.", min=1, max=3650)] = 730,
     budget: Budget = None,
     period: Period = 86_400,
     repeat: Repeat = "code",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.choices import TARGETS
-from discreet.cli.options import Budget, Period, Quiet, Repeat, one_of
+from discreet.cli.options import Budget, Period, Quiet, Repeat, one_of, option
 from discreet.cli.terminal import interruptible, plain_print
 
 if TYPE_CHECKING:
@@ -21,19 +21,14 @@ def export(
         Path, typer.Argument(metavar="MAPPING", help="Mapping file to take the tables from.")
     ],
     to: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            callback=one_of(TARGETS),
-            help=f"What the devices run: {', '.join(TARGETS)}.",
-        ),
+        str, option("NAME", f"What the devices run: {', '.join(TARGETS)}.", one_of(TARGETS))
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder to write.")],
+    out: Annotated[Path, option("FOLDER", "New folder to write.")],
     key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Ed25519 key that signs bundles for Python; made if it is not there. [default: "
+        option(
+            "FILE",
+            "Ed25519 key that signs bundles for Python; made if it is not there. [default: "
             "the mapping's name with .key]",
         ),
     ] = None,

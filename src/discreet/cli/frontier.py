@@ -37,6 +37,7 @@ from discreet.cli.options import (
     mapper_options,
     name_among,
     name_list,
+    option,
     whole_number,
 )
 from discreet.cli.terminal import (
@@ -65,26 +66,16 @@ def frontier(
     public: Public,
     private: Private,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="JSON file for the points; what it has is not computed again."
-        ),
+        Path, option("FILE", "JSON file for the points; what it has is not computed again.")
     ],
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Picture to draw, an .svg or .png file.")
-    ] = None,
+    plot: Annotated[Path | None, option("FILE", "Picture to draw, an .svg or .png file.")] = None,
     methods: Annotated[
-        str, typer.Option(metavar="NAMES", help=f"Of {', '.join(METHODS)}; separated by commas.")
+        str, option("NAMES", f"Of {', '.join(METHODS)}; separated by commas.")
     ] = "npo,ndd",
     ratios: Annotated[
-        str,
-        typer.Option(
-            metavar="P,P", help="Shares of the largest private risk to keep, separated by commas."
-        ),
+        str, option("P,P", "Shares of the largest private risk to keep, separated by commas.")
     ] = "0.9,0.95,0.98,0.99,0.995,0.998,0.999",
-    symbols: Annotated[
-        str, typer.Option(metavar="N,N", help="Symbols of each sensor, likewise.")
-    ] = "2",
+    symbols: Annotated[str, option("N,N", "Symbols of each sensor, likewise.")] = "2",
     sensors: Sensors = None,
     exclude: Exclude = None,
     kernel: KernelName = "product",
@@ -97,10 +88,7 @@ def frontier(
     assume_independent: AssumeIndependent = False,
     confidence: PointConfidence = 0.95,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", callback=from_to(1, 1024), help="Processes. [default: one for each core]"
-        ),
+        int | None, option("N", "Processes. [default: one for each core]", from_to(1, 1024))
     ] = None,
     dask: Dask = None,
     seed: Seed = 0,

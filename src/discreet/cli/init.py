@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.options import option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
 from discreet.network import need_network
@@ -19,64 +20,42 @@ if TYPE_CHECKING:
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder to write.")],
-    mapping: Annotated[
-        Path, typer.Option(metavar="FILE", help="Mapping file that the site is to run.")
-    ],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the site: a-z, 0-9 and -.")
-    ] = "home",
+    mapping: Annotated[Path, option("FILE", "Mapping file that the site is to run.")],
+    name: Annotated[str, option("NAME", "Name of the site: a-z, 0-9 and -.")] = "home",
     host: Annotated[
         str,
-        typer.Option(
-            metavar="HOST",
-            help="Name or address by which sensors find the broker; localhost is for this machine "
-            "only.",
+        option(
+            "HOST",
+            "Name or address by which sensors find the broker; localhost is for this machine only.",
         ),
     ] = "localhost",
-    port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the broker.")
-    ] = 8883,
+    port: Annotated[int, option("N", "Port of the broker.", min=1, max=65535)] = 8883,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How often every sensor sends: one round.")
+        float, option("SECONDS", "How often every sensor sends: one round.")
     ] = 60.0,
     deadline: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", help="How long after its end a round waits for stragglers."
-        ),
+        float, option("SECONDS", "How long after its end a round waits for stragglers.")
     ] = 15.0,
     database: Annotated[
-        str, typer.Option(metavar="URL", help="sqlite:PATH inside the folder, or postgresql://...")
+        str, option("URL", "sqlite:PATH inside the folder, or postgresql://...")
     ] = "sqlite:fusion/fusion.db",
-    dashboard_port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the dashboard.")
-    ] = 8080,
-    metrics_port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the metrics.")
-    ] = 9464,
+    dashboard_port: Annotated[int, option("N", "Port of the dashboard.", min=1, max=65535)] = 8080,
+    metrics_port: Annotated[int, option("N", "Port of the metrics.", min=1, max=65535)] = 9464,
     audit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="What `discreet audit --json` printed, for the dashboard."
-        ),
+        Path | None, option("FILE", "What `discreet audit --json` printed, for the dashboard.")
     ] = None,
     frontier: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What `discreet frontier` wrote, for the dashboard."),
+        Path | None, option("FILE", "What `discreet frontier` wrote, for the dashboard.")
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATE",
-            help="When the guarantee has to be looked at again, as 2030-01-31. [default: in a "
-            "year]",
+        option(
+            "DATE",
+            "When the guarantee has to be looked at again, as 2030-01-31. [default: in a year]",
         ),
     ] = None,
     workers: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, max=64, help="Fusion workers that share the site's sensors."
-        ),
+        int, option("N", "Fusion workers that share the site's sensors.", min=1, max=64)
     ] = 1,
 ) -> None:
     """Write a working deployment: certificates, broker, fusion centre, services.

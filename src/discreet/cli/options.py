@@ -36,6 +36,11 @@ def option_name(parameter: str) -> str:
     return "--" + _RENAMED.get(parameter, parameter).replace("_", "-")
 
 
+def option(metavar: str, help: str, check: Callable[..., Any] | None = None, **more: Any) -> Any:
+    """Return an option with a value: what stands for it, what it is for, and what checks it."""
+    return typer.Option(metavar=metavar, help=help, callback=check, **more)
+
+
 # --- Checks of single options --------------------------------------------------------------
 
 
@@ -198,64 +203,49 @@ def name_among(names: Collection[str]) -> Callable[[str], str]:
 
 # --- Options of several commands -----------------------------------------------------------
 
-Public = Annotated[str, typer.Option(metavar="COLUMN", help="The public fact, to be inferred.")]
+Public = Annotated[str, option("COLUMN", "The public fact, to be inferred.")]
 Private = Annotated[
-    list[str],
-    typer.Option(
-        metavar="COLUMN", help="A private fact, to be hidden; may be given several times."
-    ),
+    list[str], option("COLUMN", "A private fact, to be hidden; may be given several times.")
 ]
 Sensors = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMNS", help="Sensors, separated by commas. [default: the rest]"),
+    str | None, option("COLUMNS", "Sensors, separated by commas. [default: the rest]")
 ]
-Exclude = Annotated[
-    str | None, typer.Option(metavar="COLUMNS", help="Columns to leave alone, separated by commas.")
-]
-KernelName = Annotated[
-    str, typer.Option(metavar="NAME", callback=one_of(KERNELS), help=", ".join(KERNELS) + ".")
-]
-LossName = Annotated[
-    str, typer.Option(metavar="NAME", callback=one_of(LOSSES), help=", ".join(LOSSES) + ".")
-]
+Exclude = Annotated[str | None, option("COLUMNS", "Columns to leave alone, separated by commas.")]
+KernelName = Annotated[str, option("NAME", ", ".join(KERNELS) + ".", one_of(KERNELS))]
+LossName = Annotated[str, option("NAME", ", ".join(LOSSES) + ".", one_of(LOSSES))]
 Decide = Annotated[
     str,
-    typer.Option(
-        metavar="RULE",
-        help="What decisions are good for: balanced (accuracy, averaged over the classes), likely "
+    option(
+        "RULE",
+        "What decisions are good for: balanced (accuracy, averaged over the classes), likely "
         "(fewest errors), or cost=CLASS:10,... (what it costs to miss a class; others cost 1).",
     ),
 ]
 Binning = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="[COLUMN=]NAME",
-        help="How numbers become codes, in all columns or in one: "
+    option(
+        "[COLUMN=]NAME",
+        "How numbers become codes, in all columns or in one: "
         f"{', '.join(BINNINGS)}; may be given several times. [default: quantile]",
     ),
 ]
 Bins = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="[COLUMN=]N",
-        help="Most bins of the numeric columns, or of one; may be given several times. "
-        "[default: 10]",
+    option(
+        "[COLUMN=]N",
+        "Most bins of the numeric columns, or of one; may be given several times. [default: 10]",
     ),
 ]
-Holdout = Annotated[
-    float, typer.Option(metavar="P", callback=is_part, help="Share of the rows to keep for audits.")
-]
+Holdout = Annotated[float, option("P", "Share of the rows to keep for audits.", is_part)]
 Group = Annotated[
     str | None,
-    typer.Option(
-        metavar="GROUP",
-        help="Rows that agree here stay together, learned from or held out: a column; of a column "
+    option(
+        "GROUP",
+        "Rows that agree here stay together, learned from or held out: a column; of a column "
         "of times date:day, :hour or :week; or rows:60, that many successive rows.",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(metavar="N", callback=is_seed, help="Seed of the split and the learning.")
-]
+Seed = Annotated[int, option("N", "Seed of the split and the learning.", is_seed)]
 Dask = Annotated[
     str | None,
     typer.Option(
@@ -267,9 +257,9 @@ Dask = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
 AuditGroup = Annotated[
     str | None,
-    typer.Option(
-        metavar="GROUP",
-        help="Rows that agree here count as one observation: a column, date:day (hour, week) "
+    option(
+        "GROUP",
+        "Rows that agree here count as one observation: a column, date:day (hour, week) "
         "or rows:60. [default: as learned]",
     ),
 ]
@@ -286,27 +276,25 @@ PointConfidence = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(
-        metavar="E",
-        callback=is_positive,
-        help="What one device may release in all, by C1, in nats. [default: no limit]",
+    option(
+        "E", "What one device may release in all, by C1, in nats. [default: no limit]", is_positive
     ),
 ]
 Period = Annotated[
     int,
-    typer.Option(
-        metavar="SECONDS",
-        callback=within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1),
-        help="How long a symbol is remembered.",
+    option(
+        "SECONDS",
+        "How long a symbol is remembered.",
+        within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1),
     ),
 ]
 Repeat = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
-        callback=one_of(REPEATS),
-        help="Which readings of a period share a symbol: those with the same code, all (period), "
+    option(
+        "NAME",
+        "Which readings of a period share a symbol: those with the same code, all (period), "
         "or none (never).",
+        one_of(REPEATS),
     ),
 ]
 SiteFolder = Annotated[

@@ -17,6 +17,7 @@ from discreet.cli.options import (
     is_count,
     is_part,
     is_share,
+    option,
 )
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
@@ -31,63 +32,34 @@ IMAGINED = "sensors that are independent of one another and codes that are equal
 
 def plan(
     max_advantage: Annotated[
-        float,
-        typer.Option(
-            metavar="A", callback=is_share, help="Limit on how far any attacker may beat guessing."
-        ),
+        float, option("A", "Limit on how far any attacker may beat guessing.", is_share)
     ],
     mapping: Annotated[
         Path | None, typer.Argument(metavar="MAPPING", help="Mapping file whose tables are meant.")
     ] = None,
     sensors: Annotated[
-        int | None,
-        typer.Option(metavar="N", callback=from_to(1, 1000), help="Sensors, without a mapping."),
+        int | None, option("N", "Sensors, without a mapping.", from_to(1, 1000))
     ] = None,
     symbols: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", callback=from_to(2, MOST_SYMBOLS), help="Symbols of each. [default: 2]"
-        ),
+        int | None, option("N", "Symbols of each. [default: 2]", from_to(2, MOST_SYMBOLS))
     ] = None,
     noise: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_part,
-            help="Chance that a symbol is not that of the reading. [default: 0.1]",
-        ),
+        option("P", "Chance that a symbol is not that of the reading. [default: 0.1]", is_part),
     ] = None,
     classes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", callback=from_to(2, 1000), help="Classes of the private fact. [default: 2]"
-        ),
+        int | None, option("N", "Classes of the private fact. [default: 2]", from_to(2, 1000))
     ] = None,
     facts: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", callback=is_count, help="Private facts that share the error. [default: 1]"
-        ),
+        int | None, option("N", "Private facts that share the error. [default: 1]", is_count)
     ] = None,
     share: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_share,
-            help="Share of the rarest private class. [default: all alike]",
-        ),
+        option("P", "Share of the rarest private class. [default: all alike]", is_share),
     ] = None,
-    leak: Annotated[
-        float,
-        typer.Option(metavar="A", callback=is_part, help="True advantage of the best attacker."),
-    ] = 0.0,
+    leak: Annotated[float, option("A", "True advantage of the best attacker.", is_part)] = 0.0,
     group_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            callback=is_count,
-            help="Rows of a group: days or homes are counted, not rows.",
-        ),
+        int | None, option("N", "Rows of a group: days or homes are counted, not rows.", is_count)
     ] = None,
     confidence: PointConfidence = 0.95,
     as_json: Json = False,
@@ -177,10 +149,10 @@ def _make_plan(task: PlanTask) -> Plan:
 def _of_mapping(task: PlanTask) -> tuple[tuple[Any, ...], int, int]:
     from discreet.mapping.mapping import Mapping
 
-    for option in ("sensors", "symbols", "noise", "classes", "facts"):
-        if getattr(task, option) is not None:
+    for name in ("sensors", "symbols", "noise", "classes", "facts"):
+        if getattr(task, name) is not None:
             raise InputError(
-                f"--{option} was given together with {task.mapping}, which knows it. Give one "
+                f"--{name} was given together with {task.mapping}, which knows it. Give one "
                 "or the other."
             )
     assert task.mapping is not None

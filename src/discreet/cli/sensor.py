@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.options import Quiet
+from discreet.cli.options import Quiet, option
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.network import need_network
 
@@ -21,34 +21,28 @@ def sensor(
     ],
     state: Annotated[
         Path,
-        typer.Option(
-            metavar="FOLDER",
-            help="Outbox, ledgers and certificates; survives reboots and is never copied.",
-        ),
+        option("FOLDER", "Outbox, ledgers and certificates; survives reboots and is never copied."),
     ],
     read: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[SENSOR=]SOURCE",
-            help="Where readings come from: - (standard input), csv:PATH, file:PATH, "
+        option(
+            "[SENSOR=]SOURCE",
+            "Where readings come from: - (standard input), csv:PATH, file:PATH, "
             "command:PROGRAM or mqtt://HOST/TOPIC#FIELD; may be given several times. [default: -]",
         ),
     ] = None,
     hold: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="How long a reading stands, for sources that speak only when something changes. "
+        option(
+            "SECONDS",
+            "How long a reading stands, for sources that speak only when something changes. "
             "[default: the round in which it came]",
+            min=0,
             show_default=False,
         ),
     ] = 0.0,
     drain: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0, help="How long to wait for acknowledgements after the end."
-        ),
+        float, option("SECONDS", "How long to wait for acknowledgements after the end.", min=0)
     ] = 30.0,
     quiet: Quiet = False,
 ) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import Quiet
+from discreet.cli.options import Quiet, option
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
@@ -26,16 +26,10 @@ def serve(
             help="Folder that `discreet init` wrote. [default: this one, or site in it]",
         ),
     ] = None,
-    worker: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="Which worker of the site this is.")
-    ] = 1,
+    worker: Annotated[int, option("N", "Which worker of the site this is.", min=1, max=64)] = 1,
     keep: Annotated[
         float | None,
-        typer.Option(
-            metavar="DAYS",
-            min=0.01,
-            help="Forget readings and decisions after that. [default: never]",
-        ),
+        option("DAYS", "Forget readings and decisions after that. [default: never]", min=0.01),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
