@@ -39,6 +39,16 @@ def test_another_design_ends_in_0_and_is_told(diff):
     assert "method: 'npo' -> 'ndd'" in printed and "rows: 1000 -> 5" in printed
 
 
+def test_floats_have_as_few_digits_as_tell_them_apart(diff):
+    designs = [
+        make_mapping().design.model_copy(update={"expected": {"near": near, "far": far}})
+        for near, far in ((0.4086806009090507, 1 / 3), (0.4086786466274237, 2 / 3))
+    ]
+    make_mapping(design=designs[0]).save("old.json")
+    _, printed, _ = diff(*changed(design=designs[1]))
+    assert "near: 0.408681 -> 0.408679\n" in printed and "far: 0.3333 -> 0.6667\n" in printed
+
+
 def test_other_names_of_symbols_end_in_1_and_are_called_that(diff):
     code, printed, _ = diff(*changed(**SWAPPED))
     assert code == 1 and printed.startswith("same up to names of symbols")

@@ -235,6 +235,7 @@ def test_bytes_that_are_not_utf8_are_refused(tmp_path):
         ),
         ("", "is not JSON"),
         ("{", "is not JSON: .* at line 1, column 2"),
+        ('{"a', "is not JSON: Unterminated string starting at line 1, column 2"),
         ("\ufeff{}", "is not JSON"),
         ("[" * 1_000_000, "nested too deeply"),
         ('{"a":' * 1_000_000, "nested too deeply"),

@@ -11,6 +11,7 @@ import typer
 
 from discreet.cli.options import AssumeIndependent, AuditGroup, Json
 from discreet.cli.terminal import interruptible, plain_print
+from discreet.errors import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,8 +145,6 @@ def _verdict(found: MappingDiff) -> str:
 
 
 def _sensor_lines(found: MappingDiff) -> list[str]:
-    from discreet.errors import shown
-
     lines = [f"sensor removed: {shown(name)}" for name in found.removed]
     lines += [f"sensor added: {shown(name)}" for name in found.added]
     lines += ["the sensors come in another order"] * found.reordered
@@ -160,8 +159,6 @@ def _sensor_lines(found: MappingDiff) -> list[str]:
 
 
 def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
-    from discreet.errors import shown
-
     width = max(6, *(len(shown(each.name)) for each in sensors))
     lines = [
         f"{'sensor':{width}}  {'codes':>10}  {'symbols':>10}  {'largest TV':>10}  {'mean TV':>10}  "
@@ -178,8 +175,6 @@ def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
 
 
 def _notes(sensor: SensorDiff) -> Iterator[str]:
-    from discreet.errors import shown
-
     if sensor.name != sensor.new_name:
         yield f"renamed to {shown(sensor.new_name)}"
     if not sensor.encoder.same:
@@ -203,20 +198,17 @@ def _encoder_notes(encoder: EncoderDiff) -> Iterator[str]:
             more = f" and {len(parts) - 10} more" if len(parts) > 10 else ""
             yield f"{what} {verb}: {', '.join(map(_part, parts[:10]))}{more}"
     if encoder.missing[0] != encoder.missing[1]:
-        yield f"code for missing readings: {_pair(encoder.missing, _yes_or_no)}"
+        answers = {True: "yes", False: "no"}
+        yield f"code for missing readings: {_pair(encoder.missing, answers.get)}"
     elif not (encoder.removed or encoder.added):
         yield f"{what} in another order"
 
 
 def _part(value: Plain) -> str:
-    from discreet.errors import shown
-
     return f"{value:.6g}" if isinstance(value, float) else shown(value)
 
 
 def _fact_line(fact: FactDiff) -> str:
-    from discreet.errors import shown
-
     before, after = (None if c is None else shown(list(c)) for c in (fact.before, fact.after))
     who = f"{fact.role} fact {shown(fact.name)}"
     if before is None or after is None:
@@ -260,17 +252,19 @@ def _measured_lines(found: RowsDiff, names: tuple[str, str]) -> Iterator[str]:
         yield _USED
 
 
-def _figures(found: RowsDiff) -> Iterator[tuple[str, str, str]]:
-    from discreet.errors import shown
-
-    before, after = found.answers
+def _figures(found: RowsDiff) -> Iterator[tuple[str, ...]]:
     fact = "public fact " + " -> ".join(dict.fromkeys(shown(each.public) for each in found.answers))
-    yield f"{fact}, error", f"{before.error:.3f}", f"{after.error:.3f}"
-    accuracies = f"{before.balanced_accuracy:.3f}", f"{after.balanced_accuracy:.3f}"
-    yield f"{fact}, balanced accuracy", *accuracies
+    yield f"{fact}, error", *(f"{each.error:.3f}" for each in found.answers)
+    yield f"{fact}, balanced accuracy", *(f"{each.balanced_accuracy:.3f}" for each in found.answers)
     for each in found.advantages:
         name = f"private fact {shown(each.name)}, advantage of the best attacker"
-        yield name, _advantage(each.before), _advantage(each.after)
+        yield (
+            name,
+            *(
+                "not listed" if value is None else f"{value:.3f}"
+                for value in (each.before, each.after)
+            ),
+        )
 
 
 def _pair(values: tuple[Any, Any], form: Any = str) -> str:
@@ -286,20 +280,14 @@ def _epsilon(value: float | None) -> str:
     return "no bound" if value is None else f"{value:.3f}"
 
 
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
-
-
 def _settings(change: Change) -> str:
-    from discreet.errors import shown
-
-    short = [
-        f"{value:.4g}" if isinstance(value, float) else shown(value, 40)
-        for value in (change.before, change.after)
-    ]
-    full = [shown(change.before), shown(change.after)]
-    return " -> ".join(short if short[0] != short[1] else full)
-
-
-def _advantage(value: float | None) -> str:
-    return "not listed" if value is None else f"{value:.3f}"
+    """Return what was and what is, floats with as few digits as tell the two apart."""
+    values = change.before, change.after
+    for digits in range(4, 18):
+        short = [
+            f"{value:.{digits}g}" if isinstance(value, float) else shown(value, 40)
+            for value in values
+        ]
+        if short[0] != short[1]:
+            return " -> ".join(short)
+    return " -> ".join(map(shown, values))

@@ -113,7 +113,8 @@ def _parse_json(text: str, where: str) -> Any:
             raise MappingFileError(
                 f"{where}: is not a discreet mapping; it begins with {begins}. {_OTHER_FILE}"
             ) from None
-        refuse(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+        problem = error.msg.removesuffix(" at")  # as "Unterminated string starting at"
+        refuse(f"is not JSON: {problem} at line {error.lineno}, column {error.colno}")
 
 
 def _check_format(content: Any, where: str) -> dict[str, Any]:
