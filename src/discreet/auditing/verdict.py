@@ -48,7 +48,9 @@ def find_conditions(
     if data.mapping.design.parameters.get("stopped"):
         found.append("learning was stopped early")
     if data.assumed_independent:
-        found.append(_assumed(data))
+        contradicted = _contradiction(data)
+        although = f", although {contradicted}" if contradicted else ""
+        found.append(f"rows are independent draws (declared){although}")
     elif data.dependence is not None and not data.dependence.checked:
         found.append(data.dependence.words)
     if data.shared:
@@ -58,12 +60,6 @@ def find_conditions(
     if prior_given:
         found.append(f"{PRIOR_GIVEN} (declared)")
     return tuple(found)
-
-
-def _assumed(data: AuditData) -> str:
-    contradicted = _contradiction(data)
-    although = f", although {contradicted}" if contradicted else ""
-    return f"rows are independent draws (declared){although}"
 
 
 def _contradiction(data: AuditData) -> str:
@@ -82,27 +78,20 @@ def withheld(data: AuditData) -> str:
 def qualify(data: AuditData, found: Certificate, prior_given: bool = True) -> Certificate:
     """Say of each assumption whether it was checked; withhold a bound that the rows contradict."""
     reason = withheld(data)
-    if not reason and not prior_given and _needs_shares(found) and _in_runs(data):
+    needs_shares = any(each.startswith(_SHARES) for each in found.assumptions)
+    if not reason and not prior_given and needs_shares and _in_runs(data):
         reason = (
             "the private classes do not come in random order, so that their frequencies cannot be "
             "estimated from the rows"
         )
-    stated = tuple(_with_basis(data, each) for each in found.assumptions)
-    if not reason:
-        return replace(found, assumptions=stated, words=found.words + _of_tables(found))
-    return replace(
-        found,
-        assumptions=stated,
-        value=NotCertifiable(reason),
-        words=f"Nothing is promised: {reason}.",
-        of_tables=False,
-    )
-
-
-def _of_tables(found: Certificate) -> str:
-    if not found.of_tables:
-        return ""
-    return f" The tables alone guarantee this; {found.counted} add nothing to it."
+    found = replace(found, assumptions=tuple(_with_basis(data, each) for each in found.assumptions))
+    if reason:
+        nothing = NotCertifiable(reason)
+        return replace(found, value=nothing, words=nothing.words, of_tables=False)
+    if found.of_tables:
+        alone = f" The tables alone guarantee this; {found.counted} add nothing to it."
+        return replace(found, words=found.words + alone)
+    return found
 
 
 def qualify_beyond(data: AuditData, found: BeyondAnswer) -> BeyondAnswer:
@@ -119,10 +108,6 @@ def qualify_beyond(data: AuditData, found: BeyondAnswer) -> BeyondAnswer:
 def qualify_attack(data: AuditData, best: BestAttack) -> BestAttack:
     """Claim nothing for certain from rows that depend on one another: intervals do not hold."""
     return replace(best, lower=0.0) if withheld(data) else best
-
-
-def _needs_shares(found: Certificate) -> bool:
-    return any(each.startswith(_SHARES) for each in found.assumptions)
 
 
 def _in_runs(data: AuditData) -> bool:

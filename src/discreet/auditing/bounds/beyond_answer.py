@@ -99,8 +99,8 @@ def _estimate(rows: AuditRows) -> float | None:
 def _told(found: Certificate, rows: AuditRows, where: str, alpha: float) -> Certificate:
     name = f"{BEYOND}, {where}"
     if isinstance(found.value, NotCertifiable):
-        reason = f"within {where}, {found.value.reason}"
-        return replace(found, name=name, value=NotCertifiable(reason), words=_nothing(reason))
+        nothing = NotCertifiable(f"within {where}, {found.value.reason}")
+        return replace(found, name=name, value=nothing, words=nothing.words)
     words = (
         f"{opening(rows, alpha)} no attacker who is told that {where} beats guessing by more than "
         f"{100 * found.value:.2f} percentage points."
@@ -133,7 +133,3 @@ def _alone(found: Certificate, rows: AuditRows, public: str, alpha: float) -> Ce
         f"{100 * found.value:.2f} percentage points."
     )
     return replace(found, name=name, words=words)
-
-
-def _nothing(reason: str) -> str:
-    return f"Nothing is promised: {reason}."

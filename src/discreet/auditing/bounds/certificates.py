@@ -14,7 +14,7 @@ many releases add up to in ``over_time``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -48,6 +48,11 @@ class NotCertifiable:
     """Nothing can be promised, and why."""
 
     reason: str
+
+    @property
+    def words(self) -> str:
+        """What may be said."""
+        return f"Nothing is promised: {self.reason}."
 
 
 @dataclass(frozen=True)
@@ -158,43 +163,37 @@ def certify_structure(tables: Sequence[Floats], names: Sequence[str] = ()) -> St
     """
     names = list(names) or [f"{t}" for t in range(len(tables))]
     epsilons = structural_epsilons(tables)
-    assumptions = (SHIPPED, ONE_RELEASE)
     sensors = tuple(
-        Certificate(
+        _structural(
             f"structural epsilon of {name!r}",
-            float(e) if np.isfinite(e) else NotCertifiable(_one_sided(name)),
-            1.0,
-            (),
-            assumptions,
-            f"Whatever sensor {name!r} reads, no symbol is more than exp(epsilon) times as "
-            "likely for one reading as for another."
-            if np.isfinite(e)
-            else f"Nothing is promised: {_one_sided(name)}.",
+            float(epsilon),
+            _one_sided(name),
+            f"Whatever sensor {name!r} reads, no symbol is more than exp(epsilon) times as likely "
+            "for one reading as for another.",
         )
-        for name, e in zip(names, epsilons, strict=True)
+        for name, epsilon in zip(names, epsilons, strict=True)
     )
     open_names = [name for name, e in zip(names, epsilons, strict=True) if not np.isfinite(e)]
-    if open_names:
-        reason = "; ".join(_one_sided(name) for name in open_names)
-        total = Certificate(
-            "structural epsilon",
-            NotCertifiable(reason),
-            1.0,
-            (),
-            assumptions,
-            f"Nothing is promised for every conceivable world: {reason}.",
-        )
-    else:
-        total = Certificate(
-            "structural epsilon",
-            float(epsilons.sum()) * ROUND_UP,
-            1.0,
-            (),
-            assumptions,
-            "Whatever the sensors read and whatever is private, no output is more than "
-            "exp(epsilon) times as likely for one truth as for another.",
-        )
+    total = _structural(
+        "structural epsilon",
+        float(epsilons.sum()) * ROUND_UP,
+        "; ".join(map(_one_sided, open_names)),
+        "Whatever the sensors read and whatever is private, no output is more than exp(epsilon) "
+        "times as likely for one truth as for another.",
+    )
+    if isinstance(total.value, NotCertifiable):
+        words = f"Nothing is promised for every conceivable world: {total.value.reason}."
+        total = replace(total, words=words)
     return Structural(sensors, total)
+
+
+def _structural(name: str, epsilon: float, reason: str, words: str) -> Certificate:
+    """Make the certificate, or say why there is none if epsilon is infinite."""
+    value: float | NotCertifiable = epsilon
+    if not np.isfinite(epsilon):
+        value = NotCertifiable(reason)
+        words = value.words
+    return Certificate(name, value, 1.0, (), (SHIPPED, ONE_RELEASE), words)
 
 
 def _one_sided(name: str) -> str:
@@ -313,7 +312,8 @@ def _attack_certificate(
         reason = f"{rows.counted} do not rule out that an attacker is always right"
         if not rows.listable:
             reason += f"; {many(rows.n_outputs)} outputs are too many to list"
-        found, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
+        found = NotCertifiable(reason)
+        words = found.words
     return Certificate(
         name,
         found,

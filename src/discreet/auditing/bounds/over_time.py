@@ -86,64 +86,67 @@ def compose(
             replace(each, value=NotCertifiable(reason)) for each in (pairwise, variation)
         )
     held = "every sensor draws one symbol per period and repeats it (declared)"
-    apart = f"epsilon of {releases} independent releases"
+    apart, anyhow = f"epsilon of {releases} independent releases", structural.bound
     return OverTime(
         _times(pairwise, releases, apart, INDEPENDENT_RELEASES),
         _times(structural, releases, f"epsilon of {releases} releases", ""),
         _times(structural, periods, f"epsilon of {periods} memoised periods", held),
-        _gain_apart(variation, releases, n_classes),
-        _gain_anyhow(structural, releases, n_classes),
+        _gain(
+            _gain_apart(variation.bound, releases, n_classes),
+            variation,
+            f"advantage of {releases} independent releases",
+            INDEPENDENT_RELEASES,
+            n_classes,
+        ),
+        _gain(
+            None if anyhow is None else advantage_at(releases * anyhow, n_classes),
+            structural,
+            f"advantage of {releases} releases",
+            "",
+            n_classes,
+        ),
     )
 
 
-def _times(one: Certificate, count: int, name: str, assumption: str) -> Certificate:
+def _gain_apart(bound: float | None, count: int, m: int) -> float | None:
+    """Add up the classes' distances; against any one class, each other gains at most its own."""
+    return None if bound is None else (m - 1) / m * (1.0 - (1.0 - min(bound, 1.0)) ** count)
+
+
+def _several(
+    one: Certificate, bound: float | None, name: str, assumption: str, words: str
+) -> Certificate:
+    """Make the certificate of several draws from that of one; ``words`` are for a bound."""
     assumptions = tuple(a for a in one.assumptions if a != ONE_RELEASE)
-    if assumption:
-        assumptions += (assumption,)
-    if isinstance(one.value, NotCertifiable):
-        words = f"Nothing is promised: {one.value.reason}."
-        return Certificate(name, one.value, one.confidence, one.rows, assumptions, words)
-    words = (
-        f"Over {count} draws, at confidence {percent(one.confidence)}, no sequence of outputs is "
-        f"more than exp({count * one.value:.3g}) times as likely for one private class as for "
-        f"another{_given(assumption)}."
-    )
-    value = count * one.value * ROUND_UP
+    assumptions += (assumption,) if assumption else ()
+    value: float | NotCertifiable
+    if bound is None:
+        value = one.value if isinstance(one.value, NotCertifiable) else _TOO_MANY
+        words = value.words
+    else:
+        value = bound * ROUND_UP
+        given = (
+            f" if {assumption}" if assumption else ", however the readings depend on one another"
+        )
+        words = f"{words}{given}."
     return Certificate(name, value, one.confidence, one.rows, assumptions, words)
 
 
-def _given(assumption: str) -> str:
-    return f" if {assumption}" if assumption else ", however the readings depend on one another"
+def _times(one: Certificate, count: int, name: str, assumption: str) -> Certificate:
+    bound = None if one.bound is None else count * one.bound
+    words = (
+        f"Over {count} draws, at confidence {percent(one.confidence)}, no sequence of outputs is "
+        f"more than exp({bound or 0.0:.3g}) times as likely for one private class as for another"
+    )
+    return _several(one, bound, name, assumption, words)
 
 
 def _gain(bound: float | None, one: Certificate, name: str, assumption: str, m: int) -> Certificate:
-    """Make the certificate of an advantage over several draws, or say that there is none."""
-    assumptions = tuple(a for a in one.assumptions if a != ONE_RELEASE)
-    assumptions += (assumption,) if assumption else ()
-    found: float | NotCertifiable
-    if bound is None or bound >= _NO_BETTER * (1.0 - 1.0 / m):
-        none = one.value if isinstance(one.value, NotCertifiable) else _TOO_MANY
-        found, words = none, f"Nothing is promised: {none.reason}."
-    else:
-        found = bound * ROUND_UP
-        words = (
-            f"For the {name}, at confidence {percent(one.confidence)}: no attacker beats guessing "
-            f"by more than {100 * found:.2f} percentage points{_given(assumption)}."
-        )
-    return Certificate(name, found, one.confidence, one.rows, assumptions, words)
-
-
-def _gain_apart(variation: Certificate, count: int, m: int) -> Certificate:
-    """Add up the classes' distances; against any one class, each other gains at most its own."""
-    bound = variation.bound
-    if bound is not None:
-        bound = (m - 1) / m * (1.0 - (1.0 - min(bound, 1.0)) ** count)
-    name = f"advantage of {count} independent releases"
-    return _gain(bound, variation, name, INDEPENDENT_RELEASES, m)
-
-
-def _gain_anyhow(structural: Certificate, count: int, m: int) -> Certificate:
-    bound = structural.bound
-    if bound is not None:
-        bound = advantage_at(count * bound, m)
-    return _gain(bound, structural, f"advantage of {count} releases", "", m)
+    """Make the certificate of an advantage, if it is below that of whoever is always right."""
+    if bound is not None and bound >= _NO_BETTER * (1.0 - 1.0 / m):
+        bound = None
+    words = (
+        f"For the {name}, at confidence {percent(one.confidence)}: no attacker beats guessing by "
+        f"more than {100 * (bound or 0.0) * ROUND_UP:.2f} percentage points"
+    )
+    return _several(one, bound, name, assumption, words)

@@ -76,7 +76,7 @@ class PointwiseAudit:
         check_alpha(alpha)
         cells = None
         if self.rows.listable:
-            cells = _pairwise_cells(bound_ratios(self.pilot, self.main, alpha).logs)
+            cells = bound_ratios(self.pilot, self.main, alpha).logs.max(axis=(0, 1))
         return self._certificate("pairwise epsilon", alpha, cells, self.limit)
 
     def information(self, alpha: float) -> Certificate:
@@ -187,8 +187,8 @@ class PointwiseAudit:
         value: float | NotCertifiable = epsilon * _ROUND_UP
         words = f"{opening(self.rows, alpha)} {_say(epsilon, information, delta)}."
         if not np.isfinite(epsilon):
-            reason = self._why(cells, numbers)
-            value, words = NotCertifiable(reason), f"Nothing is promised: {reason}."
+            value = NotCertifiable(self._why(cells, numbers))
+            words = value.words
         assumptions = row_assumptions(self.rows)
         if information:
             assumptions += (share_assumption(self.rows, self.prior),)
@@ -213,11 +213,6 @@ class PointwiseAudit:
             f"with {self.rows.counted}, {len(open_cells)} of {self.rows.n_outputs} outputs are "
             f"too rare to rule out that some class never sends them, for example ({shown})"
         )
-
-
-def _pairwise_cells(logs: Floats) -> Floats:
-    found: Floats = logs.max(axis=(0, 1))
-    return found
 
 
 def _information_cells(logs: Floats, box: Box) -> Floats:
