@@ -12,6 +12,7 @@ from discreet.auditing.bounds.certificates import Certificate, Structural
 from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.over_time import OverTime
+from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.leakage.epsilon_bounds import Budget
 
@@ -76,6 +77,27 @@ class FactAudit:
     def certificate(self, name: str) -> Certificate:
         """Return the certificate of that name."""
         return next(each for each in self.certificates if each.name == name)
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """What the rows show of what each certificate bounds, by its name, where it is known."""
+        figures, beyond = self.figures, self.beyond_answer
+        if figures is None:
+            return {}
+        found = {
+            "advantage": figures.advantage,
+            "total variation": figures.total_variation,
+            "accuracy": 1.0 - figures.bayes_error,
+            "information epsilon": figures.epsilon,
+            "pairwise epsilon": figures.pairwise_epsilon,
+            **{BEYOND_MASS + delta: value for delta, value in figures.epsilon_beyond.items()},
+            beyond.answer.name: beyond.answer_estimate,
+        }
+        inside = zip(beyond.by_class, beyond.estimates, strict=True)
+        known = {each.name: value for each, value in inside if value is not None}
+        if len(known) == len(beyond.estimates):
+            found[beyond.total.name] = max(known.values())
+        return found | known
 
 
 @dataclass(frozen=True)

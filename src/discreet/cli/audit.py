@@ -28,7 +28,7 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.files import write_whole
 
 if TYPE_CHECKING:
@@ -241,40 +241,29 @@ def _frontier_svg(task: AuditTask, found: Audit) -> str | None:
 
 def _command(task: AuditTask) -> str:
     """Return the command that makes this audit again."""
-    tables = [path.name for path in task.tables]
-    parts = ["discreet", "audit", task.mapping.name, *tables]
-    if task.public is not None:
-        parts += ["--public", task.public]
-    for name in task.private or ():
-        parts += ["--private", name]
-    if task.group is not None:
-        parts += ["--group", task.group]
-    if task.assume_independent:
-        parts += ["--assume-independent"]
-    parts += _options(task.options)
-    if task.frontier is not None:
-        parts += ["--frontier", task.frontier.name]
-    if task.html is not None:
-        parts += ["--html", task.html.name]
+    options = task.options
+    given = [
+        ("--public", task.public),
+        *(("--private", each) for each in task.private or ()),
+        ("--group", task.group),
+        ("--assume-independent", task.assume_independent),
+        ("--max-advantage", options.max_advantage),
+        ("--beyond-answer", options.beyond_answer),
+        ("--epsilon", options.epsilon),
+        ("--cap", options.cap),
+        ("--confidence", options.confidence),
+        ("--seed", options.seed),
+        ("--releases", options.releases if options.releases > 1 else None),
+        ("--independent-releases", options.independent_releases),
+        ("--frontier", task.frontier and task.frontier.name),
+        ("--html", task.html and task.html.name),
+    ]
+    parts = ["discreet", "audit", task.mapping.name, *(path.name for path in task.tables)]
+    for name, value in given:
+        if value is not None and value is not False:
+            text = f"{value:g}" if isinstance(value, float) else str(value)
+            parts += [name] if value is True else [name, text]
     return shlex.join(parts)
-
-
-def _options(options: AuditOptions) -> list[str]:
-    parts = []
-    if options.max_advantage is not None:
-        parts += ["--max-advantage", f"{options.max_advantage:g}"]
-    if options.beyond_answer:
-        parts += ["--beyond-answer"]
-    if options.epsilon is not None:
-        parts += ["--epsilon", f"{options.epsilon:g}"]
-    if options.cap is not None:
-        parts += ["--cap", str(options.cap)]
-    parts += ["--confidence", f"{options.confidence:g}", "--seed", str(options.seed)]
-    if options.releases > 1:
-        parts += ["--releases", str(options.releases)]
-    if options.independent_releases:
-        parts += ["--independent-releases"]
-    return parts
 
 
 # --- In words --------------------------------------------------------------------------------
@@ -282,8 +271,8 @@ def _options(options: AuditOptions) -> list[str]:
 
 def describe(found: Audit) -> list[str]:
     """Return the account, line by line: verdict, bounds, attackers, what to know."""
-    lines = [found.verdict, ""]
-    lines.append(f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}")
+    head = f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}"
+    lines = [found.verdict, "", head]
     for check in found.limits:
         lines.append(f"limit {check.name} <= {check.limit:g}: {check.state}. {check.words}")
         if check.radius is not None:
@@ -292,12 +281,7 @@ def describe(found: Audit) -> list[str]:
             lines.append(f"  {check.needed}")
     for fact in found.private:
         lines += ["", *_describe_fact(fact, found)]
-    public = found.public
-    lines += [
-        "",
-        *_describe_public(public),
-        *_attack_table(public.attacks),
-    ]
+    lines += ["", *_describe_public(found.public), *_attack_table(found.public.attacks)]
     if found.remarks:
         lines += ["", *(f"note: {remark}" for remark in found.remarks)]
     lines += ["", "every bound assumes:"]
@@ -306,8 +290,6 @@ def describe(found: Audit) -> list[str]:
 
 
 def _describe_public(public: PublicAudit) -> list[str]:
-    from discreet.errors import shown
-
     name, balanced = shown(public.name), public.balanced
     lines = [
         f"public fact {name}: error of the fusion rule {public.error:.3f} "
@@ -328,14 +310,12 @@ def _describe_public(public: PublicAudit) -> list[str]:
 
 def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     from discreet.auditing.bounds.certificates import percent
-    from discreet.errors import shown
 
     rows = ", ".join(f"{name} {count}" for name, count in zip(fact.classes, fact.rows, strict=True))
     lines = [
         f"private fact {shown(fact.name)} ({rows} rows); each bound by itself holds at "
         f"{percent(found.confidence)}, for all private facts together:"
     ]
-    estimates = {} if fact.figures is None else _estimates(fact)
     names = [*fact.certificates, found.structural.total]
     names += [fact.beyond_answer.total, *fact.beyond_answer.by_class, fact.beyond_answer.answer]
     if found.releases > 1:
@@ -345,7 +325,7 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     width = max(len(each.name) for each in names) + 2
     lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
     for each in names:
-        estimate = estimates.get(each.name)
+        estimate = fact.estimates.get(each.name)
         told = "" if estimate is None else f"   {estimate:.3f}"
         lines.append(f"  {each.name:{width}}{_bound(each):>20}{told}")
     reasons = dict.fromkeys(
@@ -365,26 +345,6 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     lines += _attack_table(fact.attacks)
     lines += [f"  found: {finding}" for finding in fact.findings]
     return lines
-
-
-def _estimates(fact: FactAudit) -> dict[str, float]:
-    figures = fact.figures
-    assert figures is not None
-    found = {
-        "advantage": figures.advantage,
-        "total variation": figures.total_variation,
-        "accuracy": 1.0 - figures.bayes_error,
-        "information epsilon": figures.epsilon,
-        "pairwise epsilon": figures.pairwise_epsilon,
-    }
-    for delta, value in figures.epsilon_beyond.items():
-        found[f"information epsilon beyond a mass of {delta}"] = value
-    beyond = fact.beyond_answer
-    inside = zip(beyond.by_class, beyond.estimates, strict=True)
-    found |= {each.name: value for each, value in inside if value is not None}
-    if None not in beyond.estimates:
-        found[beyond.total.name] = max(value for value in beyond.estimates if value is not None)
-    return found | {beyond.answer.name: beyond.answer_estimate}
 
 
 def _reached(best: BestAttack) -> str:

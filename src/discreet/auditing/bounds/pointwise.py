@@ -52,6 +52,8 @@ _MASS_SHARE = 0.25  # of alpha, for the mass of the rare set
 _WHOLE_SHARE = 0.8  # of alpha, for epsilon without exceptions
 _AIM = 0.8  # of delta, what the pilot expects the proven mass of a rare set to be at most
 _INFORMATION = "information epsilon"
+BEYOND_MASS = f"{_INFORMATION} beyond a mass of "
+"""How the names of certificates begin that leave rare outputs aside; their mass follows."""
 _ROUND_UP = 1 + 1e-9
 
 
@@ -107,7 +109,7 @@ class PointwiseAudit:
         self, alpha: float, each: float, deltas: Sequence[float], box: Box, whole: Certificate
     ) -> list[Certificate]:
         """Bound what is left when the outputs that the pilot proposes are set aside."""
-        names = [f"{_INFORMATION} beyond a mass of {delta:g}" for delta in deltas]
+        names = [f"{BEYOND_MASS}{delta:g}" for delta in deltas]
         if not self.rows.listable:
             return [replace(whole, name=name) for name in names]
         share = (1 - _MASS_SHARE) * each / (self.rows.n_classes - 1)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -115,24 +114,9 @@ def _hash(style: str) -> str:
 # --- Sections --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FactSection:
-    """What the page shows of one private fact."""
-
-    fact: FactAudit
-    id: str
-    bounds: tables.BoundTable
-    over_time: tables.BoundTable | None
-    attacks: tables.AttackTable
-    picture: Markup
-    null_picture: Markup
-    findings: tuple[str, ...]
-    budgets: list[tables.BudgetRow]
-    figures: list[tuple[str, str]]
-
-
-def _fact(audit: Audit, fact: FactAudit, k: int) -> FactSection:
-    return FactSection(
+def _fact(audit: Audit, fact: FactAudit, k: int) -> dict[str, Any]:
+    """Return what the page shows of one private fact."""
+    return dict(
         fact=fact,
         id=f"fact-{k}",
         bounds=tables.bound_table(audit, fact),
@@ -161,21 +145,7 @@ def _position(audit: Audit, frontier_svg: str | None) -> Markup:
     return Markup(embed_svg(frontier_svg, name="frontier", title=title))
 
 
-@dataclass(frozen=True)
-class SensorSection:
-    """What the page shows of one sensor's table."""
-
-    name: str
-    id: str
-    symbols: int
-    codes: int
-    note: str
-    picture: Markup
-    labels: list[str]
-    rows: list[list[str]] | None
-
-
-def _sensors(audit: Audit, mapping: Mapping) -> list[SensorSection]:
+def _sensors(audit: Audit, mapping: Mapping) -> list[dict[str, Any]]:
     """Draw all sensors, or those that matter most where there are many."""
     chosen = list(range(len(mapping.sensors)))
     if len(chosen) > MAX_PICTURED:
@@ -186,10 +156,11 @@ def _sensors(audit: Audit, mapping: Mapping) -> list[SensorSection]:
     return [_sensor(mapping, t) for t in chosen]
 
 
-def _sensor(mapping: Mapping, t: int) -> SensorSection:
+def _sensor(mapping: Mapping, t: int) -> dict[str, Any]:
+    """Return what the page shows of one sensor's table."""
     sensor, table = mapping.sensors[t], mapping.tables[t]
     small = len(table) <= _LISTED_CODES and table.shape[1] <= _LISTED_SYMBOLS
-    return SensorSection(
+    return dict(
         name=sensor.name,
         id=f"sensor-{t}",
         symbols=sensor.symbols,

@@ -9,12 +9,10 @@ from discreet.auditing.attackers.scores import AttackResult
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
 from discreet.auditing.bounds.intervals import Interval
+from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.report.words import CERTIFICATES, OVER_TIME, factor, number, percent, points
 from discreet.auditing.results import Attacks, Audit, FactAudit
-
-_BEYOND = "information epsilon beyond a mass of "
-
 
 # --- Bounds ----------------------------------------------------------------------------------
 
@@ -47,7 +45,7 @@ def bound_table(audit: Audit, fact: FactAudit) -> BoundTable:
     beyond = fact.beyond_answer
     return _table(
         [*ordered, audit.structural.total, beyond.total, *beyond.by_class, beyond.answer],
-        _estimates(fact),
+        {name: _measured(name, value) for name, value in fact.estimates.items()},
     )
 
 
@@ -84,8 +82,8 @@ def _table(certificates: Sequence[Certificate], estimates: dict[str, str]) -> Bo
 
 
 def _titled(name: str) -> tuple[str, str]:
-    if name.startswith(_BEYOND):
-        share = float(name[len(_BEYOND) :])
+    if name.startswith(BEYOND_MASS):
+        share = float(name.removeprefix(BEYOND_MASS))
         aside = f"{100 * share:g}\N{NO-BREAK SPACE}%"
         return f"The same, rare outputs of {aside} aside, ε", f"δ = {share:g}"
     if name.startswith(f"{BEYOND}, "):
@@ -97,28 +95,6 @@ def _measured(name: str, value: float) -> str:
     if name.startswith("advantage"):
         return points(value)
     return percent(value) if name == "accuracy" else number(value)
-
-
-def _estimates(fact: FactAudit) -> dict[str, str]:
-    figures = fact.figures
-    if figures is None:
-        return {}
-    found = {
-        "advantage": figures.advantage,
-        "total variation": figures.total_variation,
-        "accuracy": 1.0 - figures.bayes_error,
-        "information epsilon": figures.epsilon,
-        "pairwise epsilon": figures.pairwise_epsilon,
-        **{f"{_BEYOND}{delta}": value for delta, value in figures.epsilon_beyond.items()},
-    }
-    beyond = fact.beyond_answer
-    inside = zip(beyond.by_class, beyond.estimates, strict=True)
-    found |= {each.name: value for each, value in inside if value is not None}
-    known = [value for value in beyond.estimates if value is not None]
-    if len(known) == len(beyond.estimates):
-        found[beyond.total.name] = max(known)
-    found[beyond.answer.name] = beyond.answer_estimate
-    return {name: _measured(name, value) for name, value in found.items()}
 
 
 # --- Attackers -------------------------------------------------------------------------------
