@@ -25,7 +25,7 @@ from discreet.auditing.data import AuditData
 from discreet.auditing.report import tables, words
 from discreet.auditing.report.pictures import draw_attacks, draw_here, draw_null, draw_sensor, tidy
 from discreet.auditing.report.sensor_axes import sensor_axis
-from discreet.auditing.results import Audit, FactAudit
+from discreet.auditing.results import FEW_ROWS, Audit, FactAudit
 from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
 from discreet.plots import embed_svg
@@ -60,8 +60,7 @@ def render_report(
         verdict=words.verdict(audit),
         verdict_line=words.one_line(audit),
         validity=words.validity(audit),
-        limits_in_words=words.limits(audit),
-        definitions=words.DEFINITIONS,
+        few_rows=FEW_ROWS,
         attackers_in_words=words.ATTACKERS,
         position=_position(audit, frontier_svg),
         frontier_given=frontier_svg is not None,
@@ -125,8 +124,6 @@ def _fact(audit: Audit, fact: FactAudit, k: int) -> dict[str, Any]:
         picture=_attack_picture(audit, fact, f"attack-{k}"),
         null_picture=Markup(draw_null(fact.plug_in, f"null-{k}")),
         findings=_cut(fact.findings),
-        budgets=tables.budget_rows(fact),
-        figures=tables.figure_rows(fact),
     )
 
 

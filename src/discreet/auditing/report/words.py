@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from discreet.auditing.results import FEW_ROWS, Audit
+from discreet.auditing.results import Audit
 
 # --- Numbers ---------------------------------------------------------------------------------
 
@@ -148,85 +148,6 @@ def validity(audit: Audit) -> str:
     )
 
 
-# --- Limits ----------------------------------------------------------------------------------
-
-
-def limits(audit: Audit) -> list[tuple[str, str]]:
-    """Return what this report cannot promise: a few words, then a sentence or two."""
-    found = []
-    if audit.rows < FEW_ROWS:
-        found.append((
-            "Few rows.",
-            f"This audit has {audit.rows} rows. At 40 to 180 rows no method can certify a useful "
-            "ε. “Not certifiable” then means just that: neither a leak nor its absence was shown. "
-            "Thousands of labelled rows that were used for nothing else would change it.",
-        ))  # fmt: skip
-    found += [
-        (
-            "The certificates belong to a distribution and to a date.",
-            f"They were issued on {audit.date}. Drift that raises the leak does not show in the "
-            "symbols themselves; fresh labelled rows show it. Collect some (about 200) at regular "
-            "times and audit again. An old certificate is no certificate.",
-        ),
-        (
-            "They are right with a stated probability.",
-            f"A certificate holds at a confidence of {confidence(audit.confidence)} for all "
-            "private facts together, and so do all stated limits together; each single one is "
-            "made stricter for it. Different certificates are not promised to hold all at once, "
-            "but for ε and the same with rare outputs aside, which are.",
-        ),
-        *_draws(audit),
-        _over_time(audit),
-        (
-            "Only the named private facts are covered.",
-            "Of any other secret only the structural ε speaks, where it is certifiable.",
-        ),
-        (
-            "Symbols only.",
-            "When a message arrives, how long it is and whether a sensor is silent can tell as "
-            "much as its content. Nothing here measures that; a fixed schedule and messages of "
-            "one length take it away.",
-        ),
-        (
-            "Attackers give the lower side.",
-            "That ours failed does not mean that all fail: others may do better, up to the "
-            "certified bound and never beyond it.",
-        ),
-        (
-            "Estimates promise nothing.",
-            "Whatever stands under “on these rows”, and what each sensor carries, describes these "
-            "rows. Such figures err upwards, the more so the fewer rows there are.",
-        ),
-    ]
-    return found
-
-
-def _draws(audit: Audit) -> list[tuple[str, str]]:
-    if audit.unit == "row":
-        return []
-    return [(
-        f"A mean over {audit.unit}s.",
-        f"Bounds speak of a {audit.unit} drawn at random among those with a class, and every "
-        f"{audit.unit} weighs the same. How often a {audit.unit} has which class is not counted in "
-        "them, but in how often an attacker is right. "
-        f"One {audit.unit} may give away more than the mean: see the share of {audit.unit}s that "
-        "may go beyond the limit.",
-    )]  # fmt: skip
-
-
-def _over_time(audit: Audit) -> tuple[str, str]:
-    if audit.releases == 1:
-        return (
-            "One report per sensor.",
-            "Sensors that report all day tell more. For that, audit with --releases and the "
-            "number of reports.",
-        )
-    return (
-        "Reports add up.",
-        f"The tables on time add up {count(audit.releases)} reports; all else is about one.",
-    )
-
-
 # --- Definitions -----------------------------------------------------------------------------
 
 ATTACKERS = {
@@ -268,53 +189,3 @@ OVER_TIME = (
     ("One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"),
 )
 """What reports over time may assume, in the order of the table."""
-
-DEFINITIONS = (
-    (
-        "Gain over guessing (advantage)",
-        "Balanced accuracy minus 1/m for m classes, or half the total variation of the worst pair "
-        "of classes, whichever is larger. For two classes certainty is 50 points.",
-    ),
-    (
-        "Gain beyond the answer",
-        "The same for an attacker who is told the truth of the public fact, within the public "
-        "class where it is largest. The answer alone gives something away too; no mapping that "
-        "answers can promise less than its answers tell.",
-    ),
-    (
-        "Balanced accuracy",
-        "How often the guess is right when every class is as frequent as the others, so that "
-        "naming the commonest class gains nothing.",
-    ),
-    (
-        "Information ε",
-        "The largest |log p(g|z)/p(g)|: no output changes the probability of a class by a factor "
-        "of more than exp(ε). “Beyond a mass of δ” leaves out rare outputs that together have at "
-        "most probability δ in every class.",
-    ),
-    (
-        "Pairwise ε",
-        "The largest log p(z|a)/p(z|b) of two classes a and b. It needs no prior and adds up over "
-        "independent reports.",
-    ),
-    (
-        "Structural ε",
-        "The sum over sensors of log max Q(z|x)/min Q(z|x). It needs no rows and holds for any "
-        "distribution and any secret.",
-    ),
-    (
-        "Total variation",
-        "The largest difference that two classes can make to the probability of any set of "
-        "outputs.",
-    ),
-    (
-        "Certified",
-        "An upper bound that holds at the stated confidence for every attacker, from averaging "
-        "the shipped integer tables over the rows.",
-    ),
-    (
-        "Estimate of ε and its null floor",
-        "The plug-in estimate from drawn symbols, beside the 5th to 95th percentile of what the "
-        "same rows give when the labels are shuffled, so that nothing can leak.",
-    ),
-)  # fmt: skip
