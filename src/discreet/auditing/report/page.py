@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from discreet.auditing.data import AuditData
-from discreet.auditing.report import tables, words
+from discreet.auditing.report import words
 from discreet.auditing.report.pictures import draw_attacks, draw_here, draw_null, draw_sensor, tidy
 from discreet.auditing.report.sensor_axes import sensor_axis
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit
@@ -65,9 +65,9 @@ def render_report(
         position=_position(audit, frontier_svg),
         frontier_given=frontier_svg is not None,
         facts=[_fact(audit, fact, k) for k, fact in enumerate(audit.private)],
-        public_attacks=tables.attack_table(audit.public.attacks, len(audit.public.classes)),
+        public_attacks=words.attack_table(audit.public.attacks, len(audit.public.classes)),
         public_picture=_attack_picture(audit, None, "public"),
-        contributions=tables.contribution_table(audit, _LISTED_SENSORS),
+        contributions=words.contribution_table(audit, _LISTED_SENSORS),
         sensors=_sensors(audit, data.mapping),
         parameters=_parameters(data.mapping),
         versions=_versions(audit),
@@ -118,9 +118,9 @@ def _fact(audit: Audit, fact: FactAudit, k: int) -> dict[str, Any]:
     return dict(
         fact=fact,
         id=f"fact-{k}",
-        bounds=tables.bound_table(audit, fact),
-        over_time=tables.over_time_table(fact) if audit.releases > 1 else None,
-        attacks=tables.attack_table(fact.attacks, len(fact.classes)),
+        bounds=words.bound_table(audit, fact),
+        over_time=words.over_time_table(fact) if audit.releases > 1 else None,
+        attacks=words.attack_table(fact.attacks, len(fact.classes)),
         picture=_attack_picture(audit, fact, f"attack-{k}"),
         null_picture=Markup(draw_null(fact.plug_in, f"null-{k}")),
         findings=_cut(fact.findings),
@@ -147,7 +147,7 @@ def _sensors(audit: Audit, mapping: Mapping) -> list[dict[str, Any]]:
     chosen = list(range(len(mapping.sensors)))
     if len(chosen) > MAX_PICTURED:
         leaks = [fact.contributions for fact in audit.private]
-        weight = tables.sensor_weights([*leaks, audit.public.contributions])
+        weight = words.sensor_weights([*leaks, audit.public.contributions])
         ranked = sorted(chosen, key=lambda t: -weight[mapping.names[t]])
         chosen = sorted(ranked[:_PICTURED_OF_MANY])
     return [_sensor(mapping, t) for t in chosen]

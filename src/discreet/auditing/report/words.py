@@ -1,11 +1,18 @@
-"""The words of the report: numbers for readers, the verdict, the limits, definitions."""
+"""What the report says: numbers for readers, the verdict, definitions, and tables row by row."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from discreet.auditing.results import Audit
+from discreet.auditing.attackers.scores import AttackResult
+from discreet.auditing.bounds.beyond_answer import BEYOND
+from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
+from discreet.auditing.bounds.pointwise import BEYOND_MASS
+from discreet.auditing.findings import Contribution
+from discreet.auditing.results import Attacks, Audit, FactAudit
 
 # --- Numbers ---------------------------------------------------------------------------------
 
@@ -189,3 +196,152 @@ OVER_TIME = (
     ("One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"),
 )
 """What reports over time may assume, in the order of the table."""
+
+
+Table = dict[str, Any]
+"""What the template reads, by name."""
+
+# --- Bounds ----------------------------------------------------------------------------------
+
+
+def bound_table(audit: Audit, fact: FactAudit) -> Table:
+    """Return the bounds on one private fact beside what was found on the rows."""
+    # Stable: the bounds beyond rare outputs go below the one that they relax.
+    places = list(CERTIFICATES)
+    ordered = sorted(fact.certificates, key=lambda each: places.index(_kind(each.name)))
+    beyond = fact.beyond_answer
+    return _table(
+        [*ordered, audit.structural.total, beyond.total, *beyond.by_class, beyond.answer],
+        {name: _measured(name, value) for name, value in fact.estimates.items()},
+    )
+
+
+def _kind(name: str) -> str:
+    known = (each for each in CERTIFICATES if name.startswith(each))
+    return next(known, "structural epsilon")
+
+
+def over_time_table(fact: FactAudit) -> Table:
+    """Return what several releases add up to."""
+    over = fact.over_time
+    every = [over.any_readings, over.any_advantage, over.independent, over.independent_advantage]
+    found = _table([*every, over.memoised], {})
+    named = zip(found["rows"], OVER_TIME, strict=True)
+    rows = [row | {"title": title, "term": term} for row, (title, term) in named]
+    return found | {"rows": rows}
+
+
+def _table(certificates: Sequence[Certificate], estimates: dict[str, str]) -> Table:
+    """List certificates; those without a bound have the number of the reason below the table."""
+    reasons: list[str] = []
+    rows = []
+    for each in certificates:
+        place = None
+        if isinstance(each.value, NotCertifiable):
+            if each.value.reason not in reasons:
+                reasons.append(each.value.reason)
+            place = reasons.index(each.value.reason) + 1
+        title, term = _titled(each.name)
+        bound = None if each.bound is None else _measured(each.name, each.bound)
+        meaning = factor(each.bound) if each.bound is not None and "epsilon" in each.name else ""
+        if each.of_tables:
+            meaning = "; ".join(filter(None, (meaning, "from the tables alone")))
+        rows.append({
+            "title": title, "term": term, "bound": bound, "meaning": meaning, "reason": place,
+            "estimate": estimates.get(each.name, ""),
+        })  # fmt: skip
+    return {"rows": rows, "reasons": reasons}
+
+
+def _titled(name: str) -> tuple[str, str]:
+    if name.startswith(BEYOND_MASS):
+        share = float(name.removeprefix(BEYOND_MASS))
+        aside = f"{100 * share:g}\N{NO-BREAK SPACE}%"
+        return f"The same, rare outputs of {aside} aside, ε", f"δ = {share:g}"
+    if name.startswith(f"{BEYOND}, "):
+        return "Gain beyond the answer, one class", name.removeprefix(f"{BEYOND}, ")
+    return CERTIFICATES.get(name, (name[:1].upper() + name[1:], ""))
+
+
+def _measured(name: str, value: float) -> str:
+    if name.startswith("advantage"):
+        return points(value)
+    return percent(value) if name == "accuracy" else number(value)
+
+
+# --- Attackers -------------------------------------------------------------------------------
+
+
+def attack_table(attacks: Attacks, n_classes: int) -> Table:
+    """Return what every attacker reached, symbols beside readings."""
+    raw = {each.name: each for each in attacks.readings}
+    return {
+        "rows": [_attack_row(each, raw.get(each.name)) for each in attacks.symbols],
+        "guessing": percent(1.0 / n_classes),
+        "best": _strongest(attacks.symbols),
+        "best_on_readings": _strongest(attacks.readings),
+    }
+
+
+def _strongest(results: Sequence[AttackResult]) -> str:
+    ran = [(each.balanced_accuracy, each.name) for each in results if each.balanced_accuracy]
+    found, name = max(ran, key=lambda item: item[0].estimate)
+    return f"{percent(found.estimate)} ({name})"
+
+
+def _attack_row(each: AttackResult, beside: AttackResult | None) -> dict[str, str]:
+    notes = [note for note in (each.skipped, each.note) if note]
+    if beside is not None and beside.skipped:
+        notes.append(f"on readings: {beside.skipped}")
+    symbols, symbols_range = _score(each)
+    readings, readings_range = ("", "") if beside is None else _score(beside)
+    return {
+        "name": each.name, "symbols": symbols, "symbols_range": symbols_range,
+        "readings": readings, "readings_range": readings_range,
+        "auc": "" if each.auc is None else f"{each.auc.estimate:.3f}", "note": "; ".join(notes),
+    }  # fmt: skip
+
+
+def _score(result: AttackResult) -> tuple[str, str]:
+    found = result.balanced_accuracy
+    if found is None:
+        return "did not run", ""
+    return percent(found.estimate), f"{100 * found.low:.1f} to {100 * found.high:.1f}"
+
+
+# --- Sensors ---------------------------------------------------------------------------------
+
+
+def contribution_table(audit: Audit, limit: int) -> Table:
+    """Return which sensors carry the leak and which the use, the most telling first."""
+    facts = [*(fact.contributions for fact in audit.private), audit.public.contributions]
+    joint = all(each.lost is not None for found in facts for each in found)
+    # One scale for all, so that a long bar means much wherever it stands.
+    longest = max([_size(each) for found in facts for each in found] + [1e-3])
+    rows = []
+    for each in zip(*facts, strict=True):
+        *leaks, use = (_share(part, longest) for part in each)
+        rows.append({"sensor": each[0].sensor, "leaks": leaks, "use": use})
+    weights = sensor_weights([fact.contributions for fact in audit.private])
+    rows.sort(key=lambda row: -weights[row["sensor"]])
+    return {"rows": rows[:limit], "left_out": max(0, len(rows) - limit), "joint": joint}
+
+
+def sensor_weights(parts: Sequence[Sequence[Contribution]]) -> dict[str, float]:
+    """Return the most that each sensor adds to any of several facts."""
+    found: dict[str, float] = {}
+    for each in (each for part in parts for each in part):
+        found[each.sensor] = max(found.get(each.sensor, 0.0), each.alone, each.lost or 0.0)
+    return found
+
+
+def _size(part: Contribution) -> float:
+    return max(part.alone if part.lost is None else part.lost, 0.0)
+
+
+def _share(part: Contribution, longest: float) -> dict[str, Any]:
+    """Return what one sensor adds to one fact: the bar, out of 100, and its words."""
+    bar = round(100 * _size(part) / longest, 1)
+    if part.lost is None:
+        return {"bar": bar, "value": points(part.alone), "beside": ""}
+    return {"bar": bar, "value": points(part.lost), "beside": f"alone {100 * part.alone:.1f}"}
