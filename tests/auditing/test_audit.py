@@ -27,7 +27,6 @@ from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.estimates import score_answers
 from discreet.auditing.data import audit_data_from_arrays
-from discreet.auditing.facts import audit_rows
 from discreet.auditing.options import AuditOptions
 from discreet.cli.audit import describe
 from discreet.leakage.exact import advantage
@@ -405,7 +404,7 @@ def test_a_limit_that_is_met_names_the_drift_it_survives(rng):
 def test_the_error_of_the_fusion_rule_is_exact(rng):
     mapping, X, h, g = exclusive_or(500, rng)
     data = audit_data_from_arrays(mapping, X, h, g)
-    rows = audit_rows(data, data.public)
+    rows = data.rows_with(data.public)
     outputs = output_probabilities(mapping.tables, data.codes)
     symbols = np.stack(np.unravel_index(np.arange(8), (2, 2, 2)), axis=1)
     decided = mapping.decide(symbols)

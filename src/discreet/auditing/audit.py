@@ -25,7 +25,7 @@ from discreet.auditing.bounds.certificates import certify_structure
 from discreet.auditing.bounds.needed import say_needed, say_needed_for_epsilon, say_needed_within
 from discreet.auditing.bounds.outputs_given import dobrushin
 from discreet.auditing.data import AuditData, audit_data_from_arrays
-from discreet.auditing.facts import Steps, audit_fact, audit_public, audit_rows
+from discreet.auditing.facts import Steps, audit_fact, audit_public
 from discreet.auditing.options import AuditOptions, check_options
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit, LimitCheck
 from discreet.auditing.verdict import check_limits, find_conditions, give_verdict, withheld
@@ -158,7 +158,7 @@ def audit_checked_data(
     limits = tuple(_with_needed(data, check, private, options, alpha) for check in limits)
     conditions = find_conditions(data, options.releases, options.independent_releases,
                                  prior_given=options.prior is not None)  # fmt: skip
-    drawn = audit_rows(data, data.public, options).drawn
+    drawn = data.rows_with(data.public, options.cap).drawn
     return Audit(
         mapping_id=data.mapping.id,
         method=data.mapping.design.method,
@@ -197,7 +197,7 @@ def _with_needed(
     if options.releases > 1:
         return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
     labelled = next(each for each in data.private if each.name == check.fact)
-    rows = audit_rows(data, labelled, options)
+    rows = data.rows_with(labelled, options.cap)
     if check.name == BEYOND:
         needed = say_needed_within(rows_within(rows, data.public), check.limit, alpha)
     elif check.name == "epsilon":

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Ints
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.checks import check_column
 from discreet.data.columns import as_series, is_missing, written, written_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
@@ -70,6 +71,19 @@ class AuditData:
     @property
     def n_rows(self) -> int:
         return len(self.codes)
+
+    def rows_with(self, fact: Labels, cap: int | None = None) -> AuditRows:
+        """Return the rows with the classes of one fact, for the bounds."""
+        return AuditRows(
+            tables=tuple(self.mapping.tables),
+            codes=self.codes,
+            index=fact.index,
+            n_classes=fact.n_classes,
+            groups=self.groups,
+            cap=cap,
+            unit=self.unit,
+            sensors=tuple(self.mapping.names),
+        )
 
 
 def audit_data_from_arrays(

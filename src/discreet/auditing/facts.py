@@ -88,7 +88,7 @@ def audit_fact(
     steps: Steps,
 ) -> FactAudit:
     """Bound, attack and describe what is sent about one private fact."""
-    rows, seed = audit_rows(data, labelled, options), options.seed
+    rows, seed = data.rows_with(labelled, options.cap), options.seed
     steps.begin(f"bounds on {shown(labelled.name)}")
     certificates = _certificates(data, rows, options, alpha)
     by_name = {each.name: each for each in certificates}
@@ -161,20 +161,6 @@ def _certificates(
         *epsilons,
     )
     return tuple(qualify(data, each, options.prior is not None) for each in found)
-
-
-def audit_rows(data: AuditData, labelled: Labels, options: AuditOptions | None = None) -> AuditRows:
-    """Return the rows with the classes of one fact, for the bounds."""
-    return AuditRows(
-        tables=tuple(data.mapping.tables),
-        codes=data.codes,
-        index=labelled.index,
-        n_classes=labelled.n_classes,
-        groups=data.groups,
-        cap=None if options is None else options.cap,
-        unit=data.unit,
-        sensors=tuple(data.mapping.names),
-    )
 
 
 def _figures(data: AuditData, rows: AuditRows) -> Figures:
@@ -275,7 +261,7 @@ def audit_public(
 ) -> PublicAudit:
     """Measure how good the answers about the public fact are, beside guessing and readings."""
     labelled, alpha = data.public, 1.0 - options.confidence
-    rows = audit_rows(data, labelled)
+    rows = data.rows_with(labelled)
     attacks = _attack_symbols_and_readings(
         data, labelled, options, symbols, 1.0 - alpha, steps, max_rows=_COMPARED_ROWS
     )

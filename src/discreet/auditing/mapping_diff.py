@@ -23,7 +23,7 @@ from scipy.optimize import linear_sum_assignment
 from discreet.arrays import Ints
 from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
-from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
+from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.data import AuditData, audit_data_on_same_rows
 from discreet.data.columns import Plain, written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
@@ -61,14 +61,9 @@ class Change:
 class EncoderDiff:
     """How the codes of a sensor changed.
 
-    Attributes
-    ----------
-    same : bool
-        Whether every reading has the code that it had.
-    kind, codes, missing : pairs
-        The kind, the number of codes and whether there is one for missing, before and after.
-    removed, added : tuple
-        Cut points, categories or codes that only one of the mappings has.
+    ``same``: whether every reading has the code that it had. ``missing``: whether there is a code
+    for missing readings. ``removed``, ``added``: cut points, categories or codes that only one of
+    the mappings has.
     """
 
     same: bool
@@ -83,20 +78,10 @@ class EncoderDiff:
 class SensorDiff:
     """How a sensor changed that both mappings have.
 
-    Attributes
-    ----------
-    name, new_name : str
-    encoder : EncoderDiff
-    symbols : pair of int
-    compared : int
-        Kinds of readings for which rows of both tables were compared; 0 if the codes, or the
-        numbers of symbols, cannot be compared.
-    largest, mean : float or None
-        Total variation between the rows of both tables, over these kinds of readings.
-    matched : tuple of int or None
-        The symbol of the second mapping that each symbol of the first one is.
-    epsilon : pair of float or None
-        The sensor's structural epsilon; None where there is no bound.
+    ``compared``: kinds of readings for which rows of both tables were compared; 0 if the codes, or
+    the numbers of symbols, cannot be compared. ``largest``, ``mean``: total variation between the
+    rows of both tables, over these kinds of readings. ``matched``: the symbol of the second mapping
+    that each symbol of the first one is. ``epsilon``: structural; None where there is no bound.
     """
 
     name: str
@@ -135,18 +120,11 @@ class FactDiff:
 class FusionDiff:
     """How the fusion rule changed, in the names of symbols of the first mapping.
 
-    Attributes
-    ----------
-    same : bool
-        Whether every output has the same posterior and decision, entry by entry.
-    kind, rule : pairs of str
-        The rule is "unstated" in files of old: the most probable class, a tie to the first.
-    comparable : bool
-        Whether both are for the same sensors with the same numbers of symbols.
-    outputs : int or None
-        How many outputs were listed; None where that cannot be done, or there are too many.
-    decided_differently : float or None
-        Share of these outputs, each counting the same.
+    ``same``: whether every output has the same posterior and decision, entry by entry. ``rule``:
+    "unstated" in files of old: the most probable class, a tie to the first. ``comparable``: whether
+    both are for the same sensors with the same numbers of symbols. ``outputs``: how many were
+    listed; None where that cannot be done, or there are too many. ``decided_differently``: share of
+    these outputs, each counting the same.
     """
 
     same: bool
@@ -170,19 +148,10 @@ class Answers:
 class RowsDiff:
     """Error and leak of both mappings on the same rows: estimates, which promise nothing.
 
-    Attributes
-    ----------
-    rows : int
-    origins : pair of str
-        What is known of the rows for each mapping, in the words of the audit.
-    held_out : pair of bool
-        Whether they are known not to have been learned from.
-    learned_groups : pair of str
-        How groups come to have rows that the mapping learned from, if some have.
-    answers : pair of Answers
-    advantages : tuple of Change
-        Of the best attacker on each private fact, exact for these rows; None where there are
-        too many outputs to list.
+    ``origins``: what is known of the rows for each mapping, as the audit says it. ``held_out``:
+    whether they are known not to have been learned from. ``learned_groups``: how groups come to
+    have rows that the mapping learned from, if some have. ``advantages``: of the best attacker on
+    each private fact, exact for these rows; None where there are too many outputs to list.
     """
 
     rows: int
@@ -197,23 +166,11 @@ class RowsDiff:
 class MappingDiff:
     """What changed between two mappings.
 
-    Attributes
-    ----------
-    ids : pair of str
-    removed, added : tuple of str
-        Sensors that only one of them has.
-    reordered : bool
-        Whether the others come in another order.
-    sensors : tuple of SensorDiff
-        All that both have, also those that are the same.
-    epsilon : pair of float or None
-        Structural epsilon of all sensors together; None where there is no bound.
-    facts : tuple of FactDiff
-        Those that changed.
-    fusion : FusionDiff
-    design, expected : tuple of Change
-        Settings, and what the methods expected to deliver, where they differ.
-    measured : RowsDiff or None
+    ``removed``, ``added``: sensors that only one of them has. ``reordered``: whether the others
+    come in another order. ``sensors``: all that both have, also those that are the same.
+    ``epsilon``: structural, of all sensors together; None where there is no bound. ``facts``: those
+    that changed. ``design``, ``expected``: settings, and what the methods expected to deliver,
+    where they differ.
     """
 
     ids: tuple[str, str]
@@ -356,13 +313,9 @@ def _compare_sensors(before: Sensor, after: Sensor) -> SensorDiff:
 def match_symbols(own: Ints, other: Ints) -> tuple[int, ...]:
     """Return the column of the second table for each of the first, nearest in all.
 
-    Of several that are equally near, the one that leaves names alone, or else the one with the
-    smaller largest distance between two rows, so that both directions find the same distances.
-
-    Parameters
-    ----------
-    own, other : int arrays of one shape
-        Rows of weights for the same readings.
+    ``own``, ``other``: rows of weights for the same readings. Of several that are equally near, the
+    one that leaves names alone, or else the one with the smaller largest distance between two rows,
+    so that both directions find the same distances.
     """
     n_symbols = own.shape[1]
     costs = np.array([np.abs(other - column[:, None]).sum(axis=0) for column in own.T])
@@ -501,14 +454,8 @@ def rename_symbols(
 ) -> Fusion:
     """Return a fusion rule for sensors in another order, with other names of symbols.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        How many symbols the sensors of the rule have.
-    order : sequence of int
-        Which of them stands at each place.
-    matched : sequence of tuples of int
-        For the sensor at each place, what the rule calls each of its symbols.
+    ``sizes``: how many symbols the sensors of the rule have. ``order``: which of them stands at
+    each place. ``matched``: for the sensor at each place, what the rule calls each of its symbols.
     """
 
     def renamed(weights: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
@@ -579,16 +526,11 @@ def _measure(both: Sequence[AuditData]) -> RowsDiff:
 
 
 def _answers(data: AuditData) -> Answers:
-    rows = _rows(data, data.public)
+    rows = data.rows_with(data.public)
     error, right, _ = score_answers(data.mapping, rows, 0, rows.listable)
     return Answers(data.public.name, error, float(right.mean()))
 
 
 def _advantage(data: AuditData, fact: Labels) -> float | None:
-    rows = _rows(data, fact)
+    rows = data.rows_with(fact)
     return advantage(rows.average) if rows.listable else None
-
-
-def _rows(data: AuditData, fact: Labels) -> AuditRows:
-    tables = tuple(data.mapping.tables)
-    return AuditRows(tables, data.codes, fact.index, fact.n_classes, data.groups)
