@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from discreet.auditing.mapping_diff import (
         Change,
-        EncoderDiff,
         FactDiff,
         FusionDiff,
         MappingDiff,
         RowsDiff,
         SensorDiff,
     )
+    from discreet.auditing.mapping_match import EncoderDiff
     from discreet.data.columns import Plain
     from discreet.data.tables import Table
     from discreet.mapping.mapping import Mapping
