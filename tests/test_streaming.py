@@ -13,8 +13,8 @@ from support.commands import clean_environment, run, run_apart
 from support.helpers import refused
 
 from discreet import Mapping, NPOMapper, learning
-from discreet.auditing.data import audit_data_from_table
-from discreet.auditing.options import AuditOptions
+from discreet.auditing.data import AuditOptions
+from discreet.auditing.table_rows import audit_data_from_table
 from discreet.cli.audit import AuditTask, audit_files
 from discreet.data import tables
 from discreet.data.groups import group_values

@@ -26,8 +26,7 @@ from discreet.auditing.attackers import attack as attackers
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.estimates import score_answers
-from discreet.auditing.data import audit_data_from_arrays
-from discreet.auditing.options import AuditOptions
+from discreet.auditing.data import AuditOptions, audit_data_from_arrays
 from discreet.cli.audit import describe
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities

@@ -7,13 +7,8 @@ from support.worlds import NOISY, colours, frame, mapping_of, silent
 
 from discreet import NPOMapper
 from discreet.auditing.audit import audit_checked_data
-from discreet.auditing.data import (
-    MIN_CLASS_ROWS,
-    audit_data_from_arrays,
-    audit_data_from_table,
-    read_labels,
-)
-from discreet.auditing.options import AuditOptions
+from discreet.auditing.data import MIN_CLASS_ROWS, AuditOptions, audit_data_from_arrays, read_labels
+from discreet.auditing.table_rows import audit_data_from_table
 from discreet.data.groups import group_values
 from discreet.data.split import split_rows
 from discreet.data.tables import read_table

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.auditing.audit import audit_checked_data
-from discreet.auditing.data import audit_data_from_arrays
-from discreet.auditing.options import AuditOptions
+from discreet.auditing.data import AuditOptions, audit_data_from_arrays
 from discreet.auditing.report.page import render_report
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.mapping.mapping import Mapping

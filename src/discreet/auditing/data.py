@@ -1,39 +1,33 @@
-"""What an audit is about: which rows may vouch for a mapping, and their labels.
+"""What goes into an audit: a mapping, rows that it was not learned from, and what is asked.
 
-Rows that taught a mapping cannot vouch for it. The mapping carries digests of the table it
-was learned from; on that table only the rows that were held out are used, and none if none
-were. A shuffled copy of it is refused, and so are the very rows that were learned from.
-Whether a part of them is in any other table cannot be told, and the audit says so.
+The rows come from arrays or, by ``table_rows``, from a table on disk.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Ints
+from discreet.arrays import Floats, Ints
+from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.checks import check_column
 from discreet.data.columns import as_series, is_missing, written, written_column
-from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
-from discreet.data.digest import TableDigest, coded_digest, unordered_digest
-from discreet.data.groups import GroupTally, as_noun, can_group, group_columns, group_noun
-from discreet.data.labels import Labels, LabelTally
-from discreet.data.proposals import check_both_orders, say_shared
-from discreet.data.split import hold_out
-from discreet.data.tables import Table, as_table, first_rows, take
+from discreet.data.dependence import Dependence, check_dependence
+from discreet.data.digest import coded_digest
+from discreet.data.groups import as_noun
+from discreet.data.labels import Labels
 from discreet.design.packed_file import rows_digest
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, Parameter, shown
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Fact
 
-_UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
+UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
 MIN_CLASS_ROWS = 5
 """Fewest rows of a class that an audit takes; hundreds are needed to say something."""
 
@@ -98,7 +92,7 @@ def audit_data_from_arrays(
     """Check rows handed over in Python; refuse those that the mapping was learned from."""
     if private is None:
         raise InputError("audit needs private=, the fact to protect, as in fit.")
-    readings = _readings(mapping, X)
+    readings = readings_of(mapping, X)
     columns = _private_columns(mapping, private)
     for name, values in [(mapping.public.name, y), *columns.items()]:
         if len(np.asarray(values)) != len(readings):
@@ -108,7 +102,7 @@ def audit_data_from_arrays(
             )
     public = read_labels(mapping.public, y)
     facts = [read_labels(fact, columns[fact.name]) for fact in mapping.private]
-    found = _finish(mapping, readings, public, facts, groups, _UNCHECKED)
+    found = finish_data(mapping, readings, public, facts, groups, UNCHECKED)
     labels = [fact.index for fact in found.private]
     order = check_dependence(readings, labels, public=public.index, groups=found.groups)
     return replace(
@@ -117,177 +111,6 @@ def audit_data_from_arrays(
         assumed_independent=assume_independent,
         unit=as_noun(getattr(groups, "name", None)),
     )
-
-
-def audit_data_from_table(
-    mapping: Mapping,
-    table: pd.DataFrame | Table,
-    *,
-    public: str | None = None,
-    private: Sequence[str] | None = None,
-    group: str | None = None,
-    assume_independent: bool = False,
-) -> AuditData:
-    """Choose the rows of a table that may vouch for the mapping, and check them.
-
-    ``table``: of a streamed table that was learned from, only the held-out rows are brought into
-    memory. ``public``, ``private``: the label columns, if they are not called what the mapping
-    calls them. ``group``: which rows depend on one another: a column, a unit of a column of times
-    or rows in their order, see ``data.groups``; by default what the rows were split by.
-    ``assume_independent``: the rows are independent, although those that were learned from came in
-    groups, or although they look otherwise. With ``group``, the groups are.
-    """
-    table = as_table(table)
-    labels = _label_columns(mapping, table, public, private)
-    group = _chosen_group(mapping, table, group, assume_independent)
-    rows = _rows_that_may_vouch(mapping, table, labels)
-    chosen = np.ones(table.rows, dtype=bool) if rows is None else rows
-    groups = None if group is None else _groups(table, group)
-    return replace(
-        _audit_data(mapping, table, labels, chosen, groups, rows),
-        dependence=_dependence(mapping, table, labels, groups, rows is not None),
-        assumed_independent=assume_independent,
-        shared="" if groups is not None or assume_independent else _shared(mapping, table, labels),
-    )
-
-
-def audit_data_on_same_rows(
-    mappings: Sequence[Mapping],
-    table: pd.DataFrame | Table,
-    *,
-    group: str | None = None,
-    assume_independent: bool = False,
-) -> list[AuditData]:
-    """Return each mapping with the rows of a table that may vouch for all of them.
-
-    The parameters are those of ``audit_data_from_table``. Whether rows depend on one another is not
-    looked at.
-
-    Raises InputError: as for each mapping by itself, or if no rows, or no groups, may serve for all
-    of them.
-    """
-    table = as_table(table)
-    labels = [_label_columns(each, table, None, None) for each in mappings]
-    group = _common_group(mappings, table, group, assume_independent)
-    held_out = [
-        _rows_that_may_vouch(m, table, own) for m, own in zip(mappings, labels, strict=True)
-    ]
-    chosen = np.ones(table.rows, dtype=bool)
-    for rows in held_out:
-        chosen &= True if rows is None else rows
-    if not chosen.any():
-        raise InputError(
-            "each row of this table was learned from by one of the mappings. Give rows that were "
-            "used for nothing else."
-        )
-    groups = None if group is None else _groups(table, group)
-    return [
-        _audit_data(mapping, table, own, chosen, groups, rows)
-        for mapping, own, rows in zip(mappings, labels, held_out, strict=True)
-    ]
-
-
-def _audit_data(
-    mapping: Mapping,
-    table: Table,
-    labels: dict[str, str],
-    chosen: NDArray[np.bool_],
-    groups: Labels | None,
-    held_out: NDArray[np.bool_] | None,
-) -> AuditData:
-    """Return the mapping with the chosen rows, some or all of those that were held out."""
-    origin = _UNCHECKED
-    if held_out is not None:
-        origin = _held_out_words(int(held_out.sum()), table.rows)
-    found = take(table, chosen, [*_known(mapping, table), *labels.values()])
-    data = _finish(
-        mapping,
-        _readings(mapping, found),
-        read_labels(mapping.public, found[labels[mapping.public.name]]),
-        [read_labels(fact, found[labels[fact.name]]) for fact in mapping.private],
-        None if groups is None else groups.take(chosen).values,
-        origin if groups is None else f"{origin}, grouped by {groups.name!r}",
-        held_out=held_out is not None,
-    )
-    unit = "group" if groups is None else group_noun(groups.name, table.columns)
-    learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
-    return replace(data, unit=unit, learned_groups=learned)
-
-
-def _label_columns(
-    mapping: Mapping, table: Table, public: str | None, private: Sequence[str] | None
-) -> dict[str, str]:
-    """Return, for every fact of the mapping, what its column is called here."""
-    names = [fact.name for fact in mapping.private]
-    if private is not None and len(private) != len(names):
-        raise InputError(
-            f"{len(private)} private facts were named; the mapping guards {len(names)}: "
-            f"{', '.join(names)}. Name them in that order, or leave the option out."
-        )
-    columns = dict(zip(names, names if private is None else private, strict=True))
-    labels = {mapping.public.name: public or mapping.public.name, **columns}
-    for name in labels.values():
-        check_column(table.columns, name, "labels")
-    return labels
-
-
-def _known(mapping: Mapping, table: Table) -> list[str]:
-    """Return the mapping's sensors; refuse a table that lacks one."""
-    for name in mapping.names:
-        check_column(table.columns, name, "readings of a sensor")
-    return mapping.names
-
-
-def _groups(table: Table, spec: str) -> Labels:
-    tally = GroupTally(spec, table.rows)
-    # Rows in their order need no column, and some column tells how many there are.
-    for batch in table.batches(group_columns(spec, table.columns) or table.columns[:1]):
-        tally.add(batch)
-    return tally.finish()
-
-
-def _learned_groups(
-    mapping: Mapping, held_out: NDArray[np.bool_], groups: Labels | None, unit: str
-) -> str:
-    """Say that groups have rows on both sides of the split, if some have."""
-    source = mapping.design.source
-    split = None if source is None else source.split
-    if groups is None or split is None or split.group == groups.name:
-        return ""
-    learned, kept = (groups.take(side) for side in (~held_out, held_out))
-    if not np.any((np.array(learned.counts) > 0) & (np.array(kept.counts) > 0)):
-        return ""
-    how = f"by {split.group!r}" if split.group else "one by one"
-    return (
-        f"rows of the same {unit} were learned from, since the rows were split {how}: learn again "
-        f"with --group {shlex.quote(groups.name)}"
-    )
-
-
-def _dependence(
-    mapping: Mapping, table: Table, labels: dict[str, str], groups: Labels | None, held_out: bool
-) -> Dependence | None:
-    """Return the worse of what the table shows and of what was seen when it was learned from."""
-    facts = [labels[fact.name] for fact in mapping.private]
-    public, rows = labels[mapping.public.name], first_rows(table, MOST_ROWS)
-    if groups is None:
-        here = check_both_orders(rows, mapping.names, public, facts)
-    else:
-        here = check_dependence(
-            _readings(mapping, rows),
-            [rows[name] for name in facts],
-            public=rows[public],
-            groups=groups.index[: len(rows)],
-        )
-    source = mapping.design.source
-    learned = source.dependence if held_out and groups is None and source is not None else None
-    return here if learned is None else worse_of(here, learned)
-
-
-def _shared(mapping: Mapping, table: Table, labels: dict[str, str]) -> str:
-    facts = [labels[fact.name] for fact in mapping.private]
-    public, rows = labels[mapping.public.name], first_rows(table, MOST_ROWS)
-    return say_shared(rows, mapping.names, public, facts)
 
 
 def read_labels(fact: Fact, values: Any) -> Labels:
@@ -340,7 +163,8 @@ def _private_columns(mapping: Mapping, private: Any) -> dict[str, Any]:
     return dict(zip(names, columns, strict=True))
 
 
-def _readings(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
+def readings_of(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
+    """Return the mapping's sensors, in its order; refuse readings that lack one."""
     if isinstance(X, pd.DataFrame):
         named = X.set_axis([str(name) for name in X.columns], axis=1)
         for name in mapping.names:
@@ -355,91 +179,7 @@ def _readings(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     return pd.DataFrame(array, columns=mapping.names).infer_objects()
 
 
-def _chosen_group(
-    mapping: Mapping, table: Table, group: str | None, assume_independent: bool
-) -> str | None:
-    source = mapping.design.source
-    learned = None if source is None or source.split is None else source.split.group
-    if assume_independent or group is not None or learned is None:
-        return group
-    if not can_group(learned, table.columns):
-        raise InputError(
-            f"the mapping was learned from rows in groups of {learned!r}, a column that this table "
-            "does not have. Name the groups with --group, or say --assume-independent."
-        )
-    return learned
-
-
-def _common_group(
-    mappings: Sequence[Mapping], table: Table, group: str | None, assume_independent: bool
-) -> str | None:
-    """Return the one way to group rows that the mappings were learned with, if any."""
-    chosen = [_chosen_group(each, table, group, assume_independent) for each in mappings]
-    learned = list(dict.fromkeys(each for each in chosen if each is not None))
-    if len(learned) > 1:
-        raise InputError(
-            f"the mappings were learned from rows in groups of {learned[0]!r} and of "
-            f"{learned[1]!r}. Name the groups with --group, or say --assume-independent."
-        )
-    return learned[0] if learned else None
-
-
-def _rows_that_may_vouch(
-    mapping: Mapping, table: Table, labels: dict[str, str]
-) -> NDArray[np.bool_] | None:
-    """Return which rows were held out, or None if this is not the table that was learned from."""
-    source = mapping.design.source
-    if source is None or table.rows != source.rows:
-        return None
-    if any(name not in table.columns for name in mapping.names):
-        return None
-    # The columns that were learned from, by the mapping's names and in its order.
-    used = {name: name for name in mapping.names} | labels
-    if _digest(table, used) != source.digest:
-        if source.unordered is not None and _unordered(table, used) == source.unordered:
-            raise InputError(
-                f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
-                "rows in another order: which of them were held out cannot be told. Give the "
-                "table as it was."
-            )
-        return None
-    split = source.split
-    if split is None or split.holdout == 0:
-        raise InputError(
-            f"mapping {mapping.id[7:13]} was learned from all {table.rows} rows of this table, "
-            "which cannot vouch for it. Audit with another table, or learn again with a holdout."
-        )
-    tallies = {name: LabelTally(name, "fact") for name in labels}
-    for batch in table.batches(list(labels.values())):
-        for name, tally in tallies.items():
-            tally.add(batch[labels[name]])
-    groups = None if split.group is None else _groups(table, split.group)
-    facts = [tally.finish() for tally in tallies.values()]
-    return hold_out(split, facts, groups, read=source.read)
-
-
-def _digest(table: Table, columns: dict[str, str]) -> str:
-    """Return the digest of columns, named as the mapping names them."""
-    digest = TableDigest(table.rows, len(columns))
-    for name, here in columns.items():
-        digest.begin(name)
-        for batch in table.batches([here]):
-            digest.add(batch[here])
-    return digest.result()
-
-
-def _unordered(table: Table, columns: dict[str, str]) -> str:
-    return unordered_digest(table.batches(list(columns.values())))
-
-
-def _held_out_words(held_out: int, rows: int) -> str:
-    return (
-        f"the {held_out} of {rows} rows that were held out when the mapping was learned from this "
-        "table"
-    )
-
-
-def _finish(
+def finish_data(
     mapping: Mapping,
     readings: pd.DataFrame,
     public: Labels,
@@ -449,6 +189,7 @@ def _finish(
     *,
     held_out: bool = False,
 ) -> AuditData:
+    """Encode the readings; refuse the very rows that the mapping was learned from."""
     codes = mapping.encode(readings)
     source = mapping.design.source
     labels = [each.index for each in (public, *private)]
@@ -488,3 +229,68 @@ def _group_index(groups: Any, n_rows: int) -> Ints | None:
     if int(index.max()) == 0:
         raise InputError("all rows are in one group, which counts as one observation. Add groups.")
     return index
+
+
+# --- What is asked ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What is asked of an audit; ``audit`` explains each."""
+
+    max_advantage: float | None = None
+    epsilon: float | None = None
+    beyond_answer: bool = False
+    confidence: float = 0.95
+    releases: int = 1
+    independent_releases: bool = False
+    cap: int | None = None
+    prior: Floats | None = None
+    seed: int = 0
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The stated limits, by what they limit."""
+        sense = BEYOND if self.beyond_answer else "advantage"
+        stated = {sense: self.max_advantage, "epsilon": self.epsilon}
+        return {name: limit for name, limit in stated.items() if limit is not None}
+
+
+def check_options(data: AuditData, options: AuditOptions) -> None:
+    """Refuse options that make no sense, or not for these rows."""
+    advantage, epsilon = options.max_advantage, options.epsilon
+    if advantage is not None and not 0.0 < advantage < 1.0:
+        raise InputError(f"max_advantage must be strictly between 0 and 1, got {advantage!r}.")
+    if options.beyond_answer and advantage is None:
+        wanted, about = Parameter("max_advantage"), Parameter("beyond_answer")
+        raise InputError(wanted, " is missing, which is what ", about, " is about: give it.")
+    if epsilon is not None and not 0.0 < epsilon < np.inf:
+        raise InputError(f"epsilon must be a finite number above 0, got {epsilon!r}.")
+    if not 0.5 <= options.confidence < 1.0:
+        raise InputError(
+            f"confidence must be at least 0.5 and below 1, got {options.confidence!r}."
+        )
+    if options.releases < 1:
+        raise InputError(f"releases must be at least 1, got {options.releases!r}.")
+    if options.cap is not None and options.cap < 1:
+        raise InputError(f"cap must be at least 1, got {options.cap!r}.")
+    if options.cap is not None and data.groups is None:
+        raise InputError(
+            f"cap={options.cap} counts the rows of groups, and there are none. Name the groups, on "
+            "the command line by --group."
+        )
+    if options.prior is not None:
+        _check_prior(data, options.prior)
+
+
+def _check_prior(data: AuditData, prior: Floats) -> None:
+    if len(data.private) > 1:
+        raise InputError(
+            f"prior is for a single private fact; the mapping guards {len(data.private)}. "
+            "Leave it out: the classes' frequencies are then estimated."
+        )
+    classes = data.private[0].n_classes
+    if prior.shape != (classes,) or np.any(prior <= 0) or abs(prior.sum() - 1.0) > 1e-9:
+        raise InputError(
+            f"prior must hold {classes} positive numbers that sum to 1, got {prior.tolist()}."
+        )

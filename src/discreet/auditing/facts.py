@@ -25,7 +25,7 @@ from discreet.auditing.bounds.lower_side import HALVES, certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import compose
 from discreet.auditing.bounds.pointwise import DELTAS, PointwiseAudit
-from discreet.auditing.data import AuditData
+from discreet.auditing.data import AuditData, AuditOptions
 from discreet.auditing.findings import (
     Contribution,
     contributions,
@@ -34,7 +34,6 @@ from discreet.auditing.findings import (
     find_leaks,
     separate_contributions,
 )
-from discreet.auditing.options import AuditOptions
 from discreet.auditing.results import Attacks, FactAudit, Figures, PublicAudit
 from discreet.auditing.verdict import qualify, qualify_attack, qualify_beyond, withheld
 from discreet.choices import LOSSES

@@ -17,7 +17,7 @@ import pandas as pd
 from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
-from discreet.auditing.data import AuditData, audit_data_on_same_rows
+from discreet.auditing.data import AuditData
 from discreet.auditing.mapping_match import (
     EncoderDiff,
     compare_encoders,
@@ -26,18 +26,13 @@ from discreet.auditing.mapping_match import (
     same_readings,
     same_sensors,
 )
+from discreet.auditing.table_rows import audit_data_on_same_rows
 from discreet.data.columns import Plain, written
 from discreet.data.labels import Labels
 from discreet.data.tables import Table
 from discreet.leakage.exact import advantage
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.parts import (
-    TOTAL,
-    Design,
-    Fact,
-    Fusion,
-    Sensor,
-)
+from discreet.mapping.parts import TOTAL, Design, Fact, Fusion, Sensor
 
 NAMES_OF_SYMBOLS = "names of symbols"
 

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from discreet.auditing.attackers.scores import AttackResult, BestAttack
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
-    from discreet.auditing.data import AuditData
-    from discreet.auditing.options import AuditOptions
+    from discreet.auditing.data import AuditData, AuditOptions
     from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
-    from discreet.mapping.mapping import Mapping
 
 LIMIT_NOT_MET = 3
 _MEANINGLESS = 10.0
@@ -120,7 +118,7 @@ def audit(
     if frontier is not None and html is None:
         raise InputError("--frontier is for the report. Give --html as well.")
     with interruptible("stopped. Nothing was written."):
-        from discreet.auditing.options import AuditOptions
+        from discreet.auditing.data import AuditOptions
 
         options = AuditOptions(
             max_advantage=max_advantage,
@@ -162,26 +160,29 @@ class AuditTask:
     frontier: Path | None = None
     quiet: bool = False
 
-    def files(self) -> list[Path]:
-        """Return all files with rows, patterns resolved."""
-        from discreet.data.tables import find_files
-
-        return find_files(self.tables)
-
 
 def audit_files(task: AuditTask) -> Audit:
     """Audit a mapping file with a table on disk, and write the report if one is asked for."""
     from discreet.auditing.audit import audit_checked_data
     from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
+    from discreet.auditing.table_rows import audit_data_from_table, open_rows
     from discreet.cli.progress import ProgressReport
+    from discreet.data.tables import find_files
     from discreet.mapping.mapping import Mapping
 
     if task.html is not None:  # before the work, not after it
-        for kept in (*task.files(), task.mapping, task.frontier):
+        for kept in (*find_files(task.tables), task.mapping, task.frontier):
             if kept is not None:
                 check_out(task.html, kept, "--html")
     mapping = Mapping.load(task.mapping)
-    data = _audit_data(task, mapping)
+    data = audit_data_from_table(
+        mapping,
+        open_rows(task.tables, [mapping]),
+        public=task.public,
+        private=task.private,
+        group=task.group,
+        assume_independent=task.assume_independent,
+    )
     source = mapping.design.source
     if data.held_out and source is not None:
         entry = AuditEntry.of(mapping, source, task.options.seed)
@@ -195,23 +196,6 @@ def audit_files(task: AuditTask) -> Audit:
     if task.html is not None:
         _write_report(task, found, data)
     return found
-
-
-def _audit_data(task: AuditTask, mapping: Mapping) -> AuditData:
-    """Return the rows that may vouch; of a streamed table only those are brought into memory."""
-    from discreet.auditing.data import audit_data_from_table
-    from discreet.data.tables import can_stream, open_stream, read_tables
-
-    files, source = task.files(), mapping.design.source
-    streamed = source is not None and source.read == "stream" and can_stream(files)
-    return audit_data_from_table(
-        mapping,
-        open_stream(files) if streamed else read_tables(files),
-        public=task.public,
-        private=task.private,
-        group=task.group,
-        assume_independent=task.assume_independent,
-    )
 
 
 def _write_report(task: AuditTask, found: Audit, data: AuditData) -> None:

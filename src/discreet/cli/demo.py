@@ -128,7 +128,7 @@ def _show_frontier(task: Task, folder: Path) -> None:
 
 def _show_audit(folder: Path, seed: int) -> None:
     """Say what can be promised, and write the page for whoever signs it."""
-    from discreet.auditing.options import AuditOptions
+    from discreet.auditing.data import AuditOptions
 
     plain_print()
     page = folder / "report.html"

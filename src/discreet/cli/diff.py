@@ -14,8 +14,6 @@ from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import shown
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from discreet.auditing.mapping_diff import (
         Change,
         FactDiff,
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     )
     from discreet.auditing.mapping_match import EncoderDiff
     from discreet.data.columns import Plain
-    from discreet.data.tables import Table
     from discreet.mapping.mapping import Mapping
 
 DIFFERENT = 1
@@ -75,12 +72,13 @@ def diff(
     """
     with interruptible("stopped."):
         from discreet.auditing.mapping_diff import compare_mappings
+        from discreet.auditing.table_rows import open_rows
         from discreet.mapping.mapping import Mapping
 
         mappings = Mapping.load(before), Mapping.load(after)
         found = compare_mappings(
             *mappings,
-            _table(tables, mappings) if tables else None,
+            open_rows(tables, mappings) if tables else None,
             group=group,
             assume_independent=assume_independent,
         )
@@ -92,15 +90,6 @@ def diff(
             for line in describe(found, (str(before), str(after))):
                 plain_print(line)
         return 0 if found.same else DIFFERENT
-
-
-def _table(tables: Sequence[Path], mappings: Sequence[Mapping]) -> pd.DataFrame | Table:
-    """Return the rows; of a table that was streamed only those that are needed are kept."""
-    from discreet.data.tables import can_stream, find_files, open_stream, read_tables
-
-    files, sources = find_files(tables), [each.design.source for each in mappings]
-    streamed = any(source is not None and source.read == "stream" for source in sources)
-    return open_stream(files) if streamed and can_stream(files) else read_tables(files)
 
 
 def _note(mappings: tuple[Mapping, Mapping], measured: RowsDiff) -> None:
