@@ -33,7 +33,7 @@ from support.bound_worlds.rows import row_worlds
 from support.bound_worlds.trials import ALPHA, try_world
 from support.network_figures.verdicts import verdict
 
-from discreet.auditing.bounds.certificates import certify_structure
+from discreet.auditing.bounds.over_time import certify_structure
 
 PARTS = {
     "independent rows": row_worlds,

@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from discreet.auditing.bounds.certificates import structural_epsilons
+from discreet.auditing.bounds.output_sums import structural_epsilons
 from discreet.data.encoders import BinsEncoder, CodesEncoder
 from discreet.export.neutral import bundle_body, exact_ratio
 from discreet.export.runtimes.python import discreet_gateway as gateway

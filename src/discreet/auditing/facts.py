@@ -14,7 +14,6 @@ from discreet.auditing.attackers.scores import BestAttack, best_attack
 from discreet.auditing.bounds.beyond_answer import certify_beyond_answer
 from discreet.auditing.bounds.certificates import (
     Certificate,
-    Structural,
     certify_accuracy,
     certify_advantage,
     certify_total_variation,
@@ -23,7 +22,7 @@ from discreet.auditing.bounds.estimates import balanced_interval, plug_in_epsilo
 from discreet.auditing.bounds.intervals import kl_lower, kl_upper
 from discreet.auditing.bounds.lower_side import HALVES, certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.over_time import compose
+from discreet.auditing.bounds.over_time import Structural, compose
 from discreet.auditing.bounds.pointwise import DELTAS, PointwiseAudit
 from discreet.auditing.data import AuditData, AuditOptions
 from discreet.auditing.findings import (

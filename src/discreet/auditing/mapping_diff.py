@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from discreet.auditing.bounds.certificates import structural_epsilons
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
+from discreet.auditing.bounds.output_sums import structural_epsilons
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.data import AuditData
 from discreet.auditing.mapping_match import (

@@ -8,10 +8,10 @@ from typing import Any
 
 from discreet.auditing.attackers.scores import AttackResult, BestAttack
 from discreet.auditing.bounds.beyond_answer import BeyondAnswer
-from discreet.auditing.bounds.certificates import Certificate, Structural
+from discreet.auditing.bounds.certificates import Certificate
 from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval
-from discreet.auditing.bounds.over_time import OverTime
+from discreet.auditing.bounds.over_time import OverTime, Structural
 from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.leakage.epsilon_bounds import Budget

@@ -31,7 +31,8 @@ from discreet.auditing.bounds.estimates import (
     weighted_interval,
 )
 from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
-from discreet.auditing.bounds.outputs_given import AuditRows, count_outputs
+from discreet.auditing.bounds.output_sums import count_outputs
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import deviation
 from discreet.choices import LOSSES
 from discreet.data.labels import Labels

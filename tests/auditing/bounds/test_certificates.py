@@ -11,11 +11,11 @@ from discreet.auditing.bounds.certificates import (
     NotCertifiable,
     certify_accuracy,
     certify_advantage,
-    certify_structure,
     certify_total_variation,
-    structural_epsilons,
 )
-from discreet.auditing.bounds.outputs_given import AuditRows, dobrushin
+from discreet.auditing.bounds.output_sums import dobrushin, structural_epsilons
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.over_time import certify_structure
 from discreet.errors import InputError
 from discreet.leakage.exact import advantage, bayes_error, pairwise_epsilon, total_variation
 from discreet.leakage.joint_outputs import output_probabilities

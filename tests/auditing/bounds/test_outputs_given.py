@@ -5,15 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.auditing.bounds.outputs_given import (
-    MAX_AUDIT_OUTPUTS,
-    AuditRows,
+from discreet.auditing.bounds.output_sums import (
     average_outputs,
     count_outputs,
     dobrushin,
     dobrushin_coefficients,
     smallest_and_largest,
 )
+from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
 from discreet.errors import InputError
 from discreet.leakage.joint_outputs import output_probabilities
 
@@ -79,7 +78,7 @@ def test_blocks_of_rows_do_not_change_the_sum(monkeypatch):
     rows = random_rows(1, [(3, 2)] * 4, n=200)
     weights = np.random.default_rng(0).random((2, 200))
     whole = average_outputs(rows.tables, rows.codes, weights)
-    monkeypatch.setattr("discreet.auditing.bounds.outputs_given._BLOCK_NUMBERS", 40)
+    monkeypatch.setattr("discreet.auditing.bounds.output_sums.BLOCK_NUMBERS", 40)
     blocks = average_outputs(rows.tables, rows.codes, weights)
     np.testing.assert_allclose(blocks, whole, rtol=1e-12)
 
@@ -144,7 +143,7 @@ def test_means_of_groups_come_in_the_order_asked_for_whatever_the_blocks(monkeyp
     for j, mean in zip(order, whole, strict=True):
         own = (rows.group == j) & (rows.index == 1)
         np.testing.assert_allclose(mean, outputs[own].mean(axis=0), atol=1e-13)
-    monkeypatch.setattr("discreet.auditing.bounds.outputs_given._BLOCK_NUMBERS", 8 * 15)
+    monkeypatch.setattr("discreet.auditing.bounds.outputs_given.BLOCK_NUMBERS", 8 * 15)
     blocks = list(rows.group_means(1, order))
     assert len(blocks) > 1
     np.testing.assert_allclose(np.concatenate(blocks), whole, rtol=1e-12)

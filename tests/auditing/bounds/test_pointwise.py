@@ -7,12 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from discreet.auditing.bounds.certificates import (
-    PRIOR_GIVEN,
-    NotCertifiable,
-    share_assumption,
-    structural_epsilons,
-)
+from discreet.auditing.bounds.certificates import PRIOR_GIVEN, NotCertifiable, share_assumption
+from discreet.auditing.bounds.output_sums import structural_epsilons
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.pointwise import PointwiseAudit, _information_cells
 from discreet.errors import InputError

@@ -6,7 +6,8 @@ import pytest
 from scipy.stats import binom
 
 from discreet.auditing.bounds import ratios
-from discreet.auditing.bounds.outputs_given import AuditRows, smallest_and_largest
+from discreet.auditing.bounds.output_sums import smallest_and_largest
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.ratios import bound_ratios
 from discreet.auditing.bounds.spread import capped_deviation
 from discreet.leakage.joint_outputs import output_probabilities

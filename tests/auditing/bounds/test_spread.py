@@ -4,7 +4,8 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 
-from discreet.auditing.bounds.outputs_given import AuditRows, dobrushin
+from discreet.auditing.bounds.output_sums import dobrushin
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import (
     capped_deviation,
     class_deviation,

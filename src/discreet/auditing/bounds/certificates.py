@@ -1,4 +1,4 @@
-"""What may honestly be claimed about a mapping: results, structure, any attacker.
+"""What may honestly be claimed about a mapping, whatever the attacker.
 
 A certificate is an upper bound that holds with a stated confidence, under stated
 assumptions, and comes with the words that may be said. Where nothing can be promised its
@@ -7,14 +7,13 @@ value is ``NotCertifiable``, which is neither a number nor zero.
 ``alpha`` is spent on one certificate. Claims about several private facts, or several
 certificates that must hold at once, share it: divide it among them.
 
-The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``, what
-many releases add up to in ``over_time``.
+The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``; what the
+tables alone promise, and many releases add up to, is in ``over_time``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -24,12 +23,12 @@ from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import clopper_pearson_upper, kl_upper
 from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
 from discreet.auditing.bounds.kernel_rows import KernelRows
+from discreet.auditing.bounds.output_sums import ROUND_UP, structural_epsilons
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
-ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
 
 SHIPPED = "the integer tables in the mapping file are what the sensors draw from"
 ONE_RELEASE = "every sensor sends one symbol"
@@ -129,75 +128,6 @@ def percent(confidence: float) -> str:
 def many(count: int) -> str:
     """Write a count that may have thousands of digits."""
     return f"{count:,}" if count < 10**9 else f"about 10^{len(str(count)) - 1}"
-
-
-# --- Structure: no data ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Structural:
-    """The bound that needs no rows, for every sensor and for all of them."""
-
-    sensors: tuple[Certificate, ...]
-    total: Certificate
-
-
-def structural_epsilons(tables: Sequence[Floats]) -> Floats:
-    """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
-    found = []
-    for table in tables:
-        sent = table[:, table.max(axis=0) > 0]
-        with np.errstate(divide="ignore"):
-            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
-        found.append(float(ratios.max()) * ROUND_UP)
-    return np.array(found)
-
-
-def certify_structure(tables: Sequence[Floats], names: Sequence[str] = ()) -> Structural:
-    """Bound every log-ratio by the tables alone.
-
-    For any two rows of codes the probabilities of an output differ by a factor of at most
-    exp(sum of the sensors' bounds). Averages over rows keep that, so it holds for every
-    distribution of readings, every private fact and every class, and adds up over
-    repeated releases. Confidence 1; nothing is spent.
-    """
-    names = list(names) or [f"{t}" for t in range(len(tables))]
-    epsilons = structural_epsilons(tables)
-    sensors = tuple(
-        _structural(
-            f"structural epsilon of {name!r}",
-            float(epsilon),
-            _one_sided(name),
-            f"Whatever sensor {name!r} reads, no symbol is more than exp(epsilon) times as likely "
-            "for one reading as for another.",
-        )
-        for name, epsilon in zip(names, epsilons, strict=True)
-    )
-    open_names = [name for name, e in zip(names, epsilons, strict=True) if not np.isfinite(e)]
-    total = _structural(
-        "structural epsilon",
-        float(epsilons.sum()) * ROUND_UP,
-        "; ".join(map(_one_sided, open_names)),
-        "Whatever the sensors read and whatever is private, no output is more than exp(epsilon) "
-        "times as likely for one truth as for another.",
-    )
-    if isinstance(total.value, NotCertifiable):
-        words = f"Nothing is promised for every conceivable world: {total.value.reason}."
-        total = replace(total, words=words)
-    return Structural(sensors, total)
-
-
-def _structural(name: str, epsilon: float, reason: str, words: str) -> Certificate:
-    """Make the certificate, or say why there is none if epsilon is infinite."""
-    value: float | NotCertifiable = epsilon
-    if not np.isfinite(epsilon):
-        value = NotCertifiable(reason)
-        words = value.words
-    return Certificate(name, value, 1.0, (), (SHIPPED, ONE_RELEASE), words)
-
-
-def _one_sided(name: str) -> str:
-    return f"the table of sensor {name!r} sends some symbol only for some codes"
 
 
 # --- Any attacker ----------------------------------------------------------------------------

@@ -1,72 +1,32 @@
-"""Class-conditional distributions of the outputs, p(z|g), from rows and known tables.
+"""The rows of an audit, and the class-conditional distributions of their outputs, p(z|g).
 
 The tables are known, so Q(z|x) is averaged over rows instead of drawing symbols:
-p^(z|g) = (1/n_g) sum of Q(z|x_i) over the rows of class g. Q factorises over sensors,
-so the sum over rows is a product of thin matrices, one for each part of the
-sensors, and the matrix of all rows by all outputs is never built. The same holds for
-the second moments, with squared tables.
-
-Outputs are numbered with the first sensor slowest, as in ``discreet.leakage.joint_outputs``.
+p^(z|g) = (1/n_g) sum of Q(z|x_i) over the rows of class g. ``output_sums`` has the sums. The same
+holds for the second moments, with squared tables.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
-from discreet.data.unique_rows import distinct_rows
+from discreet.auditing.bounds.output_sums import (
+    BLOCK_NUMBERS,
+    average_outputs,
+    count_outputs,
+    dobrushin,
+    row_products,
+)
 from discreet.errors import InputError
 
 MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
-_BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache
-_HEAD_OVERHEAD = 2**15  # multiplications that take the time of calling for one more product
 _GROUP_NUMBERS = 2**27  # rows times outputs for which the mean of every group is worth its time
-
-
-def count_outputs(tables: Sequence[Floats]) -> int:
-    """Return the number of outputs, the product of the numbers of symbols."""
-    total = 1
-    for table in tables:
-        total *= table.shape[1]
-    return total
-
-
-def smallest_and_largest(tables: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return min and max of Q(z|x) over all rows of codes x, for every output z."""
-    smallest = largest = np.ones(1)
-    for table in tables:
-        smallest = np.multiply.outer(smallest, table.min(axis=0)).ravel()
-        largest = np.multiply.outer(largest, table.max(axis=0)).ravel()
-    return smallest, largest
-
-
-def dobrushin_coefficients(tables: Sequence[Floats]) -> Floats:
-    """Return each sensor's largest total variation between the symbols of two codes."""
-    return np.array([_widest_pair(table) for table in tables])
-
-
-def dobrushin(tables: Sequence[Floats]) -> float:
-    """Bound the total variation between the outputs of any two rows of codes.
-
-    Sensors draw independently, so couplings multiply: eta <= 1 - prod (1 - eta_t).
-    """
-    return float(1.0 - np.prod(1.0 - dobrushin_coefficients(tables)))
-
-
-def _widest_pair(table: Floats) -> float:
-    if table.shape[1] == 2:
-        return float(np.ptp(table[:, 0]))
-    distances = (0.5 * np.abs(table - row).sum(axis=1).max() for row in table)
-    return min(1.0, float(max(distances)))
 
 
 @dataclass(frozen=True)
@@ -297,10 +257,10 @@ class AuditRows:
         own = own[np.argsort(place[self.group[own]], kind="stable")]
         starts = np.flatnonzero(np.diff(self.group[own], prepend=-1))
         ends = np.append(starts[1:], len(own))
-        block = max(1, _BLOCK_NUMBERS // self.n_outputs)
+        block = max(1, BLOCK_NUMBERS // self.n_outputs)
         for first, last in _blocks(starts, ends, block):
             rows = own[starts[first] : ends[last - 1]]
-            products = _row_products(self.tables, self.codes[rows])
+            products = row_products(self.tables, self.codes[rows])
             sums = np.add.reduceat(products, starts[first:last] - starts[first], axis=0)
             yield sums / (ends - starts)[first:last, None]
 
@@ -355,121 +315,3 @@ def _blocks(starts: Ints, ends: Ints, rows: int) -> Iterator[tuple[int, int]]:
         last = max(last, first + 1)
         yield first, last
         first = last
-
-
-def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
-    """Return sum_i weights[g, i] prod_t tables[t][x_i^t, z^t] for every g and z.
-
-    Equal rows are collapsed. For every class one matrix product runs over the rows with the
-    same head, and another over the heads.
-    """
-    unique = distinct_rows(codes)
-    distinct, inverse = unique.rows, unique.inverse
-    parts = _Parts(tables, len(distinct))
-    sums = np.zeros((len(weights), parts.shape[0], parts.shape[1] * parts.shape[2]))
-    with _one_thread_if(len(distinct) * sum(parts.shape) > _BLOCK_NUMBERS):
-        for own, total in zip(weights, sums, strict=True):
-            merged = np.bincount(inverse, own, minlength=len(distinct))
-            for block in parts.blocks(distinct, np.flatnonzero(merged)):
-                middle = block.middle * merged[block.rows, None]
-                for heads, runs in block.heads():
-                    within = np.stack([middle[run].T @ block.right[run] for run in runs])
-                    total += heads.T @ within.reshape(len(runs), -1)
-    return sums.reshape(len(weights), -1)
-
-
-def set_probabilities(tables: Sequence[Floats], codes: Ints, inside: NDArray[np.bool_]) -> Floats:
-    """Return Q(A|x_i) of every row for one set A of outputs, ``inside`` by output.
-
-    The sum over A is a product of the heads with the indicator of A, of the middle part with
-    the result, and with the right half row by row.
-    """
-    unique = distinct_rows(codes)
-    distinct, inverse = unique.rows, unique.inverse
-    parts = _Parts(tables, len(distinct))
-    indicator = inside.reshape(parts.shape[0], -1).astype(np.float64)
-    found = np.empty(len(distinct))
-    with _one_thread_if(len(distinct) * sum(parts.shape) > _BLOCK_NUMBERS):
-        for block in parts.blocks(distinct, np.arange(len(distinct))):
-            for heads, runs in block.heads():
-                sets = (heads @ indicator).reshape(len(runs), *parts.shape[1:])
-                for run, own in zip(runs, sets, strict=True):
-                    sums = block.middle[run] @ own
-                    found[block.rows[run]] = np.einsum("ij,ij->i", sums, block.right[run])
-    return found[inverse]
-
-
-class _Parts:
-    """The sensors in three parts, whose products over rows are thin matrices.
-
-    Distinct rows are in order, so that those with the same codes at the first sensors, their
-    head, stand together: what the head contributes is multiplied once for all of them.
-    """
-
-    def __init__(self, tables: Sequence[Floats], n_rows: int) -> None:
-        cut = _balanced_cut([table.shape[1] for table in tables])
-        self.depth = min(range(cut + 1), key=lambda depth: _work(tables, depth, n_rows))
-        self.cut = cut
-        self.tables = tables[: self.depth], tables[self.depth : cut], tables[cut:]
-        self.shape = tuple(count_outputs(each) for each in self.tables)
-
-    def blocks(self, distinct: Ints, rows: Ints) -> Iterator[_Block]:
-        """Cut rows into blocks whose thin matrices fit the memory meant for them."""
-        size = max(1, _BLOCK_NUMBERS // sum(self.shape))
-        for start in range(0, len(rows), size):
-            some = rows[start : start + size]
-            yield _Block(self, some, distinct[some])
-
-
-class _Block:
-    """Some of the rows, in order, with the products of their middle parts and right halves."""
-
-    def __init__(self, parts: _Parts, rows: Ints, codes: Ints) -> None:
-        self.parts, self.rows, self.codes = parts, rows, codes
-        self.middle = _row_products(parts.tables[1], codes[:, parts.depth : parts.cut])
-        self.right = _row_products(parts.tables[2], codes[:, parts.cut :])
-
-    def heads(self) -> Iterator[tuple[Floats, list[slice]]]:
-        """Yield products of heads that differ, and the rows of each, a few heads at a time."""
-        codes = self.codes[:, : self.parts.depth]
-        changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1)) + 1
-        begins, ends = [0, *changes.tolist()], [*changes.tolist(), len(codes)]
-        step = max(1, _BLOCK_NUMBERS // (self.parts.shape[1] * self.parts.shape[2]))
-        for first in range(0, len(begins), step):
-            some = slice(first, first + step)
-            runs = [slice(*each) for each in zip(begins[some], ends[some], strict=True)]
-            yield _row_products(self.parts.tables[0], codes[begins[some]]), runs
-
-
-def _work(tables: Sequence[Floats], depth: int, n_rows: int) -> float:
-    """Return about the multiplications for heads of this many sensors."""
-    total, own = count_outputs(tables), count_outputs(tables[:depth])
-    heads = min(n_rows, math.prod(len(table) for table in tables[:depth]))
-    return n_rows * (total / own) + heads * (total + _HEAD_OVERHEAD)
-
-
-def _one_thread_if(large: bool) -> AbstractContextManager[object]:
-    """Blocks are small and a second thread costs more than it brings.
-
-    So does asking for one thread where there is next to nothing to do.
-    """
-    return threadpool_limits(1) if large else nullcontext()
-
-
-def _row_products(tables: Sequence[Floats], codes: Ints) -> Floats:
-    """Return the products of the rows' table entries, rows by outputs.
-
-    By halves of halves: all but the last multiplication are of next to nothing.
-    """
-    if len(tables) < 2:
-        return tables[0].take(codes[:, 0], axis=0) if len(tables) else np.ones((len(codes), 1))
-    half = len(tables) // 2
-    first = _row_products(tables[:half], codes[:, :half])
-    second = _row_products(tables[half:], codes[:, half:])
-    return (first[:, :, None] * second[:, None, :]).reshape(len(codes), -1)
-
-
-def _balanced_cut(symbols: Sequence[int]) -> int:
-    """Return where to cut the sensors so that the larger half has fewest outputs."""
-    logs = np.concatenate([[0.0], np.cumsum(np.log(symbols))])
-    return int(np.argmin(np.maximum(logs, logs[-1] - logs)))

@@ -1,4 +1,4 @@
-"""What many reports add up to: epsilon and advantage over several releases.
+"""What the tables alone promise, and what many reports add up to.
 
 However readings depend on one another, only the structural epsilon adds up: a hundred noisy
 looks at one fact average the noise out, and a secret that lies in the changes ("does the device
@@ -11,16 +11,21 @@ way: the reports of one home share that home.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from discreet.arrays import Floats
 from discreet.auditing.bounds.certificates import (
     ONE_RELEASE,
-    ROUND_UP,
+    SHIPPED,
     Certificate,
     NotCertifiable,
     advantage_at,
     percent,
 )
+from discreet.auditing.bounds.output_sums import ROUND_UP, structural_epsilons
 from discreet.errors import InputError
 
 INDEPENDENT_RELEASES = (
@@ -28,6 +33,67 @@ INDEPENDENT_RELEASES = (
 )
 _NO_BETTER = 0.99  # of certainty, from which on a bound is none
 _TOO_MANY = NotCertifiable("so many reports may tell all that the tables let through")
+
+
+# --- One release, from the tables alone -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Structural:
+    """The bound that needs no rows, for every sensor and for all of them."""
+
+    sensors: tuple[Certificate, ...]
+    total: Certificate
+
+
+def certify_structure(tables: Sequence[Floats], names: Sequence[str] = ()) -> Structural:
+    """Bound every log-ratio by the tables alone.
+
+    For any two rows of codes the probabilities of an output differ by a factor of at most
+    exp(sum of the sensors' bounds). Averages over rows keep that, so it holds for every
+    distribution of readings, every private fact and every class, and adds up over
+    repeated releases. Confidence 1; nothing is spent.
+    """
+    names = list(names) or [f"{t}" for t in range(len(tables))]
+    epsilons = structural_epsilons(tables)
+    sensors = tuple(
+        _structural(
+            f"structural epsilon of {name!r}",
+            float(epsilon),
+            _one_sided(name),
+            f"Whatever sensor {name!r} reads, no symbol is more than exp(epsilon) times as likely "
+            "for one reading as for another.",
+        )
+        for name, epsilon in zip(names, epsilons, strict=True)
+    )
+    open_names = [name for name, e in zip(names, epsilons, strict=True) if not np.isfinite(e)]
+    total = _structural(
+        "structural epsilon",
+        float(epsilons.sum()) * ROUND_UP,
+        "; ".join(map(_one_sided, open_names)),
+        "Whatever the sensors read and whatever is private, no output is more than exp(epsilon) "
+        "times as likely for one truth as for another.",
+    )
+    if isinstance(total.value, NotCertifiable):
+        words = f"Nothing is promised for every conceivable world: {total.value.reason}."
+        total = replace(total, words=words)
+    return Structural(sensors, total)
+
+
+def _structural(name: str, epsilon: float, reason: str, words: str) -> Certificate:
+    """Make the certificate, or say why there is none if epsilon is infinite."""
+    value: float | NotCertifiable = epsilon
+    if not np.isfinite(epsilon):
+        value = NotCertifiable(reason)
+        words = value.words
+    return Certificate(name, value, 1.0, (), (SHIPPED, ONE_RELEASE), words)
+
+
+def _one_sided(name: str) -> str:
+    return f"the table of sensor {name!r} sends some symbol only for some codes"
+
+
+# --- Several releases ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -35,16 +35,11 @@ from discreet.auditing.bounds.kernel_rows import (
     MAX_ROWS,
     PILOT_SHARE,
     KernelRows,
-    ProductKernel,
     allowance,
-    mixed_law,
 )
-from discreet.auditing.bounds.outputs_given import (
-    MAX_AUDIT_OUTPUTS,
-    AuditRows,
-    count_outputs,
-    dobrushin,
-)
+from discreet.auditing.bounds.output_sums import count_outputs, dobrushin
+from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
+from discreet.auditing.bounds.product_kernel import ProductKernel, mixed_law
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, stray
 from discreet.errors import InputError
 
