@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,134 +81,107 @@ def plan(
 
         discreet plan m.json --max-advantage 0.1 --group-size 1440 --share 0.1
     """
-    task = PlanTask(
-        max_advantage, mapping, sensors, symbols, noise, classes, facts, share, leak,
-        group_size or 0, confidence,
-    )  # fmt: skip
+    sketch = {
+        "sensors": sensors, "symbols": symbols, "noise": noise, "classes": classes, "facts": facts
+    }  # fmt: skip
     with interruptible("stopped."):
-        from discreet.auditing.bounds.planning import planned
+        from discreet.auditing.bounds.planning import Plan, planned
 
-        made = _make_plan(task)
-        found = [planned(made, limit) for limit in _limits(task, made)]
+        tables, n_classes, n_facts = (
+            _sketch(sketch) if mapping is None else _of_mapping(mapping, sketch)
+        )
+        shares, most = _shares(share, n_classes), 1.0 - 1.0 / n_classes
+        if max_advantage >= most:
+            raise InputError(
+                f"--max-advantage {max_advantage:g} always holds: with {n_classes} classes no "
+                f"attacker beats guessing by more than {most:g}."
+            )
+        made = Plan(
+            tables=tables,
+            shares=shares,
+            alpha=(1.0 - confidence) / n_facts,
+            leak=leak,
+            group_size=group_size or 0,
+        )
+        limits = [max_advantage * times for times in _TIMES if max_advantage * times < most]
+        found = [planned(made, limit) for limit in limits]
         if as_json:
-            plain_print(json.dumps(as_dict(task, made, found), indent=2))
+            plain_print(json.dumps(as_dict(made, found, confidence), indent=2))
         else:
-            for line in describe(task, found):
+            asked = next(each for each in found if each.limit == max_advantage)
+            for line in (*describe(made, found), sentence(made, asked, confidence)):
                 plain_print(line)
 
 
-@dataclass(frozen=True)
-class PlanTask:
-    """What is to be certified, of which sensors.
-
-    ``limit``: on the advantage of any attacker. ``mapping``: whose tables are meant; without one
-    the sensors are sketched. ``sensors``, ``symbols``, ``noise``: the sketch: alike sensors, and
-    how often a symbol is not that of the code. ``classes``, ``facts``: of the private fact, and how
-    many facts are guarded; a mapping knows them. ``share``: of the rarest private class. [default:
-    all alike].
-    """
-
-    limit: float
-    mapping: Path | None
-    sensors: int | None
-    symbols: int | None
-    noise: float | None
-    classes: int | None
-    facts: int | None
-    share: float | None
-    leak: float
-    group_size: int
-    confidence: float
-
-
-def _make_plan(task: PlanTask) -> Plan:
-    """Return what to imagine, from a mapping or a sketch."""
-    from discreet.auditing.bounds.planning import Plan
-
-    tables, classes, facts = _sketch(task) if task.mapping is None else _of_mapping(task)
-    share = 1.0 / classes if task.share is None else task.share
+def _shares(share: float | None, classes: int) -> tuple[float, ...]:
+    """Return how frequent the classes are, the rarest first and the others alike."""
+    share = 1.0 / classes if share is None else share
     if share > 1.0 / classes:
         raise InputError(
             f"--share must be at most 1/{classes}, the rarest of {classes} classes, got {share:g}."
         )
-    if task.limit >= 1.0 - 1.0 / classes:
-        raise InputError(
-            f"--max-advantage {task.limit:g} always holds: with {classes} classes no attacker "
-            f"beats guessing by more than {1.0 - 1.0 / classes:g}."
-        )
-    rest = (1.0 - share) / (classes - 1)
-    return Plan(
-        tables=tables,
-        shares=(share, *(rest,) * (classes - 1)),
-        alpha=(1.0 - task.confidence) / facts,
-        leak=task.leak,
-        group_size=task.group_size,
-    )
+    return share, *((1.0 - share) / (classes - 1),) * (classes - 1)
 
 
-def _of_mapping(task: PlanTask) -> tuple[tuple[Any, ...], int, int]:
+def _of_mapping(file: Path, sketch: dict[str, Any]) -> tuple[tuple[Any, ...], int, int]:
+    """Return a mapping's tables, classes of the private fact, and how many facts there are."""
     from discreet.mapping.mapping import Mapping
 
-    for name in ("sensors", "symbols", "noise", "classes", "facts"):
-        if getattr(task, name) is not None:
+    for name, value in sketch.items():
+        if value is not None:
             raise InputError(
-                f"--{name} was given together with {task.mapping}, which knows it. Give one "
-                "or the other."
+                f"--{name} was given together with {file}, which knows it. Give one or the other."
             )
-    assert task.mapping is not None
-    mapping = Mapping.load(task.mapping)
+    mapping = Mapping.load(file)
     if not mapping.private:
-        raise InputError(f"{task.mapping} guards no private fact, so that nothing is certified.")
+        raise InputError(f"{file} guards no private fact, so that nothing is certified.")
     classes = max(len(fact.classes) for fact in mapping.private)
     return tuple(mapping.tables), classes, len(mapping.private)
 
 
-def _sketch(task: PlanTask) -> tuple[tuple[Any, ...], int, int]:
+def _sketch(sketch: dict[str, Any]) -> tuple[tuple[Any, ...], int, int]:
+    """Return the same for sensors that are alike and send a wrong symbol now and then."""
     from discreet.auditing.bounds.planning import sketch_tables
 
-    if task.sensors is None:
+    if sketch["sensors"] is None:
         raise InputError("name a mapping file, or sketch the sensors by --sensors N.")
-    symbols = 2 if task.symbols is None else task.symbols
-    noise = 0.1 if task.noise is None else task.noise
+    symbols = 2 if sketch["symbols"] is None else sketch["symbols"]
+    noise = 0.1 if sketch["noise"] is None else sketch["noise"]
     if noise > 1.0 - 1.0 / symbols:
         raise InputError(
             f"--noise must be at most {1.0 - 1.0 / symbols:.3g}, where {symbols} symbols tell "
             f"nothing any more, got {noise:g}."
         )
-    return sketch_tables(task.sensors, symbols, noise), task.classes or 2, task.facts or 1
-
-
-def _limits(task: PlanTask, made: Plan) -> list[float]:
-    most = 1.0 - 1.0 / len(made.shares)
-    return [task.limit * times for times in _TIMES if task.limit * times < most]
+    tables = sketch_tables(sketch["sensors"], symbols, noise)
+    return tables, sketch["classes"] or 2, sketch["facts"] or 1
 
 
 # --- Words -----------------------------------------------------------------------------------
 
 
-def describe(task: PlanTask, found: list[Planned]) -> list[str]:
-    """Return the table and one sentence."""
+def describe(made: Plan, found: list[Planned]) -> list[str]:
+    """Return the table, line by line."""
     from discreet.auditing.bounds.needed import rounded
 
-    unit = "groups" if task.group_size else "rows"
+    unit = "groups" if made.group_size else "rows"
     lines = [f"{'limit':>7}{unit:>16}  with the rarest class"]
     for each in found:
         if each.count is None or each.rarest is None:
             lines.append(f"{each.limit:7.3g}{'no number':>16}")
         else:
             lines.append(f"{each.limit:7.3g}{rounded(each.count):>16}  {rounded(each.rarest)}")
-    return [*lines, sentence(task, next(e for e in found if e.limit == task.limit))]
+    return lines
 
 
-def sentence(task: PlanTask, asked: Planned) -> str:
+def sentence(made: Plan, asked: Planned, confidence: float) -> str:
     """Return what the plan says of the limit that was asked for."""
     from discreet.auditing.bounds.certificates import percent
     from discreet.auditing.bounds.needed import rounded
 
-    unit = f"groups of {task.group_size} rows" if task.group_size else "rows"
-    imagined = IMAGINED + (IN_GROUPS if task.group_size else "")
-    leak = f"if {task.leak:g} leaks" if task.leak else "if nothing leaks"
-    limit = f"that no attacker beats guessing by more than {100 * task.limit:.3g} points"
+    unit = f"groups of {made.group_size} rows" if made.group_size else "rows"
+    imagined = IMAGINED + (IN_GROUPS if made.group_size else "")
+    leak = f"if {made.leak:g} leaks" if made.leak else "if nothing leaks"
+    limit = f"that no attacker beats guessing by more than {100 * asked.limit:.3g} points"
     if asked.count is None:
         return (
             f"No number of {unit} that an audit can use certifies {limit} {leak}; imagined are "
@@ -216,22 +189,20 @@ def sentence(task: PlanTask, asked: Planned) -> str:
         )
     return (
         f"About {rounded(asked.count)} {unit} certify {limit}, at confidence "
-        f"{percent(task.confidence)}, {leak}; imagined are {imagined}."
+        f"{percent(confidence)}, {leak}; imagined are {imagined}."
     )
 
 
-def as_dict(task: PlanTask, made: Plan, found: list[Planned]) -> dict[str, Any]:
+def as_dict(made: Plan, found: list[Planned], confidence: float) -> dict[str, Any]:
     """Return the plan for JSON; ``count`` is null where no number does."""
     return {
-        "unit": "group" if task.group_size else "row",
-        "confidence": task.confidence,
+        "unit": "group" if made.group_size else "row",
+        "confidence": confidence,
         "alpha": made.alpha,
-        "leak": task.leak,
+        "leak": made.leak,
         "shares": list(made.shares),
-        "group_size": task.group_size or None,
+        "group_size": made.group_size or None,
         "outputs_listed": made.listable,
-        "imagined": IMAGINED + (IN_GROUPS if task.group_size else ""),
-        "plans": [
-            {"limit": each.limit, "count": each.count, "rarest": each.rarest} for each in found
-        ],
+        "imagined": IMAGINED + (IN_GROUPS if made.group_size else ""),
+        "plans": [asdict(each) for each in found],
     }
