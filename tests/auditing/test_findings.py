@@ -1,12 +1,9 @@
 import numpy as np
 import pytest
 
-from discreet.auditing.findings import (
-    contributions,
-    outputs_of,
-    separate_contributions,
-    telling_pair,
-)
+from discreet.auditing.bounds import outputs_given
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.findings import contributions, outputs_of, telling_pair
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 
@@ -26,7 +23,7 @@ def given_class(tables, codes, index, classes=3):
 
 def test_leaving_a_sensor_out_is_auditing_without_it(rng):
     codes, index, tables = world(rng)
-    found = contributions(given_class(tables, codes, index), (2, 2, 3), "abc")
+    found = contributions(AuditRows(tuple(tables), codes, index, 3), "abc")
     whole = advantage(given_class(tables, codes, index))
     for t, each in enumerate(found):
         rest = [u for u in range(3) if u != t]
@@ -37,10 +34,12 @@ def test_leaving_a_sensor_out_is_auditing_without_it(rng):
         assert each.alone == pytest.approx(advantage(alone))
 
 
-def test_alone_is_the_same_where_outputs_are_not_listed(rng):
+def test_alone_is_the_same_where_outputs_are_not_listed(rng, monkeypatch):
     codes, index, tables = world(rng)
-    listed = contributions(given_class(tables, codes, index), (2, 2, 3), "abc")
-    separate = separate_contributions(tables, codes, index, 3, "abc")
+    rows = AuditRows(tuple(tables), codes, index, 3)
+    listed = contributions(rows, "abc")
+    monkeypatch.setattr(outputs_given, "MAX_AUDIT_OUTPUTS", 1)
+    separate = contributions(rows, "abc")
     for a, b in zip(listed, separate, strict=True):
         assert b.alone == pytest.approx(a.alone)
         assert b.lost is None
@@ -50,23 +49,24 @@ def test_the_telling_pair_of_an_exclusive_or():
     codes = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)])
     index = codes[:, 0] ^ codes[:, 2]
     tables = [np.array([[0.9, 0.1], [0.1, 0.9]])] * 3
-    found = telling_pair(tables, codes, index, 2)
+    found = telling_pair(AuditRows(tuple(tables), codes, index, 2))
     assert found[:2] == (0, 2)
     assert found[2] == pytest.approx(0.32)  # both bits right or both wrong: 0.82 of the time
 
 
 def test_one_sensor_has_no_pair():
     codes = np.array([[0], [1], [1]])
-    assert telling_pair([np.eye(2)], codes, np.array([0, 1, 1]), 2) is None
+    assert telling_pair(AuditRows((np.eye(2),), codes, np.array([0, 1, 1]), 2)) is None
 
 
 @pytest.mark.parametrize("sensors", [(0,), (2,), (0, 2), (2, 1), (0, 1, 2)])
 def test_sensors_by_themselves_send_what_the_others_are_summed_out_of(sensors, rng):
     codes, index, tables = world(rng)
     expected = given_class([tables[t] for t in sensors], codes[:, list(sensors)], index)
-    np.testing.assert_allclose(outputs_of(sensors, tables, codes, index, 3), expected, rtol=1e-12)
+    rows = AuditRows(tuple(tables), codes, index, 3)
+    np.testing.assert_allclose(outputs_of(sensors, rows), expected, rtol=1e-12)
 
 
 def test_a_class_without_rows_sends_nothing(rng):
     codes, index, tables = world(rng, classes=2)
-    assert (outputs_of((0, 1), tables, codes, index, 3)[2] == 0).all()
+    assert (outputs_of((0, 1), AuditRows(tuple(tables), codes, index, 3))[2] == 0).all()

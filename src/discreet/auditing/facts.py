@@ -26,12 +26,10 @@ from discreet.auditing.bounds.over_time import Structural, compose
 from discreet.auditing.bounds.pointwise import DELTAS, PointwiseAudit
 from discreet.auditing.data import AuditData, AuditOptions
 from discreet.auditing.findings import (
-    Contribution,
     contributions,
     count_telling_groups,
     find_copies,
     find_leaks,
-    separate_contributions,
 )
 from discreet.auditing.results import Attacks, FactAudit, Figures, PublicAudit
 from discreet.auditing.verdict import qualify, qualify_attack, qualify_beyond, withheld
@@ -120,7 +118,7 @@ def audit_fact(
         beyond_answer=qualify_beyond(data, beyond),
         telling_groups=None if level is None else count_telling_groups(rows, level, alpha),
         attacks=attacks,
-        contributions=_contributions(data, rows, labelled),
+        contributions=contributions(rows, data.mapping.names),
         findings=(
             *find_leaks(data, rows, labelled, attacks.best.lower, alpha),
             *find_copies(data),
@@ -187,17 +185,6 @@ def _budgets(data: AuditData, given: Floats) -> tuple[Budget, ...]:
         at_zero = float(loss.value(np.zeros(1))[0])
         found.append(theorem_budget(given, float(theta), 0.01, at_zero=at_zero, a=loss.a, r=loss.r))
     return tuple(found)
-
-
-def _contributions(data: AuditData, rows: AuditRows, labelled: Labels) -> tuple[Contribution, ...]:
-    mapping = data.mapping
-    if rows.listable:
-        return tuple(contributions(rows.average, mapping.n_symbols, mapping.names))
-    return tuple(
-        separate_contributions(
-            mapping.tables, data.codes, labelled.index, labelled.n_classes, mapping.names
-        )
-    )
 
 
 def _attack_symbols_and_readings(
@@ -279,6 +266,6 @@ def audit_public(
         raw_balanced=max(e.balanced_accuracy.estimate for e in ran if e.balanced_accuracy),
         constant=constant,
         attacks=attacks,
-        contributions=_contributions(data, rows, labelled),
+        contributions=contributions(rows, data.mapping.names),
         doubt=withheld(data),
     )

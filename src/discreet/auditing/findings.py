@@ -42,13 +42,8 @@ from discreet.leakage.exact import advantage
 class Contribution:
     """What one sensor adds to an advantage over guessing.
 
-    Attributes
-    ----------
-    alone : float
-        The advantage with this sensor only.
-    lost : float or None
-        By how much the advantage of all sensors falls without it; None where the outputs
-        are too many to list.
+    ``alone``: the advantage with this sensor only. ``lost``: by how much the advantage of all
+    sensors falls without it; None where the outputs are too many to list.
     """
 
     sensor: str
@@ -56,64 +51,52 @@ class Contribution:
     lost: float | None
 
 
-def contributions(given: Floats, sizes: Sequence[int], names: Sequence[str]) -> list[Contribution]:
-    """Return what each sensor adds, from p(z|class) with one row per class."""
-    cube = given.reshape(len(given), *sizes)
-    axes = range(1, cube.ndim)
-    everything = advantage(given)
+def contributions(rows: AuditRows, names: Sequence[str]) -> tuple[Contribution, ...]:
+    """Return what each sensor adds.
+
+    Where outputs are too many to list, what is lost without a sensor is not known: it takes the
+    joint distribution.
+    """
+    if not rows.listable:
+        alone = (advantage(outputs_of((t,), rows)) for t in range(len(names)))
+        return tuple(Contribution(*each, None) for each in zip(names, alone, strict=True))
+    cube = rows.average.reshape(rows.n_classes, *(table.shape[1] for table in rows.tables))
+    everything = advantage(rows.average)
     found = []
     for t, name in enumerate(names):
-        without = cube.sum(axis=t + 1).reshape(len(given), -1)
-        alone = cube.sum(axis=tuple(a for a in axes if a != t + 1))
-        found.append(Contribution(name, advantage(alone), everything - advantage(without)))
-    return found
+        without = cube.sum(axis=t + 1).reshape(len(cube), -1)
+        own = cube.sum(axis=tuple(a for a in range(1, cube.ndim) if a != t + 1))
+        found.append(Contribution(name, advantage(own), everything - advantage(without)))
+    return tuple(found)
 
 
-def separate_contributions(
-    tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int, names: Sequence[str]
-) -> list[Contribution]:
-    """Return each sensor's advantage alone, where outputs are too many to list.
-
-    What is lost without a sensor takes the joint distribution; here it is not known.
-    """
-    given = [outputs_of((t,), tables, codes, index, n_classes) for t in range(len(names))]
-    return [Contribution(n, advantage(each), None) for n, each in zip(names, given, strict=True)]
-
-
-def outputs_of(
-    sensors: Sequence[int], tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
-) -> Floats:
+def outputs_of(sensors: Sequence[int], rows: AuditRows) -> Floats:
     """Return p^(z|class) of a few sensors by themselves, from counts of their codes."""
-    sizes = [len(tables[t]) for t in sensors]
+    index, m = rows.index, rows.n_classes
+    sizes = [len(rows.tables[t]) for t in sensors]
     label = index
     for t, size in zip(sensors, sizes, strict=True):
-        label = label * size + codes[:, t]
-    counts = np.bincount(label, minlength=n_classes * prod(sizes)).reshape(n_classes, *sizes)
-    held = np.bincount(index, minlength=n_classes).reshape(-1, *[1] * len(sizes))
+        label = label * size + rows.codes[:, t]
+    counts = np.bincount(label, minlength=m * prod(sizes)).reshape(m, *sizes)
+    held = np.bincount(index, minlength=m).reshape(-1, *[1] * len(sizes))
     given: Floats = counts / np.maximum(held, 1)
     for t in sensors:  # the first axis of codes becomes the last one of symbols
-        given = np.tensordot(given, tables[t], axes=(1, 0))
-    return given.reshape(n_classes, -1)
+        given = np.tensordot(given, rows.tables[t], axes=(1, 0))
+    return given.reshape(m, -1)
 
 
-def telling_pair(
-    tables: Sequence[Floats], codes: Ints, index: Ints, n_classes: int
-) -> tuple[int, int, float] | None:
+def telling_pair(rows: AuditRows) -> tuple[int, int, float] | None:
     """Return the two sensors that tell most beyond what each tells alone, if any do.
 
     The gain is the pair's advantage less the larger of the two: large for a secret that
     shows only in the combination.
     """
-    alone = [
-        advantage(outputs_of((t,), tables, codes, index, n_classes)) for t in range(len(tables))
-    ]
-    best: tuple[int, int, float] | None = None
-    for t, u in combinations(range(len(tables)), 2):
-        together = advantage(outputs_of((t, u), tables, codes, index, n_classes))
-        gain = together - max(alone[t], alone[u])
-        if best is None or gain > best[2]:
-            best = t, u, gain
-    return best
+    alone = [advantage(outputs_of((t,), rows)) for t in range(len(rows.tables))]
+    pairs = combinations(range(len(alone)), 2)
+    gains = (
+        (t, u, advantage(outputs_of((t, u), rows)) - max(alone[t], alone[u])) for t, u in pairs
+    )
+    return max(gains, key=lambda each: each[2], default=None)
 
 
 # --- Findings in words -----------------------------------------------------------------------
@@ -133,12 +116,8 @@ def find_leaks(
 ) -> tuple[str, ...]:
     """Name what leaks about one private fact.
 
-    Parameters
-    ----------
-    lower : float
-        What a real attacker gains for certain; without it a joint leak may be chance.
-    alpha : float
-        Chance that a symbol is named wrongly.
+    ``lower``: what a real attacker gains for certain; without it a joint leak may be chance.
+    ``alpha``: chance that a symbol is named wrongly.
     """
     found = [*_rare_classes(labelled), *_telling_symbols(data, rows, labelled, alpha)]
     if rows.listable and lower > 0:
@@ -150,14 +129,11 @@ def _joint_leak(data: AuditData, rows: AuditRows) -> list[str]:
     """Name two sensors; chosen on half of the rows and confirmed by the other half."""
     names = data.mapping.names
     first, second = rows.split(0.5, 0)
-    pair = telling_pair(first.tables, first.codes, first.index, first.n_classes)
+    pair = telling_pair(first)
     if pair is None or pair[2] < _TELLING_GAIN:
         return []
     t, u, _ = pair
-    together, *alone = (
-        advantage(outputs_of(each, second.tables, second.codes, second.index, second.n_classes))
-        for each in ((t, u), (t,), (u,))
-    )
+    together, *alone = (advantage(outputs_of(each, second)) for each in ((t, u), (t,), (u,)))
     if together - max(alone) < _TELLING_GAIN:
         return []
     return [
@@ -239,17 +215,9 @@ def _entropy(values: Ints) -> float:
 class TellingGroups:
     """How many groups go beyond a level, and the share of such groups at most.
 
-    Attributes
-    ----------
-    level : float
-        The advantage within a group from which on it counts.
-    judged : int
-        Groups with rows of several classes; the others have nothing to tell apart.
-    beyond : int
-    upper : float
-        Of all such groups, the share that goes beyond the level is at most this.
-    confidence : float
-    words : str
+    ``level``: the advantage within a group from which on it counts. ``judged``: groups with rows of
+    several classes; the others have nothing to tell apart. ``upper``: of all such groups, the share
+    that goes beyond the level is at most this.
     """
 
     level: float
