@@ -440,10 +440,10 @@ def test_unseen_categories_are_counted(rng):
 
 def test_progress_is_told(rng):
     told = []
-    run(silent, 300, rng, report=lambda what, done: told.append((what, done)))
-    assert [done for _, done in told] == sorted(done for _, done in told)
-    assert told[0][1] == 0 and told[-1][1] < 1
-    assert any("attackers" in what for what, _ in told)
+    run(silent, 300, rng, report=lambda progress: bool(told.append(progress)))
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert told[0].done == 0 and told[-1].done < 1
+    assert any("attackers" in each.phase for each in told)
 
 
 @pytest.mark.parametrize(
