@@ -23,12 +23,7 @@ from threadpoolctl import threadpool_limits
 from discreet.arrays import Ints
 from discreet.cluster.connect import run_tasks
 from discreet.design.deciding import aim_for
-from discreet.design.inputs import (
-    check_count,
-    check_number,
-    group_index,
-    private_facts,
-)
+from discreet.design.inputs import check_count, check_number, group_index, private_facts
 from discreet.errors import (
     ClusterError,
     DiscreetError,
@@ -54,7 +49,6 @@ from discreet.frontiers.study import (
     check_parameters,
     describe_study,
     plan,
-    public_labels,
     study_arrays,
 )
 from discreet.mappers.risk_mappers import PrivacyMapper
@@ -159,17 +153,10 @@ def frontier(
 
 @dataclass(frozen=True)
 class Standing(Progress):
-    """How far the points have come.
+    """How far the points have come: from the file, with those computed since, and all.
 
-    Attributes
-    ----------
-    found, finished, planned : int
-        Points: those from the file, those and the ones computed since, and all.
-    latest : Point or None
-        The one just finished.
-    anew : bool
-        Whether the file holds points of another table or other options, none of which
-        can be used.
+    ``latest``: the one just finished. ``anew``: whether the file holds points of another table or
+    other options, none of which can be used.
     """
 
     found: int = 0
@@ -222,7 +209,7 @@ def _learn(study: Study, spec: Spec, parameters: Dict[str, Any], seed: int) -> P
 
 def _measure(study: Study, spec: Spec, mapper: PrivacyMapper, alpha: float, seed: int) -> Point:
     mapping = mapper.mapping_
-    public = public_labels(study)
+    public = study.labels
     private = private_facts(study.private, len(study.private))
     codes = mapping.encode(study.readings)
     groups = group_index(study.groups, len(codes))

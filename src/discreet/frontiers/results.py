@@ -55,29 +55,14 @@ def mark(points: Sequence[Point], rule: Rule) -> tuple[Point, ...]:
 class About(Model):
     """What all points share. Points belong together if this is the same for both.
 
-    Attributes
-    ----------
-    source : Source
-        Digest of the table, and which of its rows were held out.
-    held_out : int
-        Rows that no mapping saw.
-    independent_rows : float
-        How many independent observations they count for; fewer than rows if grouped.
-    confidence : float
-    rule : {"balanced", "likely", "cost"}
-        What decisions are good for, and so which error counts.
-    guessing : Worth
-        Of always naming the class that is best among the training rows.
-    raw : Worth
-        Of deciding by the same rule from the codes of the readings, by a classifier that
-        learned from the training rows.
-    order : Dependence or None
-        What the order of the rows, or of their groups, tells.
-    assumed_independent : bool
-        Whether rows, or groups, were declared to be independent whatever their order tells.
-    parameters : dict
-        Of the mappers, as far as they do not differ from point to point.
-    discreet : str
+    ``source``: digest of the table, and which of its rows were held out. ``held_out``: rows that no
+    mapping saw. ``independent_rows``: how many independent observations they count for; fewer than
+    rows if grouped. ``rule``: what decisions are good for, and so which error counts. ``guessing``:
+    of always naming the class that is best among the training rows. ``raw``: of deciding by the
+    same rule from the codes of the readings, by a classifier that learned from the training rows.
+    ``order``: what the order of the rows, or of their groups, tells. ``assumed_independent``:
+    whether they were declared to be independent whatever their order tells. ``parameters``: of the
+    mappers, as far as they do not differ from point to point.
     """
 
     public: Name
@@ -99,13 +84,8 @@ class About(Model):
 class Frontier(Model):
     """Error of the answers against the attacker's advantage, over ratios, methods and symbols.
 
-    Attributes
-    ----------
-    about : About
-    points : tuple of Point
-        By method, symbols and ratio.
-    planned : int
-        Points that were asked for; more than there are if the work was interrupted.
+    ``points``: by method, symbols and ratio. ``planned``: points that were asked for; more than
+    there are if the work was interrupted.
     """
 
     format: Literal["discreet-frontier"] = "discreet-frontier"
@@ -236,37 +216,19 @@ class Frontier(Model):
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], *, where: str = "frontier") -> Self:
-        """Return the frontier that ``to_dict`` wrote.
-
-        Raises
-        ------
-        InputError
-            Naming the first place that is wrong.
-        """
+        """Return the frontier that ``to_dict`` wrote; an InputError names what is wrong first."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             raise InputError(f"{where}: {explain(error)}. {_REMEDY}") from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the file whole or not at all.
-
-        Raises
-        ------
-        InputError
-            If it cannot be written.
-        """
+        """Write the file whole or not at all."""
         write_file(path, format_text(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that ``save`` wrote.
-
-        Raises
-        ------
-        InputError
-            If there is no such file, or it is not a sound frontier.
-        """
+        """Read a file that ``save`` wrote, if it is a sound frontier."""
         return load_result(cls, path, command="discreet frontier", most=MAX_BYTES, remedy=_REMEDY)
 
 

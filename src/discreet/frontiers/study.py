@@ -140,6 +140,11 @@ class Study:
     assumed_independent: bool = False
 
     @property
+    def labels(self) -> Labels:
+        """The public class of every row."""
+        return label_column(str(self.public.name), self.public, "public fact")
+
+    @property
     def dependence(self) -> str:
         """What the order of the rows says against their independence, or nothing."""
         found = None if self.assumed_independent else self.order
@@ -200,7 +205,12 @@ def study_arrays(
         labels[group] = as_series(np.asarray(groups)).astype(str)
     split = make_split(holdout, seed, group)
     train, held_out = split_rows(labels, split, [name, *facts])
-    _check_sides(len(train), len(held_out))
+    if len(train) < MIN_TRAINING_ROWS:
+        raise InputError(
+            f"holdout leaves {len(train)} rows to learn from; at least {MIN_TRAINING_ROWS} are "
+            "needed. Hold out less, or add rows."
+        )
+    _check_held_out(len(held_out))
     digest = table_digest(pd.concat([readings, labels], axis=1))
     order = check_dependence(
         readings, [labels[fact] for fact in facts], public=labels[name], groups=numbers
@@ -227,15 +237,6 @@ def _frame(X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     return pd.DataFrame(array, columns=array_names(array.shape[1])).infer_objects()
 
 
-def _check_sides(n_train: int, n_held_out: int) -> None:
-    if n_train < MIN_TRAINING_ROWS:
-        raise InputError(
-            f"holdout leaves {n_train} rows to learn from; at least {MIN_TRAINING_ROWS} are "
-            "needed. Hold out less, or add rows."
-        )
-    _check_held_out(n_held_out)
-
-
 def _check_held_out(n_held_out: int) -> None:
     if not n_held_out:
         raise InputError(
@@ -257,11 +258,11 @@ def describe_study(study: Study, mapper: PrivacyMapper, confidence: float) -> Ab
         for name, value in mapper.get_params(deep=False).items()
         if name not in (*_SET_HERE, *_SEARCHED)
     }
-    public = label_column(str(study.public.name), study.public, "public fact")
+    public = study.labels
     aim = aim_for(mapper.decide, describe_fact(public.name, public.classes))
     known, unseen = _label_rows(study, study.train), _label_rows(study, study.held_out)
     sample = _raw_sample(study, mapper)
-    return _about(
+    parts: dict[str, Any] = dict(
         public=public.name,
         private=tuple(map(str, study.private.columns)),
         sensors=tuple(map(str, study.readings.columns)),
@@ -277,28 +278,22 @@ def describe_study(study: Study, mapper: PrivacyMapper, confidence: float) -> Ab
         parameters=recorded,
         discreet=discreet.__version__,
     )
-
-
-def public_labels(study: Study) -> Labels:
-    """Return the public class of every row."""
-    return label_column(str(study.public.name), study.public, "public fact")
+    try:
+        return About(**parts)
+    except ValidationError as error:
+        raise InputError(f"the frontier's file cannot hold this: {explain(error)}.") from None
 
 
 def _label_rows(study: Study, rows: Ints) -> AuditRows:
     """Return rows of whose readings nothing is known."""
-    public, groups = public_labels(study), group_index(study.groups, len(study.public))
-    return AuditRows(
-        (),
-        np.empty((len(rows), 0), dtype=np.int64),
-        public.index[rows],
-        public.n_classes,
-        None if groups is None else groups[rows],
-    )
+    public, groups = study.labels, group_index(study.groups, len(study.public))
+    codes, own = np.empty((len(rows), 0), dtype=np.int64), None if groups is None else groups[rows]
+    return AuditRows((), codes, public.index[rows], public.n_classes, own)
 
 
 def _raw_sample(study: Study, mapper: PrivacyMapper) -> Sample:
     """Return all rows as codes, by the encoders that every point has."""
-    public, train = public_labels(study), study.train
+    public, train = study.labels, study.train
     encoders = fit_encoders(
         study.readings.iloc[train],
         strategy=mapper.binning,
@@ -308,13 +303,6 @@ def _raw_sample(study: Study, mapper: PrivacyMapper) -> Sample:
     names = map(str, study.readings.columns)
     codes = encode_table(study.readings, list(zip(names, encoders, strict=True)))
     return Sample(codes, tuple(each.n_codes for each in encoders), public, ())
-
-
-def _about(**parts: Any) -> About:
-    try:
-        return About(**parts)
-    except ValidationError as error:
-        raise InputError(f"the frontier's file cannot hold this: {explain(error)}.") from None
 
 
 def _independent(study: Study) -> float:
