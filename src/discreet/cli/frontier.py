@@ -216,16 +216,12 @@ def _check_files(job: Job) -> None:
 
     check_out(job.out, job.task.table)
     if job.plot is not None:
-        _check_plot(job.plot, job)
+        check_suffix(job.plot)
+        if job.plot.resolve() == job.out.resolve():
+            raise InputError(f"--plot {job.plot} is --out as well. Name another file.")
+        check_out(job.plot, job.task.table, "--plot")
     if job.out.exists():
         Frontier.load(job.out)  # what is no frontier is not written over
-
-
-def _check_plot(plot: Path, job: Job) -> None:
-    check_suffix(plot)
-    if plot.resolve() == job.out.resolve():
-        raise InputError(f"--plot {plot} is --out as well. Name another file.")
-    check_out(plot, job.task.table, "--plot")
 
 
 def _compute(job: Job, console: Console) -> Frontier:
