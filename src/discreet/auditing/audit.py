@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 import discreet
 from discreet.auditing.bounds.beyond_answer import BEYOND, rows_within
 from discreet.auditing.bounds.needed import say_needed, say_needed_for_epsilon, say_needed_within
-from discreet.auditing.bounds.output_sums import dobrushin
 from discreet.auditing.bounds.over_time import certify_structure
 from discreet.auditing.data import AuditData, AuditOptions, audit_data_from_arrays, check_options
 from discreet.auditing.facts import Steps, audit_fact, audit_public
@@ -30,6 +29,7 @@ from discreet.auditing.results import FEW_ROWS, Audit, FactAudit, LimitCheck
 from discreet.auditing.verdict import check_limits, find_conditions, give_verdict, withheld
 from discreet.data.encoders import CategoriesEncoder
 from discreet.errors import shown
+from discreet.leakage.joint_outputs import dobrushin
 from discreet.mapping.mapping import Mapping
 from discreet.progress import Report
 

@@ -18,8 +18,12 @@ from discreet.auditing.bounds.certificates import (
     certify_advantage,
     certify_total_variation,
 )
-from discreet.auditing.bounds.estimates import balanced_interval, plug_in_epsilon, score_answers
-from discreet.auditing.bounds.intervals import kl_lower, kl_upper
+from discreet.auditing.bounds.estimates import (
+    balanced_interval,
+    error_interval,
+    plug_in_epsilon,
+    score_answers,
+)
 from discreet.auditing.bounds.lower_side import HALVES, certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import Structural, compose
@@ -251,15 +255,15 @@ def audit_public(
         data, labelled, options, symbols, 1.0 - alpha, steps, max_rows=_COMPARED_ROWS
     )
     error, right, constant = score_answers(data.mapping, rows, options.seed, rows.listable)
-    level = np.log(2.0 / alpha) / rows.n_groups
+    wrong = error_interval(rows, error, alpha)
     ran = [each for each in attacks.readings if each.accuracy and each.balanced_accuracy]
     return PublicAudit(
         name=labelled.name,
         classes=tuple(written(each) for each in labelled.classes),
         rows=labelled.counts,
         error=error,
-        error_low=float(kl_lower(error, level)),
-        error_high=float(kl_upper(error, level)),
+        error_low=wrong.low,
+        error_high=wrong.high,
         guessing_error=1.0 - float(rows.shares.max()),
         raw_error=1.0 - max(each.accuracy.estimate for each in ran if each.accuracy),
         balanced=balanced_interval(rows, right, alpha),

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from discreet.auditing.bounds.estimates import list_outputs, score_answers
-from discreet.auditing.bounds.output_sums import structural_epsilons
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.data import AuditData
 from discreet.auditing.mapping_match import (
@@ -31,6 +30,7 @@ from discreet.data.columns import Plain, written
 from discreet.data.labels import Labels
 from discreet.data.tables import Table
 from discreet.leakage.exact import advantage
+from discreet.leakage.joint_outputs import structural_epsilons
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Design, Fact, Fusion, Sensor
 

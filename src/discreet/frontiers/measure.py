@@ -26,12 +26,12 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
 from discreet.auditing.bounds.estimates import (
     balanced_interval,
+    error_interval,
     score_answers,
     score_rows,
     weighted_interval,
 )
-from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
-from discreet.auditing.bounds.output_sums import count_outputs
+from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import deviation
 from discreet.choices import LOSSES
@@ -45,6 +45,7 @@ from discreet.design.problem import Settings
 from discreet.errors import InputError
 from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth
 from discreet.leakage.exact import advantage
+from discreet.leakage.joint_outputs import count_outputs
 from discreet.mapping.mapping import Mapping
 
 _T = TypeVar("_T")
@@ -161,14 +162,12 @@ def score_public(trial: Trial) -> Answered:
     """
     rows, exact = trial.audit_rows(trial.unseen.public), count_outputs(trial.tables) <= _MOST_RULES
     error, right, _ = score_answers(trial.mapping, rows, trial.seed, exact)
-    level = np.log(2.0 / trial.alpha) / rows.n_groups
-    ends = float(kl_lower(error, level)), float(kl_upper(error, level))
     cost = None
     if trial.aim.rule == "cost":
         worth = trial.aim.worth(rows.shares)
         cost = _estimate(weighted_interval(rows, right, worth, trial.alpha)).turned()
     return Answered(
-        error=_estimate(Interval(error, *ends)),
+        error=_estimate(error_interval(rows, error, trial.alpha)),
         balanced_accuracy=_estimate(balanced_interval(rows, right, trial.alpha)),
         cost=cost,
         exact=exact,

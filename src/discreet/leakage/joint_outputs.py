@@ -1,16 +1,23 @@
-"""Products over sensors: Q(z|x) for every row and every output, and its gradient.
+"""Products over sensors: Q(z|x) for every row and output, its gradient, and its sums over rows.
 
 Outputs are numbered with the first sensor slowest, as ``numpy.ravel`` would.
+
+Q factorises over sensors, so a sum over rows is a product of thin matrices, one for each part of
+the sensors, and ``average_outputs`` never builds the matrix of all rows by all outputs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
+from discreet.data.unique_rows import distinct_rows
 
 _ROWS_AT_ONCE = 20_000
 
@@ -84,3 +91,174 @@ def scatter_rows(values: Floats, index: Ints, size: int) -> Floats:
     cells = index[:, None] * width + np.arange(width)
     sums = np.bincount(cells.ravel(), values.ravel(), size * width).astype(np.float64, copy=False)
     return sums.reshape(size, width)
+
+
+# --- Sums over rows, and what the tables alone say -------------------------------------------
+
+
+ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
+BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache
+_HEAD_OVERHEAD = 2**15  # multiplications that take the time of calling for one more product
+
+
+def count_outputs(tables: Sequence[Floats]) -> int:
+    """Return the number of outputs, the product of the numbers of symbols."""
+    return math.prod(table.shape[1] for table in tables)
+
+
+def smallest_and_largest(tables: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return min and max of Q(z|x) over all rows of codes x, for every output z."""
+    smallest = largest = np.ones(1)
+    for table in tables:
+        smallest = np.multiply.outer(smallest, table.min(axis=0)).ravel()
+        largest = np.multiply.outer(largest, table.max(axis=0)).ravel()
+    return smallest, largest
+
+
+def dobrushin_coefficients(tables: Sequence[Floats]) -> Floats:
+    """Return each sensor's largest total variation between the symbols of two codes."""
+    return np.array([_widest_pair(table) for table in tables])
+
+
+def dobrushin(tables: Sequence[Floats]) -> float:
+    """Bound the total variation between the outputs of any two rows of codes.
+
+    Sensors draw independently, so couplings multiply: eta <= 1 - prod (1 - eta_t).
+    """
+    return float(1.0 - np.prod(1.0 - dobrushin_coefficients(tables)))
+
+
+def _widest_pair(table: Floats) -> float:
+    if table.shape[1] == 2:
+        return float(np.ptp(table[:, 0]))
+    distances = (0.5 * np.abs(table - row).sum(axis=1).max() for row in table)
+    return min(1.0, float(max(distances)))
+
+
+def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
+    """Return sum_i weights[g, i] prod_t tables[t][x_i^t, z^t] for every g and z.
+
+    Equal rows are collapsed. For every class one matrix product runs over the rows with the
+    same head, and another over the heads.
+    """
+    unique = distinct_rows(codes)
+    distinct, inverse = unique.rows, unique.inverse
+    parts = _Parts(tables, len(distinct))
+    sums = np.zeros((len(weights), parts.shape[0], parts.shape[1] * parts.shape[2]))
+    with _one_thread_if(len(distinct) * sum(parts.shape) > BLOCK_NUMBERS):
+        for own, total in zip(weights, sums, strict=True):
+            merged = np.bincount(inverse, own, minlength=len(distinct))
+            for block in parts.blocks(distinct, np.flatnonzero(merged)):
+                middle = block.middle * merged[block.rows, None]
+                for heads, runs in block.heads():
+                    within = np.stack([middle[run].T @ block.right[run] for run in runs])
+                    total += heads.T @ within.reshape(len(runs), -1)
+    return sums.reshape(len(weights), -1)
+
+
+def set_probabilities(tables: Sequence[Floats], codes: Ints, inside: NDArray[np.bool_]) -> Floats:
+    """Return Q(A|x_i) of every row for one set A of outputs, ``inside`` by output.
+
+    The sum over A is a product of the heads with the indicator of A, of the middle part with
+    the result, and with the right half row by row.
+    """
+    unique = distinct_rows(codes)
+    distinct, inverse = unique.rows, unique.inverse
+    parts = _Parts(tables, len(distinct))
+    indicator = inside.reshape(parts.shape[0], -1).astype(np.float64)
+    found = np.empty(len(distinct))
+    with _one_thread_if(len(distinct) * sum(parts.shape) > BLOCK_NUMBERS):
+        for block in parts.blocks(distinct, np.arange(len(distinct))):
+            for heads, runs in block.heads():
+                sets = (heads @ indicator).reshape(len(runs), *parts.shape[1:])
+                for run, own in zip(runs, sets, strict=True):
+                    sums = block.middle[run] @ own
+                    found[block.rows[run]] = np.einsum("ij,ij->i", sums, block.right[run])
+    return found[inverse]
+
+
+class _Parts:
+    """The sensors in three parts, whose products over rows are thin matrices.
+
+    Distinct rows are in order, so that those with the same codes at the first sensors, their
+    head, stand together: what the head contributes is multiplied once for all of them.
+    """
+
+    def __init__(self, tables: Sequence[Floats], n_rows: int) -> None:
+        cut = _balanced_cut([table.shape[1] for table in tables])
+        self.depth = min(range(cut + 1), key=lambda depth: _work(tables, depth, n_rows))
+        self.cut = cut
+        self.tables = tables[: self.depth], tables[self.depth : cut], tables[cut:]
+        self.shape = tuple(count_outputs(each) for each in self.tables)
+
+    def blocks(self, distinct: Ints, rows: Ints) -> Iterator[_Block]:
+        """Cut rows into blocks whose thin matrices fit the memory meant for them."""
+        size = max(1, BLOCK_NUMBERS // sum(self.shape))
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
+            yield _Block(self, some, distinct[some])
+
+
+class _Block:
+    """Some of the rows, in order, with the products of their middle parts and right halves."""
+
+    def __init__(self, parts: _Parts, rows: Ints, codes: Ints) -> None:
+        self.parts, self.rows, self.codes = parts, rows, codes
+        self.middle = row_products(parts.tables[1], codes[:, parts.depth : parts.cut])
+        self.right = row_products(parts.tables[2], codes[:, parts.cut :])
+
+    def heads(self) -> Iterator[tuple[Floats, list[slice]]]:
+        """Yield products of heads that differ, and the rows of each, a few heads at a time."""
+        codes = self.codes[:, : self.parts.depth]
+        changes = np.flatnonzero((codes[1:] != codes[:-1]).any(axis=1)) + 1
+        begins, ends = [0, *changes.tolist()], [*changes.tolist(), len(codes)]
+        step = max(1, BLOCK_NUMBERS // (self.parts.shape[1] * self.parts.shape[2]))
+        for first in range(0, len(begins), step):
+            some = slice(first, first + step)
+            runs = [slice(*each) for each in zip(begins[some], ends[some], strict=True)]
+            yield row_products(self.parts.tables[0], codes[begins[some]]), runs
+
+
+def _work(tables: Sequence[Floats], depth: int, n_rows: int) -> float:
+    """Return about the multiplications for heads of this many sensors."""
+    total, own = count_outputs(tables), count_outputs(tables[:depth])
+    heads = min(n_rows, math.prod(len(table) for table in tables[:depth]))
+    return n_rows * (total / own) + heads * (total + _HEAD_OVERHEAD)
+
+
+def _one_thread_if(large: bool) -> AbstractContextManager[object]:
+    """Blocks are small and a second thread costs more than it brings.
+
+    So does asking for one thread where there is next to nothing to do.
+    """
+    return threadpool_limits(1) if large else nullcontext()
+
+
+def row_products(tables: Sequence[Floats], codes: Ints) -> Floats:
+    """Return the products of the rows' table entries, rows by outputs.
+
+    By halves of halves: all but the last multiplication are of next to nothing.
+    """
+    if len(tables) < 2:
+        return tables[0].take(codes[:, 0], axis=0) if len(tables) else np.ones((len(codes), 1))
+    half = len(tables) // 2
+    first = row_products(tables[:half], codes[:, :half])
+    second = row_products(tables[half:], codes[:, half:])
+    return (first[:, :, None] * second[:, None, :]).reshape(len(codes), -1)
+
+
+def _balanced_cut(symbols: Sequence[int]) -> int:
+    """Return where to cut the sensors so that the larger half has fewest outputs."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(symbols))])
+    return int(np.argmin(np.maximum(logs, logs[-1] - logs)))
+
+
+def structural_epsilons(tables: Sequence[Floats]) -> Floats:
+    """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
+    found = []
+    for table in tables:
+        sent = table[:, table.max(axis=0) > 0]
+        with np.errstate(divide="ignore"):
+            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
+        found.append(float(ratios.max()) * ROUND_UP)
+    return np.array(found)

@@ -13,12 +13,11 @@ from discreet.auditing.bounds.certificates import (
     certify_advantage,
     certify_total_variation,
 )
-from discreet.auditing.bounds.output_sums import dobrushin, structural_epsilons
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import certify_structure
 from discreet.errors import InputError
 from discreet.leakage.exact import advantage, bayes_error, pairwise_epsilon, total_variation
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import dobrushin, output_probabilities, structural_epsilons
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
 seeds = st.integers(0, 2**32 - 1)

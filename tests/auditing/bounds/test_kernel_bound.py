@@ -22,12 +22,11 @@ from discreet.auditing.bounds.kernel_rows import (
     _largest_eigenvalue,
     set_variance,
 )
-from discreet.auditing.bounds.output_sums import dobrushin
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.product_kernel import ProductKernel, minimax_law, mixed_law
 from discreet.auditing.bounds.spread import capped_deviation
 from discreet.leakage.exact import balanced_accuracy, total_variation
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import dobrushin, output_probabilities
 
 ALPHA = 0.05
 

@@ -8,10 +8,9 @@ from support.helpers import refused
 
 from discreet.auditing.bounds.certificates import certify_advantage
 from discreet.auditing.bounds.lower_side import bound_sum, certify_lower
-from discreet.auditing.bounds.output_sums import set_probabilities
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.leakage.exact import advantage
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import output_probabilities, set_probabilities
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
 SHARP = np.array([[1.0, 0.0], [0.0, 1.0]])

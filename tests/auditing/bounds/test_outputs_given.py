@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.auditing.bounds.output_sums import (
+from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
+from discreet.errors import InputError
+from discreet.leakage.joint_outputs import (
     average_outputs,
     count_outputs,
     dobrushin,
     dobrushin_coefficients,
+    output_probabilities,
     smallest_and_largest,
 )
-from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
-from discreet.errors import InputError
-from discreet.leakage.joint_outputs import output_probabilities
 
 cases = {
     "seed": st.integers(0, 2**32 - 1),
@@ -78,7 +78,7 @@ def test_blocks_of_rows_do_not_change_the_sum(monkeypatch):
     rows = random_rows(1, [(3, 2)] * 4, n=200)
     weights = np.random.default_rng(0).random((2, 200))
     whole = average_outputs(rows.tables, rows.codes, weights)
-    monkeypatch.setattr("discreet.auditing.bounds.output_sums.BLOCK_NUMBERS", 40)
+    monkeypatch.setattr("discreet.leakage.joint_outputs.BLOCK_NUMBERS", 40)
     blocks = average_outputs(rows.tables, rows.codes, weights)
     np.testing.assert_allclose(blocks, whole, rtol=1e-12)
 

@@ -6,11 +6,10 @@ import pytest
 from scipy.stats import binom
 
 from discreet.auditing.bounds import ratios
-from discreet.auditing.bounds.output_sums import smallest_and_largest
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.ratios import bound_ratios
 from discreet.auditing.bounds.spread import capped_deviation
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import output_probabilities, smallest_and_largest
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
 TELLING = np.array([[0.999, 0.001], [0.0, 1.0]])

@@ -4,7 +4,6 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 
-from discreet.auditing.bounds.output_sums import dobrushin
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import (
     capped_deviation,
@@ -17,7 +16,7 @@ from discreet.auditing.bounds.spread import (
     pair_spread,
     variance_bound,
 )
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import dobrushin, output_probabilities
 
 
 def subsets(k):

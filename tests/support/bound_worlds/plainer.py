@@ -13,7 +13,7 @@ from discreet.auditing.bounds.intervals import (
     kl_lower,
     kl_upper,
 )
-from discreet.auditing.bounds.output_sums import smallest_and_largest
+from discreet.leakage.joint_outputs import smallest_and_largest
 from support.bound_worlds.rows import pick
 from support.bound_worlds.trials import ALPHA
 

@@ -23,10 +23,10 @@ from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import clopper_pearson_upper, kl_upper
 from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
 from discreet.auditing.bounds.kernel_rows import KernelRows
-from discreet.auditing.bounds.output_sums import ROUND_UP, structural_epsilons
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
+from discreet.leakage.joint_outputs import ROUND_UP, structural_epsilons
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 

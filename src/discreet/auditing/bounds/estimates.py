@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.intervals import Interval
+from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import mean_lower, mean_upper
 from discreet.data.unique_rows import distinct_rows
@@ -75,6 +75,12 @@ def list_outputs(sizes: Sequence[int]) -> Iterator[Ints]:
     for begin in range(0, total, _LISTED_AT_ONCE):
         numbers = np.arange(begin, min(begin + _LISTED_AT_ONCE, total))
         yield np.stack(np.unravel_index(numbers, tuple(sizes)), axis=1)
+
+
+def error_interval(rows: AuditRows, error: float, alpha: float) -> Interval:
+    """Return the share of wrong answers with Chernoff's interval, half of alpha on each side."""
+    level = np.log(2.0 / alpha) / rows.n_groups
+    return Interval(error, float(kl_lower(error, level)), float(kl_upper(error, level)))
 
 
 def balanced_interval(rows: AuditRows, right: Floats, alpha: float) -> Interval:

@@ -45,8 +45,8 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import check_alpha
-from discreet.auditing.bounds.output_sums import set_probabilities, smallest_and_largest
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.leakage.joint_outputs import set_probabilities, smallest_and_largest
 
 HALVES = "halves"
 """What the attacker that is chosen on one half of the rows is called."""

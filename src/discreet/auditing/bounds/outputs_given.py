@@ -1,7 +1,7 @@
 """The rows of an audit, and the class-conditional distributions of their outputs, p(z|g).
 
 The tables are known, so Q(z|x) is averaged over rows instead of drawing symbols:
-p^(z|g) = (1/n_g) sum of Q(z|x_i) over the rows of class g. ``output_sums`` has the sums. The same
+p^(z|g) = (1/n_g) sum of Q(z|x_i) over the rows of class g. ``joint_outputs`` has the sums. The same
 holds for the second moments, with squared tables.
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.output_sums import (
+from discreet.errors import InputError
+from discreet.leakage.joint_outputs import (
     BLOCK_NUMBERS,
     average_outputs,
     count_outputs,
     dobrushin,
     row_products,
 )
-from discreet.errors import InputError
 
 MAX_AUDIT_OUTPUTS = 2**20  # beyond this many nobody lists them; fewer with many classes
 _GROUP_NUMBERS = 2**27  # rows times outputs for which the mean of every group is worth its time

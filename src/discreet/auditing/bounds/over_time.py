@@ -25,8 +25,8 @@ from discreet.auditing.bounds.certificates import (
     advantage_at,
     percent,
 )
-from discreet.auditing.bounds.output_sums import ROUND_UP, structural_epsilons
 from discreet.errors import InputError
+from discreet.leakage.joint_outputs import ROUND_UP, structural_epsilons
 
 INDEPENDENT_RELEASES = (
     "readings of different releases are independent, given the private class (declared)"

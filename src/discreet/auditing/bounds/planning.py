@@ -37,11 +37,11 @@ from discreet.auditing.bounds.kernel_rows import (
     KernelRows,
     allowance,
 )
-from discreet.auditing.bounds.output_sums import count_outputs, dobrushin
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
 from discreet.auditing.bounds.product_kernel import ProductKernel, mixed_law
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, stray
 from discreet.errors import InputError
+from discreet.leakage.joint_outputs import count_outputs, dobrushin
 
 MOST_ROWS = 10**12  # beyond this many nobody collects them
 IN_COMMON = 0.5  # share of the variance of readings that rows of one group have in common

@@ -38,11 +38,11 @@ from discreet.auditing.bounds.certificates import (
     share_assumption,
 )
 from discreet.auditing.bounds.intervals import clopper_pearson_lower, clopper_pearson_upper
-from discreet.auditing.bounds.output_sums import structural_epsilons
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.ratios import PILOT_SHARE, bound_ratios
 from discreet.auditing.bounds.spread import mean_upper, overall_lower, overall_upper
 from discreet.errors import InputError
+from discreet.leakage.joint_outputs import structural_epsilons
 
 Box = tuple[Floats, Floats]
 

@@ -42,9 +42,9 @@ import numpy as np
 
 from discreet.arrays import Floats
 from discreet.auditing.bounds.intervals import last_positive, two_points
-from discreet.auditing.bounds.output_sums import smallest_and_largest
 from discreet.auditing.bounds.outputs_given import AuditRows, Moments
 from discreet.auditing.bounds.spread import capped_deviation
+from discreet.leakage.joint_outputs import smallest_and_largest
 
 PILOT_SHARE = 0.2  # of the rows, spent on centres and bets
 _PILOT_DOUBT = 0.1  # rows that the pilot might have seen at the largest value
