@@ -41,8 +41,9 @@ from scipy.optimize import brentq
 from scipy.special import betaln
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.certificates import certify_total_variation, structural_epsilons
+from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.leakage.joint_outputs import structural_epsilons
 
 
 @dataclass(frozen=True)
