@@ -22,7 +22,7 @@ from discreet.data.encoders import BinsEncoder, CodesEncoder
 from discreet.export.neutral import bundle_body, exact_ratio
 from discreet.export.runtimes.python import discreet_gateway as gateway
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.leakage.joint_outputs import structural_epsilons
+from discreet.leakage.exact import structural_epsilons
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import TOTAL
 from support.devices import (

@@ -29,8 +29,7 @@ from discreet.auditing.table_rows import audit_data_on_same_rows
 from discreet.data.columns import Plain, written
 from discreet.data.labels import Labels
 from discreet.data.tables import Table
-from discreet.leakage.exact import advantage
-from discreet.leakage.joint_outputs import structural_epsilons
+from discreet.leakage.exact import advantage, structural_epsilons
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Design, Fact, Fusion, Sensor
 

@@ -7,12 +7,15 @@ where the numbers come from decides what they mean.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 from scipy.special import rel_entr
 
 from discreet.arrays import Floats
+
+ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
 
 
 def bayes_error(given: Floats, prior: Floats) -> float:
@@ -102,6 +105,22 @@ def maximal_leakage(given: Floats) -> float:
     larger factor, whatever the prior.
     """
     return float(np.log(np.max(given, axis=0).sum()))
+
+
+def structural_epsilons(tables: Sequence[Floats]) -> Floats:
+    """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
+    found = []
+    for table in tables:
+        sent = table[:, table.max(axis=0) > 0]
+        with np.errstate(divide="ignore"):
+            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
+        found.append(float(ratios.max()) * ROUND_UP)
+    return np.array(found)
+
+
+def advantage_at(epsilon: float, n_classes: int) -> float:
+    """Return the largest advantage that pairwise log-ratios of at most epsilon allow."""
+    return 1.0 / (1.0 + (n_classes - 1) * float(np.exp(-epsilon))) - 1.0 / n_classes
 
 
 def _log_changes(given: Floats, prior: Floats) -> Floats:

@@ -96,7 +96,6 @@ def scatter_rows(values: Floats, index: Ints, size: int) -> Floats:
 # --- Sums over rows, and what the tables alone say -------------------------------------------
 
 
-ROUND_UP = 1 + 1e-12  # outweighs rounding errors in sums and logarithms
 BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache
 _HEAD_OVERHEAD = 2**15  # multiplications that take the time of calling for one more product
 
@@ -251,14 +250,3 @@ def _balanced_cut(symbols: Sequence[int]) -> int:
     """Return where to cut the sensors so that the larger half has fewest outputs."""
     logs = np.concatenate([[0.0], np.cumsum(np.log(symbols))])
     return int(np.argmin(np.maximum(logs, logs[-1] - logs)))
-
-
-def structural_epsilons(tables: Sequence[Floats]) -> Floats:
-    """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
-    found = []
-    for table in tables:
-        sent = table[:, table.max(axis=0) > 0]
-        with np.errstate(divide="ignore"):
-            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
-        found.append(float(ratios.max()) * ROUND_UP)
-    return np.array(found)

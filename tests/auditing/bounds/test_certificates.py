@@ -16,8 +16,14 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import certify_structure
 from discreet.errors import InputError
-from discreet.leakage.exact import advantage, bayes_error, pairwise_epsilon, total_variation
-from discreet.leakage.joint_outputs import dobrushin, output_probabilities, structural_epsilons
+from discreet.leakage.exact import (
+    advantage,
+    bayes_error,
+    pairwise_epsilon,
+    structural_epsilons,
+    total_variation,
+)
+from discreet.leakage.joint_outputs import dobrushin, output_probabilities
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
 seeds = st.integers(0, 2**32 - 1)

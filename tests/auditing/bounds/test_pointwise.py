@@ -11,8 +11,12 @@ from discreet.auditing.bounds.certificates import PRIOR_GIVEN, NotCertifiable, s
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.pointwise import PointwiseAudit, _information_cells
 from discreet.errors import InputError
-from discreet.leakage.exact import epsilon_beyond, information_epsilon, pairwise_epsilon
-from discreet.leakage.joint_outputs import structural_epsilons
+from discreet.leakage.exact import (
+    epsilon_beyond,
+    information_epsilon,
+    pairwise_epsilon,
+    structural_epsilons,
+)
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
 seeds = st.integers(0, 2**32 - 1)

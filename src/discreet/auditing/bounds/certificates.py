@@ -26,7 +26,7 @@ from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
-from discreet.leakage.joint_outputs import ROUND_UP, structural_epsilons
+from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 
@@ -268,11 +268,6 @@ def _balanced_limit(rows: AuditRows) -> float:
     m = rows.n_classes
     by_ratio = advantage_at(_structural_total(rows), m)
     return min(rows.eta * (m - 1) / m, by_ratio)
-
-
-def advantage_at(epsilon: float, n_classes: int) -> float:
-    """Return the largest advantage that pairwise log-ratios of at most epsilon allow."""
-    return 1.0 / (1.0 + (n_classes - 1) * float(np.exp(-epsilon))) - 1.0 / n_classes
 
 
 def _worst_pair(rows: AuditRows, alpha: float) -> float:

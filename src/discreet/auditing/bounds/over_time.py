@@ -22,11 +22,10 @@ from discreet.auditing.bounds.certificates import (
     SHIPPED,
     Certificate,
     NotCertifiable,
-    advantage_at,
     percent,
 )
 from discreet.errors import InputError
-from discreet.leakage.joint_outputs import ROUND_UP, structural_epsilons
+from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
 
 INDEPENDENT_RELEASES = (
     "readings of different releases are independent, given the private class (declared)"

@@ -42,7 +42,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.ratios import PILOT_SHARE, bound_ratios
 from discreet.auditing.bounds.spread import mean_upper, overall_lower, overall_upper
 from discreet.errors import InputError
-from discreet.leakage.joint_outputs import structural_epsilons
+from discreet.leakage.exact import structural_epsilons
 
 Box = tuple[Floats, Floats]
 

@@ -43,7 +43,7 @@ from scipy.special import betaln
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.leakage.joint_outputs import structural_epsilons
+from discreet.leakage.exact import structural_epsilons
 
 
 @dataclass(frozen=True)
