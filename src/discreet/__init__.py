@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from discreet.auditing.audit import audit
     from discreet.auditing.mapping_diff import compare_mappings
     from discreet.frontiers.frontier import frontier
+    from discreet.leakage.over_time import over_time
     from discreet.mappers.model_mapper import ModelMapper
     from discreet.mappers.randomized_response import RandomizedResponseMapper
     from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper
@@ -30,6 +31,7 @@ __all__ = [
     "audit",
     "compare_mappings",
     "frontier",
+    "over_time",
 ]
 
 _HOMES = {
@@ -42,6 +44,7 @@ _HOMES = {
     "audit": "discreet.auditing.audit",
     "compare_mappings": "discreet.auditing.mapping_diff",
     "frontier": "discreet.frontiers.frontier",
+    "over_time": "discreet.leakage.over_time",
 }
 
 

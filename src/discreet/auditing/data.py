@@ -17,7 +17,7 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.checks import check_column
-from discreet.data.columns import as_series, is_missing, written, written_column
+from discreet.data.columns import as_series, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import coded_digest
 from discreet.data.groups import as_noun
@@ -115,24 +115,7 @@ def audit_data_from_arrays(
 
 def read_labels(fact: Fact, values: Any) -> Labels:
     """Return the class of every row, told apart by how the classes are written."""
-    column = as_series(values)
-    gone = is_missing(column)
-    if gone.any():
-        raise InputError(
-            f"{fact.name!r} is missing in {int(gone.sum())} of {len(column)} rows. Leave those "
-            "rows out."
-        )
-    places = {written(each): k for k, each in enumerate(fact.classes)}
-    texts = written_column(column)
-    unknown = next((text for text in texts if text not in places), None)
-    if unknown is not None:
-        known = ", ".join(shown(each) for each in fact.classes[:10])
-        raise InputError(
-            f"{fact.name!r} has the class {shown(unknown)}; the mapping knows {known}. "
-            "Give the labels it was learned with."
-        )
-    index = np.array([places[text] for text in texts], dtype=np.int64)
-    labels = Labels(fact.name, index, fact.classes)
+    labels = Labels(fact.name, fact.places(values), fact.classes)
     _check_counts(labels)
     return labels
 

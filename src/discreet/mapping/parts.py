@@ -19,11 +19,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from discreet.data.columns import Plain
+from discreet.data.columns import Plain, as_series, is_missing, written, written_column
 from discreet.data.dependence import Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.split import Split
 from discreet.data.strict_model import Items, Model, Scalar, check_distinct, check_scalar
+from discreet.errors import InputError, shown
 from discreet.mapping.text import MAX_ITEMS
 
 TOTAL = 2**32
@@ -146,6 +147,26 @@ class Fact(Model):
         """The classes as an array, of one kind where they are of one kind."""
         kinds = {type(each) for each in self.classes}
         return frozen(np.array(self.classes, dtype=None if len(kinds) == 1 else object))
+
+    def places(self, values: Any) -> NDArray[np.int64]:
+        """Return the class of every row, told apart by how the classes are written."""
+        column = as_series(values)
+        gone = is_missing(column)
+        if gone.any():
+            raise InputError(
+                f"{self.name!r} is missing in {int(gone.sum())} of {len(column)} rows. Leave those "
+                "rows out."
+            )
+        places = {written(each): k for k, each in enumerate(self.classes)}
+        texts = written_column(column)
+        unknown = next((text for text in texts if text not in places), None)
+        if unknown is not None:
+            known = ", ".join(shown(each) for each in self.classes[:10])
+            raise InputError(
+                f"{self.name!r} has the class {shown(unknown)}; the mapping knows {known}. "
+                "Give the labels it was learned with."
+            )
+        return np.array([places[text] for text in texts], dtype=np.int64)
 
 
 class Deciding(Model):

@@ -1,0 +1,252 @@
+"""The accountant: what a private fact loses over many rounds, under each policy of repeating.
+
+Advantage is balanced accuracy above guessing, about the fact of the middle round, for an attacker
+who sees all rounds before and after it. Bounds by C1 assume nothing; every other figure assumes
+that the symbols of a round depend on the past only through the fact of that round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from discreet.arrays import Ints
+from discreet.data.checks import check_column
+from discreet.errors import InputError, shown
+from discreet.leakage.belief_grid import figures_between
+from discreet.leakage.chains import Chain
+from discreet.leakage.policies import (
+    SAMPLED,
+    PolicyChoice,
+    PolicyLeak,
+    Range,
+    choose_policy,
+    closed_form,
+    leaks_of_policies,
+)
+from discreet.leakage.round_law import RoundLaw
+from discreet.leakage.sequences import PeriodLaws, sequence_figures
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.parts import Fact
+
+MOST_ROUNDS = 100_000
+_HIDDEN = "the symbols of a round depend on the past only through the fact of that round"
+_NOTHING = "nothing is assumed: only C1 times the number of fresh draws is a bound"
+_FEW_POINTS = 8  # of a curve whose points are simulated
+
+
+@dataclass(frozen=True)
+class LeakOverTime:
+    """What all rounds tell about a private fact.
+
+    Attributes
+    ----------
+    fact : str
+    rounds, period_rounds : int
+    source : str
+        Where the law of a round comes from.
+    one_round : tuple of float, or None
+        Advantage and information (nats) of one round.
+    one_round_epsilon : float
+    leaks : tuple of PolicyLeak
+        One for each policy: "never", "code", "period", "every k".
+    assumptions : tuple of str
+        What the figures rest on.
+    law, chain
+        What they were computed from; ``chain`` is None if nothing is assumed.
+    """
+
+    fact: str
+    rounds: int
+    period_rounds: int
+    source: str
+    one_round: tuple[float, float] | None
+    one_round_epsilon: float
+    leaks: tuple[PolicyLeak, ...]
+    assumptions: tuple[str, ...]
+    law: RoundLaw
+    chain: Chain | None
+
+    @property
+    def choice(self) -> PolicyChoice:
+        """The policy that tells least of those that answer in every round."""
+        return choose_policy(self.leaks)
+
+    def curve(self) -> list[tuple[int, Range, float | None]]:
+        """Return the advantage of fresh draws after more and more rounds, with its closed form.
+
+        Empty if nothing is assumed, or if the law of a round is not known.
+        """
+        if self.chain is None or self.law.given is None:
+            return []
+        given, chain = self.law.given, self.chain
+        points = 24 if self.law.n_classes == 2 else _FEW_POINTS
+        counts = np.unique(np.geomspace(1, self.rounds, points).round().astype(int)).tolist()
+        if self.law.n_classes > 2:
+            found = (sequence_figures(PeriodLaws.fresh(given), chain, n) for n in counts)
+            ends = [each.advantage for each in found]
+            return [(n, Range(*each, SAMPLED), None) for n, each in zip(counts, ends, strict=True)]
+        sides = figures_between(given, chain, counts)
+        return [
+            (n, Range(low.advantage, high.advantage, "grid"), closed_form(given, chain, n))
+            for n, (low, high) in zip(counts, sides, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the law, for JSON; None stands for no bound."""
+        return {
+            "fact": self.fact,
+            "rounds": self.rounds,
+            "period_rounds": self.period_rounds,
+            "source": self.source,
+            "one_round": {
+                "advantage": None if self.one_round is None else self.one_round[0],
+                "information": None if self.one_round is None else self.one_round[1],
+                "epsilon": _finite(self.one_round_epsilon),
+            },
+            "policies": [{k: _finite(v) for k, v in asdict(leak).items()} for leak in self.leaks],
+            "least": {"policy": self.choice.policy, "clear": self.choice.clear},
+            "assumptions": list(self.assumptions),
+        }
+
+
+def over_time(
+    mapping: Mapping,
+    rows: pd.DataFrame | None = None,
+    *,
+    rounds: int = 1440,
+    stay: ArrayLike | None = None,
+    fact: str | None = None,
+    period_rounds: int | None = None,
+    every: Sequence[int] = (4, 16),
+    beyond_answer: bool = False,
+    random_state: int = 0,
+) -> LeakOverTime:
+    """Compute what many rounds tell about a private fact, under each policy of repeating.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    rows : DataFrame, optional
+        Labelled rows: the sensors' readings and the private fact. They give an estimate of what
+        one round tells, and no certificate; take rows that the mapping was not learned from.
+        Without rows, or with too many joint outputs to list, the worst that the tables allow.
+    rounds : int, default=1440
+        Reports of each sensor, such as those of a day.
+    stay : float, sequence of float or 2-D array, optional
+        Probability that the fact is the same in the next round: one, one for each class, or the
+        whole matrix of P(next | now). 1 is a fact that never changes. Without it nothing is
+        assumed about the fact or the readings, and only structural bounds are given.
+    fact : str, optional
+        The private fact, if the mapping guards several.
+    period_rounds : int, optional
+        Rounds of a period of the policies "code" and "period". By default all.
+    every : sequence of int, default=(4, 16)
+        Also look at sensors that report in every k-th round only.
+    beyond_answer : bool, default=False
+        For an attacker who is told the public fact, which stays at the class that gives away most.
+    random_state : int, default=0
+        Seed of what is simulated.
+
+    Returns
+    -------
+    LeakOverTime
+
+    Raises
+    ------
+    InputError
+        If parameters, columns or classes do not fit.
+
+    Examples
+    --------
+    >>> found = over_time(mapping, held_out, rounds=1440, stay=0.99)  # doctest: +SKIP
+    >>> found.leaks[0].advantage.high  # doctest: +SKIP
+    0.1093
+    """
+    period = rounds if period_rounds is None else period_rounds
+    _check_counts(rounds, period, every)
+    own = _fact(mapping, fact)
+    law = _law(mapping, rows, own, beyond_answer)
+    chain = None if stay is None else Chain.of_stay(stay, law.shares)
+    return LeakOverTime(
+        fact=own.name,
+        rounds=rounds,
+        period_rounds=period,
+        source=law.source,
+        one_round=law.figures,
+        one_round_epsilon=law.epsilon,
+        leaks=leaks_of_policies(law, chain, rounds, period, every, random_state),
+        assumptions=_assumptions(law, chain, rounds),
+        law=law,
+        chain=chain,
+    )
+
+
+def _check_counts(rounds: int, period: int, every: Sequence[int]) -> None:
+    if not 1 <= rounds <= MOST_ROUNDS:
+        raise InputError(f"rounds must be from 1 to {MOST_ROUNDS}, got {rounds}.")
+    if not 1 <= period <= rounds:
+        raise InputError(f"period_rounds must be from 1 to the {rounds} rounds, got {period}.")
+    if min(every, default=1) < 1:
+        raise InputError(f"every must hold numbers of at least 1, got {min(every)}.")
+
+
+def _fact(mapping: Mapping, name: str | None) -> Fact:
+    names = [fact.name for fact in mapping.private]
+    if name is None and len(names) == 1:
+        return mapping.private[0]
+    if name not in names:
+        listed = ", ".join(map(repr, names)) or "none"
+        raise InputError(f"fact must be one that the mapping guards ({listed}), got {name!r}.")
+    return mapping.private[names.index(name)]
+
+
+# --- The law of a round --------------------------------------------------------------------
+
+
+def _law(mapping: Mapping, rows: pd.DataFrame | None, fact: Fact, beyond_answer: bool) -> RoundLaw:
+    if rows is None:
+        why = "whatever the sensors read"
+        return RoundLaw.of_tables(mapping.tables, len(fact.classes), why)
+    for name in (*mapping.names, fact.name, *([mapping.public.name] * beyond_answer)):
+        check_column(rows.columns, name, "readings or labels")
+    codes, index = mapping.encode(rows), fact.places(rows[fact.name])
+    if not beyond_answer:
+        return _estimate(mapping, codes, index, fact)
+    public = mapping.public.places(rows[mapping.public.name])
+    laws = [_estimate(mapping, codes[public == h], index[public == h], fact)
+            for h in range(len(mapping.public.classes))]  # fmt: skip
+    return max(laws, key=lambda law: math.inf if law.figures is None else law.figures[0])
+
+
+def _estimate(mapping: Mapping, codes: Ints, index: Ints, fact: Fact) -> RoundLaw:
+    counts = np.bincount(index, minlength=len(fact.classes))
+    if counts.min() == 0:
+        missing = shown(fact.classes[int(counts.argmin())])
+        raise InputError(
+            f"no row has the class {missing} of {fact.name!r} (in each public class, beyond the "
+            "answer), so that nothing is known of it. Add rows, or leave the rows out."
+        )
+    return RoundLaw.of_rows(mapping.tables, codes, index, len(fact.classes))
+
+
+def _assumptions(law: RoundLaw, chain: Chain | None, rounds: int) -> tuple[str, ...]:
+    if chain is None:
+        return (_NOTHING,)
+    shares = ", ".join(f"{share:.3g}" for share in chain.prior)
+    if chain.is_constant:
+        lasts = f"the fact does not change in the {rounds} rounds"
+    else:
+        stays = ", ".join(f"{stay:.6g}" for stay in np.diag(chain.moves))
+        lasts = f"the fact stays with probability {stays} from round to round (shares {shares})"
+    return (_HIDDEN, lasts, law.source)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
