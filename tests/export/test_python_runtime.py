@@ -672,9 +672,29 @@ def counted(table, key, tmp_path, periods):
 def test_the_count_bounds_what_all_releases_tell(tmp_path, key, repeat, periods):
     table = make_sensor(CodesEncoder(size=2), [[0.7, 0.3], [0.25, 0.75]], repeat=repeat)
     spent = counted(table, key, tmp_path, periods)
-    # With "code" this holds for readings that change at the same moments; see docs/devices.md.
+    # With "code" this holds for readings with the same pattern of equality; see docs/devices.md.
     worst = largest_ratio(table, repeat, periods, same_pattern=repeat == "code")
     assert math.log(worst) <= spent
+
+
+def test_repeating_by_code_tells_more_than_the_moments_of_change():
+    table = make_sensor(CodesEncoder(size=3), [[0.7, 0.3], [0.25, 0.75], [0.5, 0.5]])
+    sequences = list(itertools.product(range(3), repeat=4))
+    sent = {
+        rows: {symbols for symbols, chance in found.items() if chance}
+        for rows in sequences
+        for found in [probabilities(table, rows, "code", (1,) * 4)]
+    }
+    pairs = [(a, b) for a, b in itertools.product(sequences, repeat=2) if changes(a) == changes(b)]
+    broken = {(a, b) for a, b in pairs if sent[a] - sent[b]}  # an infinite ratio
+    assert (len(pairs), len(broken)) == (1125, 468)
+    assert ((0, 0, 1, 2), (0, 0, 1, 0)) in broken
+    assert all(pattern(a, (1,) * 4) != pattern(b, (1,) * 4) for a, b in broken)
+
+
+def changes(rows):
+    """At which readings the code differs from the one before."""
+    return [a != b for a, b in itertools.pairwise(rows)]
 
 
 def test_repeating_by_code_tells_that_the_code_has_changed():
