@@ -15,7 +15,7 @@ import io
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -257,3 +257,27 @@ def rendered(figure: Figure, path: Path, dots: int) -> bytes:
     data = io.BytesIO()
     figure.savefig(data, format=path.suffix.lower()[1:], dpi=dots)
     return data.getvalue()
+
+
+def advantage_curves(
+    curves: Mapping[str, Sequence[tuple[int, float, float, float | None]]], path: Path
+) -> bytes:
+    """Return advantage against rounds: for each fact (rounds, low, high, closed form or None)."""
+    from matplotlib.figure import Figure
+
+    with matplotlib_settings("discreet-budget"):
+        figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        colours = [colour for colour, _ in STYLES.values()]
+        for (name, points), colour in zip(curves.items(), colours * len(curves), strict=False):
+            rounds, low, high, closed = zip(*points, strict=True)
+            axes.fill_between(rounds, low, high, color=colour, alpha=0.25, linewidth=0)
+            axes.plot(rounds, high, color=colour, label=name)
+            if None not in closed:
+                axes.plot(rounds, closed, color=colour, linestyle=":", label=f"{name}, closed form")
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("rounds")
+        axes.set_ylabel("attacker's advantage over guessing, fresh draws")
+        axes.legend(frameon=False, fontsize=8)
+        return rendered(figure, path, 220)

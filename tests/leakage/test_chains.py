@@ -4,8 +4,7 @@ from support.helpers import refused
 from support.rounds import law_of_sequences, random_law
 
 from discreet.leakage.chains import Chain, epsilon_over_rounds, epsilon_recursion, split_rounds
-from discreet.leakage.exact import pairwise_epsilon
-from discreet.leakage.policies import squared_information
+from discreet.leakage.exact import pairwise_epsilon, squared_information
 
 
 def test_the_printed_line_of_the_recursion_is_reproduced():

@@ -29,6 +29,7 @@ COMMANDS = {  # in the order of the help; the file of each
     "audit": "audit",
     "diff": "diff",
     "plan": "plan",
+    "budget": "budget",
     "frontier": "frontier",
     "export": "export",
     "demo": "demo",

@@ -58,6 +58,13 @@ def total_variation(given: Floats) -> float:
     return max((0.5 * float(np.abs(a - b).sum()) for a, b in pairs), default=0.0)
 
 
+def squared_information(given: Floats) -> float:
+    """Return x of two laws, the sum over outputs of (p1 - p0)^2 / (2 (p1 + p0))."""
+    total = given.sum(axis=0)
+    sent = total > 0
+    return float((np.diff(given[:, sent], axis=0) ** 2 / (2.0 * total[sent])).sum())
+
+
 def pairwise_epsilon(given: Floats) -> float:
     """Return max log p(z|class)/p(z|other class), which needs no prior.
 

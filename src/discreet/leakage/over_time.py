@@ -36,7 +36,7 @@ from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Fact
 
 MOST_ROUNDS = 100_000
-_HIDDEN = "the symbols of a round depend on the past only through the fact of that round"
+_HIDDEN = "if the symbols of a round depend on the past only through the fact of that round"
 _NOTHING = "nothing is assumed: only C1 times the number of fresh draws is a bound"
 _FEW_POINTS = 8  # of a curve whose points are simulated
 
@@ -241,10 +241,10 @@ def _assumptions(law: RoundLaw, chain: Chain | None, rounds: int) -> tuple[str, 
         return (_NOTHING,)
     shares = ", ".join(f"{share:.3g}" for share in chain.prior)
     if chain.is_constant:
-        lasts = f"the fact does not change in the {rounds} rounds"
+        lasts = f"if the fact does not change in the {rounds:,} rounds"
     else:
         stays = ", ".join(f"{stay:.6g}" for stay in np.diag(chain.moves))
-        lasts = f"the fact stays with probability {stays} from round to round (shares {shares})"
+        lasts = f"if the fact stays with probability {stays} from round to round (shares {shares})"
     return (_HIDDEN, lasts, law.source)
 
 

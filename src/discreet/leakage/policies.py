@@ -15,12 +15,13 @@ import numpy as np
 from discreet.arrays import Floats
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain, epsilon_over_rounds, split_rounds
-from discreet.leakage.exact import advantage_at
+from discreet.leakage.exact import advantage_at, squared_information
 from discreet.leakage.round_law import RoundLaw, drawn_law, remembered_laws
 from discreet.leakage.sequences import ALPHA, PeriodLaws, mean_between, sequence_figures
 
 _DRAWS = 400  # of symbols for all codes, where ways to draw them are too many to list
 AT_MOST, NO_BOUND = "at most", "no bound"
+NO_BETTER = 0.99  # of certainty, from which on a bound is none
 SAMPLED = f"simulated, {100 * (1 - ALPHA):.0f} %"
 
 
@@ -128,7 +129,7 @@ def _fresh(
         return _from_sequences(PeriodLaws.fresh(law.given), chain, releases, seed)
     ((low, high),) = figures_between(law.given, chain, [releases])
     if law.worst:
-        return Range(0.0, high.advantage, AT_MOST), Range(0.0, high.information, AT_MOST)
+        return _at_most(high.advantage, high.information, chain.prior)
     return (
         Range(low.advantage, high.advantage, "grid"),
         Range(low.information, high.information, "grid"),
@@ -148,8 +149,7 @@ def _remembered(
     rng = np.random.default_rng(seed)
     drawn = np.array([squared_information(drawn_law(law, rng)) for _ in range(_DRAWS)])
     most = _bound(mean_between(drawn, 1.0, ALPHA)[1], False, chain, rounds)
-    how = f"{AT_MOST}, {100 * (1 - ALPHA):.0f} %"
-    return Range(0.0, most, how), Range(0.0, entropy(chain.prior), AT_MOST)
+    return _at_most(most, math.inf, chain.prior, f"{AT_MOST}, {100 * (1 - ALPHA):.0f} %")
 
 
 def _from_sequences(laws: PeriodLaws, chain: Chain, rounds: int, seed: int) -> tuple[Range, Range]:
@@ -159,9 +159,17 @@ def _from_sequences(laws: PeriodLaws, chain: Chain, rounds: int, seed: int) -> t
 
 
 def _from_epsilon(epsilon: float, prior: Floats) -> tuple[Range, Range]:
-    how = AT_MOST if math.isfinite(epsilon) else NO_BOUND
-    told = min(epsilon, entropy(prior))
-    return Range(0.0, advantage_at(epsilon, len(prior)), how), Range(0.0, told, how)
+    return _at_most(advantage_at(epsilon, len(prior)), epsilon, prior)
+
+
+def _at_most(gain: float, told: float, prior: Floats, how: str = AT_MOST) -> tuple[Range, Range]:
+    """Return upper bounds on advantage and information, which are none where they say nothing."""
+    most, everything = 1.0 - 1.0 / len(prior), entropy(prior)
+    bounded = gain < NO_BETTER * most, told < NO_BETTER * everything
+    return (
+        Range(0.0, min(gain, most), how if bounded[0] else NO_BOUND),
+        Range(0.0, min(told, everything), AT_MOST if bounded[1] else NO_BOUND),
+    )
 
 
 def entropy(prior: Floats) -> float:
@@ -190,13 +198,6 @@ def _bound(x: float, even: bool, chain: Chain, rounds: int) -> float:
         past, future = (_one_side(x, even, chain.kept, k) for k in split_rounds(rounds))
         total = _both(_both(past, x, even), future, even and chain.is_symmetric)
     return 0.5 * math.sqrt(min(total, 1.0))
-
-
-def squared_information(given: Floats) -> float:
-    """Return x, the sum over outputs of (p1 - p0)^2 / (2 (p1 + p0))."""
-    sums = given.sum(axis=0)
-    sent = sums > 0
-    return float(((given[1] - given[0])[sent] ** 2 / (2 * sums[sent])).sum())
 
 
 def _one_side(x: float, even: bool, kept: float, rounds: int) -> float:

@@ -12,8 +12,8 @@ from discreet.auditing.bounds.window import (
     bound_window,
     count_steps,
     kept_of,
-    squared_information,
 )
+from discreet.leakage.exact import squared_information
 
 TABLES = (np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([[0.8, 0.2], [0.3, 0.7]]))
 

@@ -43,7 +43,7 @@ from scipy.special import betaln
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.leakage.exact import structural_epsilons
+from discreet.leakage.exact import squared_information, structural_epsilons
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,6 @@ def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> 
     rest = squared_information(rows.average[[a, b]])
     rest += 2.0 / 3.0 * rows.eta * largest * log / min(counts)
     return ((spread + math.sqrt(spread**2 + 4.0 * rest)) / 2.0) ** 2
-
-
-def squared_information(given: Floats) -> float:
-    """Return x of two laws."""
-    total = given.sum(axis=0)
-    sent = total > 0
-    return float((np.diff(given[:, sent], axis=0) ** 2 / (2.0 * total[sent])).sum())
 
 
 # --- The chain -----------------------------------------------------------------------------

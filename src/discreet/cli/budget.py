@@ -1,0 +1,251 @@
+"""``discreet budget``: what many rounds tell about a private fact, under each policy."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.options import Json, Seed, is_count, name_list
+from discreet.cli.terminal import check_out, interruptible, plain_print
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from discreet.leakage.over_time import LeakOverTime
+    from discreet.leakage.policies import PolicyLeak, Range
+    from discreet.mapping.mapping import Mapping
+
+_EVERY = (4, 16)
+_POLICIES = {
+    "never": "fresh draws",
+    "code": "same code, same symbol",
+    "period": "one symbol a period",
+}
+
+
+def budget(
+    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file.")],
+    tables: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Labelled rows, to estimate what a round tells; of the table that was learned "
+            "from only held-out rows count. [default: the worst that the tables allow]",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(metavar="N", callback=is_count, help="Reports of each sensor.")
+    ] = 1440,
+    stay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P[,P...]",
+            help="Probability that the private fact is the same in the next round: one, or one "
+            "for each class; 1 if it never changes. [default: nothing is assumed]",
+        ),
+    ] = None,
+    period_rounds: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=is_count, help="Rounds of a period. [default: all]"),
+    ] = None,
+    every: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="K",
+            help="Also look at reports in every K-th round; may be given several times. "
+            "[default: 4 and 16]",
+        ),
+    ] = None,
+    beyond_answer: Annotated[
+        bool,
+        typer.Option("--beyond-answer", help="For an attacker who is told the public fact."),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the advantage against rounds: .svg or .png."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Say what many rounds tell about a private fact, under each policy of repeating.
+
+    A message may tell little and a day of messages nearly all. The figures are about the fact of
+    the middle round, for an attacker who sees all rounds; they assume that the symbols of a round
+    depend on the past only through the fact of that round. "Anything" assumes nothing.
+
+    Example:
+
+        discreet budget home.json home.csv --rounds 1440 --stay 0.99 --plot day.svg
+
+    For a fact that never changes, whatever the sensors read:
+
+        discreet budget home.json --rounds 1440 --stay 1
+    """
+    with interruptible("stopped."):
+        from discreet.leakage.over_time import over_time
+        from discreet.mapping.mapping import Mapping
+
+        if plot is not None:
+            _check_plot(plot, mapping)
+        known = Mapping.load(mapping)
+        if not known.private:
+            raise InputError(f"{mapping} guards no private fact, so that there is no budget.")
+        rows, origin = _rows(known, tables) if tables else (None, "")
+        found = [
+            over_time(
+                known,
+                rows,
+                rounds=rounds,
+                stay=_stay(stay),
+                fact=fact.name,
+                period_rounds=period_rounds,
+                every=every or _EVERY,
+                beyond_answer=beyond_answer,
+                random_state=seed,
+            )
+            for fact in known.private
+        ]
+        if as_json:
+            plain_print(json.dumps([each.to_dict() for each in found], indent=1))
+        else:
+            for line in describe(found, origin, beyond_answer):
+                plain_print(line)
+        if plot is not None:
+            _draw(found, plot)
+
+
+def _check_plot(plot: Path, mapping: Path) -> None:
+    from discreet.plots import check_suffix
+
+    check_suffix(plot)
+    check_out(plot, mapping, "--plot")
+
+
+def _stay(text: str | None) -> float | list[float] | None:
+    if text is None:
+        return None
+    try:
+        found = [float(each) for each in name_list("--stay", text)]
+    except ValueError:
+        found = []
+    if not found or not all(0.0 <= each <= 1.0 for each in found):
+        raise InputError(f"--stay must be a probability, or one for each class, got {text!r}.")
+    return found[0] if len(found) == 1 else found
+
+
+def _rows(mapping: Mapping, tables: Sequence[Path]) -> tuple[pd.DataFrame, str]:
+    """Return the rows that may vouch for the mapping, and note that they were looked at."""
+    from discreet.auditing.audit_log import AuditEntry, note_audit
+    from discreet.auditing.data import audit_data_from_table
+    from discreet.data.tables import find_files, read_tables
+
+    # An estimate of one round needs no independent rows, and promises nothing.
+    data = audit_data_from_table(mapping, read_tables(find_files(tables)), assume_independent=True)
+    if data.held_out and mapping.design.source is not None:
+        note_audit(AuditEntry.of(mapping, mapping.design.source, 0))
+    labels = {each.name: each.values for each in (data.public, *data.private)}
+    return data.readings.assign(**labels), data.origin
+
+
+# --- In words --------------------------------------------------------------------------------
+
+
+def describe(found: Sequence[LeakOverTime], origin: str, beyond_answer: bool) -> Iterator[str]:
+    """Yield a table for each fact, what it rests on, and the policy that tells least."""
+    for each in found:
+        yield from _table(each)
+        yield ""
+        yield (
+            "advantage of the best attacker over guessing (information in nats), about the fact of "
+            f"the middle one of {each.rounds:,} rounds, all of them seen:"
+        )
+        for assumption in each.assumptions:
+            yield f"  {assumption}"
+        if origin and not each.law.worst:
+            yield f"  {origin}"
+        if beyond_answer:
+            yield "  told the public fact, which stays at the class that gives away most"
+        yield "anything: C1 times the fresh draws, whatever depends on whatever"
+        yield _advice(each)
+
+
+def _table(each: LeakOverTime) -> Iterator[str]:
+    from discreet.errors import shown
+
+    one = "not known"
+    if each.one_round is not None:
+        most = "at most " if each.law.worst else ""
+        gain, told = each.one_round
+        one = f"advantage {most}{gain:.4f}, information {most}{told:.2g} nats"
+    epsilon = _number(each.one_round_epsilon)
+    yield f"private fact {shown(each.fact)}, one round: {one}, epsilon {epsilon}"
+    yield (
+        f"{'policy':32}{'releases':>9}{'advantage':>24}{'closed form':>13}{'information':>13}"
+        f"{'epsilon':>10}   anything: epsilon, advantage"
+    )
+    for leak in each.leaks:
+        yield _row(leak, 1.0 - 1.0 / each.law.n_classes)
+
+
+def _row(leak: PolicyLeak, most: float) -> str:
+    name = f"{leak.policy}: {_POLICIES[leak.policy]}" if leak.policy in _POLICIES else leak.policy
+    closed = "" if leak.closed_form is None else f"{leak.closed_form:.4f}"
+    told = "no bound" if leak.information.how == "no bound" else f"{leak.information.high:.2g}"
+    without = f"{_number(leak.any_epsilon)}, {_any_advantage(leak, most)}"
+    return (
+        f"{name:32}{leak.releases:>9,}{_range(leak.advantage):>24}{closed:>13}{told:>13}"
+        f"{_number(leak.epsilon):>10}   {without}"
+    )
+
+
+def _range(found: Range) -> str:
+    if found.how == "no bound":
+        return found.how
+    if found.how.startswith("at most"):
+        return f"{found.how} {found.high:.4f}".replace("at most, 95 %", "at most (95 %)")
+    if found.high - found.low < 1e-4:
+        return f"{found.high:.4f}"
+    sure = " (95 %)" if found.how.startswith("simulated") else ""
+    return f"{found.low:.4f} to {found.high:.4f}{sure}"
+
+
+def _any_advantage(leak: PolicyLeak, most: float) -> str:
+    from discreet.leakage.policies import NO_BETTER
+
+    return f"{leak.any_advantage:.4f}" if leak.any_advantage < NO_BETTER * most else "no bound"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "no bound"
+
+
+def _advice(each: LeakOverTime) -> str:
+    best = each.choice.policy
+    if all(leak.advantage.how == "no bound" for leak in each.leaks[:2]):
+        return "no bound for sensors that answer in every round, with --repeat never or code"
+    if not each.choice.clear:
+        return f"--repeat never and code are not known to differ; {best} has the smaller bound"
+    return f"--repeat {best} tells least of what answers in every round (never, code)"
+
+
+def _draw(found: Sequence[LeakOverTime], path: Path) -> None:
+    from discreet.files import write_whole
+    from discreet.plots import advantage_curves
+
+    curves = {
+        each.fact: [(n, ends.low, ends.high, closed) for n, ends, closed in each.curve()]
+        for each in found
+    }
+    if not any(curves.values()):
+        raise InputError(
+            "--plot needs --stay, and rows where the private fact has more than two classes: "
+            "without them there is no curve to draw."
+        )
+    drawn = {name: curve for name, curve in curves.items() if curve}
+    write_whole(path, advantage_curves(drawn, path))

@@ -1,0 +1,106 @@
+"""``discreet budget`` as typed: the table, what it rests on, JSON, the picture, and refusals."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from support.commands import FACTS, rooms, run
+from support.helpers import make_mapping
+
+from discreet import Mapping
+from discreet.leakage.over_time import over_time
+
+NOISY = [np.array([[0.55, 0.45], [0.5, 0.5], [0.45, 0.55]]), np.full((3, 3), 1 / 3)]
+
+
+@pytest.fixture
+def budget(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCREET_STATE", str(tmp_path / "state"))
+    make_mapping(tables=NOISY).save("home.json")
+    return lambda *arguments: run(monkeypatch, capsys, "budget", *arguments)
+
+
+@pytest.fixture
+def learned(budget, tmp_path, monkeypatch, capsys):
+    rooms(400).to_csv("rooms.csv", index=False)
+    ask = (*FACTS, "--exclude", "day", "--ratio", 0.99, "--out", "rooms.json", "--quiet")
+    assert run(monkeypatch, capsys, "learn", "rooms.csv", *ask)[0] == 0
+    return budget
+
+
+def test_without_rows_the_worst_of_the_tables_is_printed_with_what_it_rests_on(budget):
+    code, printed, error = budget("home.json", "--rounds", 20, "--stay", 0.9)
+    assert (code, error) == (0, "")
+    policies = ["never", "code", "period", "every 4", "every 16"]
+    lines = printed.splitlines()
+    assert [line.split(":")[0].split("  ")[0] for line in lines[2:7]] == policies
+    assert "at most 0.0" in lines[2] and "no bound" in lines[3]
+    assert "if the symbols of a round depend on the past only through the fact" in printed
+    assert "if the fact stays with probability 0.9, 0.9 from round to round" in printed
+    assert "worst case of the tables, whatever the sensors read" in printed
+    assert "about the fact of the middle one of 20 rounds" in printed
+
+
+def test_without_stay_nothing_is_assumed(budget):
+    _, printed, _ = budget("home.json", "--rounds", 20)
+    assert "nothing is assumed: only C1 times the number of fresh draws is a bound" in printed
+    assert "if the" not in printed
+    make_mapping().save("sharp.json")
+    _, printed, _ = budget("sharp.json", "--rounds", 20)
+    assert "no bound for sensors that answer in every round" in printed
+
+
+@pytest.mark.slow
+def test_of_the_learned_table_held_out_rows_count_and_are_noted(learned, tmp_path):
+    code, printed, _ = learned("rooms.json", "rooms.csv", "--rounds", 50, "--stay", 1)
+    assert code == 0
+    assert "plug-in estimate from 120 rows, not certified" in printed
+    assert "the 120 of 400 rows that were held out" in printed
+    assert "--repeat " in printed.splitlines()[-1]
+    assert (tmp_path / "state" / "audits.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_json_says_what_python_says(learned):
+    rows = rooms(300, seed=5)
+    rows.to_csv("new.csv", index=False)
+    ask = ("--rounds", 30, "--stay", "0.95,0.9", "--period-rounds", 10, "--every", 3)
+    (found,) = json.loads(learned("rooms.json", "new.csv", *ask, "--json")[1])
+    same = over_time(
+        Mapping.load("rooms.json"), rows, rounds=30, stay=[0.95, 0.9], period_rounds=10, every=(3,)
+    )
+    assert found == json.loads(json.dumps(same.to_dict()))
+    told = json.loads(learned("rooms.json", "new.csv", *ask, "--beyond-answer", "--json")[1])
+    assert told[0]["one_round"]["advantage"] >= 0.0
+
+
+@pytest.mark.slow
+def test_the_curve_is_drawn(budget, tmp_path):
+    code, _, error = budget("home.json", "--rounds", 50, "--stay", 0.9, "--plot", "day.svg")
+    assert (code, error) == (0, "")
+    drawn = (tmp_path / "day.svg").read_text()
+    assert "rounds" in drawn and "who, closed form" in drawn
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("home.json --rounds 0", "--rounds must be at least 1, got 0"),
+        ("home.json --rounds 100001", "rounds must be from 1 to 100000, got 100001"),
+        ("home.json --stay 1.5", "--stay must be a probability, or one for each class, got '1.5'"),
+        ("home.json --stay often", "--stay must be a probability.*got 'often'"),
+        ("home.json --stay 0.9,0.8,0.7", "3 probabilities; the fact has 2 classes"),
+        ("home.json --stay 0.9,1", "reach every class again"),
+        ("home.json --rounds 5 --period-rounds 6", "period_rounds must be from 1 to the 5 rounds"),
+        ("home.json --every 0", "every must hold numbers of at least 1, got 0"),
+        ("home.json --plot day.pdf", "a picture ends in .svg or .png"),
+        ("home.json --plot day.svg", "--plot needs --stay"),
+        ("away.json", "away.json"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_value_seen(budget, options, words):
+    code, _, error = budget(*options.split())
+    assert code == 2 and error.startswith("discreet: ") and error.count("\n") == 1
+    assert re.search(words, error)
