@@ -1,0 +1,98 @@
+"""What many rounds tell: the accountant on the small examples and on the paper's world.
+
+    python -m research.benchmarks.over_time [--rows 1000] [--draws 5]
+
+First a table whose rounds have an advantage of 0.020 each, the middle one of 1,441: exact from both
+sides, how long that takes, the closed form and the naive sum. Then fifteen rounds of remembered
+symbols. Then mappings learned from draws of the paper's synthetic world (correlation 0), whose law
+is known exactly, for a private fact that does not change during a day of 1,440 rounds.
+"""
+
+import argparse
+from collections.abc import Iterator
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import ModelMapper, NPOMapper
+from discreet.leakage.belief_grid import figures_between
+from discreet.leakage.chains import Chain
+from discreet.leakage.exact import advantage
+from discreet.leakage.policies import closed_form, leaks_of_policies
+from discreet.leakage.round_law import RoundLaw
+from research.paper.synthetic import draw_table, exact_joint, tables_by_reading
+
+Floats = NDArray[np.float64]
+
+DAY = 1440
+TABLE = np.array([[0.52, 0.48], [0.48, 0.52]])
+SAME_CODE = RoundLaw.of_rows([TABLE], np.array([[0], [1]]), np.array([0, 1]), 2)
+LEARNERS = {
+    "NPO, default": lambda seed: NPOMapper(random_state=seed),
+    "NPO, asked for 0.05": lambda seed: NPOMapper(max_advantage=0.05, random_state=seed),
+    "model, asked for 0.05": lambda seed: ModelMapper(max_advantage=0.05, random_state=seed),
+}
+COLUMNS = ("a message", "a day", "a day, every 4th", "a day, every 16th")
+
+
+def day_rows() -> Iterator[str]:
+    yield f"{'stay':>10}{'lower':>10}{'upper':>10}{'closed form':>14}{'sum':>8}{'seconds':>10}"
+    for stay in (0.9, 0.99, 0.999, 1.0):
+        chain = Chain.of_stay(stay, [0.5, 0.5])
+        rounds = DAY if chain.is_constant else DAY + 1
+        start = perf_counter()
+        ((low, high),) = figures_between(TABLE, chain, [rounds])
+        seconds = perf_counter() - start
+        closed, naive = closed_form(TABLE, chain, rounds), rounds * advantage(TABLE)
+        yield (
+            f"{stay:>10}{low.advantage:>10.5f}{high.advantage:>10.5f}{closed:>14.4f}"
+            f"{naive:>8.1f}{seconds:>10.2f}"
+        )
+
+
+def repeating_rows() -> Iterator[str]:
+    yield f"{'P(G=1), stay in 1':>20}{'fresh draws':>14}{'same code, same symbol':>26}"
+    for share, stay in ((0.5, 0.9), (0.2, 0.9), (0.2, 0.6)):
+        chain = Chain.of_stay([1 - (1 - stay) * share / (1 - share), stay], [0.5, 0.5])
+        fresh, code, *_ = leaks_of_policies(SAME_CODE, chain, 15, 15, (), seed=0)
+        yield f"{share:>14}, {stay:>4}{fresh.advantage.high:>14.4f}{code.advantage.high:>26.4f}"
+
+
+def learned_rows(rows: int, draws: int) -> Iterator[str]:
+    """Yield the median over draws of the world, and the least and the largest figure."""
+    yield f"{f'median of {draws} draws':24}" + "".join(f"{name:>24}" for name in COLUMNS)
+    for name, make in LEARNERS.items():
+        found = np.array([_figures(make(seed), rows, seed) for seed in range(draws)])
+        ends = zip(np.median(found, axis=0), found.min(axis=0), found.max(axis=0), strict=True)
+        cells = (f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in ends)
+        yield f"{name:24}" + "".join(f"{cell:>24}" for cell in cells)
+
+
+def _figures(mapper: NPOMapper | ModelMapper, rows: int, seed: int) -> list[float]:
+    X, h, g = draw_table(rows, 0.0, seed)
+    tables = tables_by_reading(mapper.fit(X, h, private=g).mapping_)
+    given = 2 * exact_joint(tables, 0.0).sum(axis=0)
+    return [advantage(given), *(_day(given, DAY // k) for k in (1, 4, 16))]
+
+
+def _day(given: Floats, releases: int) -> float:
+    return figures_between(given, Chain.constant([0.5, 0.5]), [releases])[0][1].advantage
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=5, help="of the world; 0 for none")
+    asked = parser.parse_args()
+    parts = [day_rows(), repeating_rows()]
+    if asked.draws:
+        parts.append(learned_rows(asked.rows, asked.draws))
+    for part in parts:
+        for line in part:
+            print(line, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()
