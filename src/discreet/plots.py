@@ -276,8 +276,9 @@ def advantage_curves(
             if None not in closed:
                 axes.plot(rounds, closed, color=colour, linestyle=":", label=f"{name}, closed form")
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")  # powers would need mathematical text
         axes.set_ylim(bottom=0.0)
-        axes.set_xlabel("rounds")
-        axes.set_ylabel("attacker's advantage over guessing, fresh draws")
+        axes.set_xlabel("rounds, each with fresh draws")
+        axes.set_ylabel("advantage over guessing")
         axes.legend(frameon=False, fontsize=8)
         return rendered(figure, path, 220)

@@ -37,7 +37,7 @@ def test_without_rows_the_worst_of_the_tables_is_printed_with_what_it_rests_on(b
     lines = printed.splitlines()
     assert [line.split(":")[0].split("  ")[0] for line in lines[2:7]] == policies
     assert "at most 0.0" in lines[2] and "no bound" in lines[3]
-    assert "if the symbols of a round depend on the past only through the fact" in printed
+    assert "depend on the past only through the fact of that round" in printed
     assert "if the fact stays with probability 0.9, 0.9 from round to round" in printed
     assert "worst case of the tables, whatever the sensors read" in printed
     assert "about the fact of the middle one of 20 rounds" in printed
@@ -82,6 +82,7 @@ def test_the_curve_is_drawn(budget, tmp_path):
     assert (code, error) == (0, "")
     drawn = (tmp_path / "day.svg").read_text()
     assert "rounds" in drawn and "who, closed form" in drawn
+    assert "mathdefault" not in drawn
 
 
 @pytest.mark.parametrize(

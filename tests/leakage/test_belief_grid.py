@@ -52,6 +52,14 @@ def test_any_table_and_chain_lies_between_the_two_sides(rng):
         assert high.information - low.information < 1e-3
 
 
+def test_no_round_loses_much_more_than_the_middle_one(rng):
+    for _ in range(150):
+        given, n = random_law(rng), int(rng.integers(2, 7))
+        chain = Chain.of_stay(rng.uniform(0, 1, 2), [0.5, 0.5])
+        lost = [advantage(law_of_sequences(given, chain, n, at)) for at in range(n)]
+        assert max(lost) < lost[n // 2] + 1e-3
+
+
 def test_many_outputs_are_merged_and_still_bracketed(rng):
     given = rng.dirichlet(np.full(300, 5.0), 2)
     chain = Chain.of_stay(0.8, [0.5, 0.5])

@@ -24,8 +24,9 @@ def random_law(rng, outputs=None, classes=2):
     return given / given.sum(axis=1, keepdims=True)
 
 
-def law_of_sequences(given, chain, n):
-    """p(all symbols | fact of the middle round), classes x sequences: forwards, class by class."""
+def law_of_sequences(given, chain, n, at=None):
+    """p(all symbols | fact of a round, the middle one), classes x sequences, class by class."""
+    at = n // 2 if at is None else at
     classes, outputs = given.shape
     found = []
     for middle in range(classes):
@@ -33,7 +34,7 @@ def law_of_sequences(given, chain, n):
         for t in range(n):
             reached = reached if t == 0 else reached @ chain.moves
             reached = (reached[:, None, :] * given.T[None]).reshape(-1, classes)
-            if t == n // 2:
+            if t == at:
                 reached = reached * (np.arange(classes) == middle)
         found.append(reached.sum(axis=1) / chain.prior[middle])
     return np.array(found).reshape(classes, outputs**n)

@@ -36,7 +36,10 @@ from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Fact
 
 MOST_ROUNDS = 100_000
-_HIDDEN = "if the symbols of a round depend on the past only through the fact of that round"
+_HIDDEN = (
+    "if the symbols of a round (with code: its codes) depend on the past only through the fact of "
+    "that round"
+)
 _NOTHING = "nothing is assumed: only C1 times the number of fresh draws is a bound"
 _FEW_POINTS = 8  # of a curve whose points are simulated
 
@@ -240,6 +243,8 @@ def _assumptions(law: RoundLaw, chain: Chain | None, rounds: int) -> tuple[str, 
     if chain is None:
         return (_NOTHING,)
     shares = ", ".join(f"{share:.3g}" for share in chain.prior)
+    if not law.worst:
+        shares += "; in the rows " + ", ".join(f"{share:.3g}" for share in law.shares)
     if chain.is_constant:
         lasts = f"if the fact does not change in the {rounds:,} rounds"
     else:
