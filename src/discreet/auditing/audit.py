@@ -58,6 +58,8 @@ def audit(
     confidence: float = 0.95,
     releases: int = 1,
     independent_releases: bool = False,
+    rounds: int | None = None,
+    stay: float | ArrayLike | None = None,
     prior: ArrayLike | None = None,
     random_state: int = 0,
     report: Report | None = None,
@@ -95,6 +97,13 @@ def audit(
     independent_releases : bool, default=False
         Declare that readings of different releases are independent given the private class;
         the verdict repeats it. Without it only the structural bound adds up.
+    rounds : int, optional
+        Certify what so many rounds tell of the private fact of any one of them, if the symbols
+        of a round depend on other rounds only through that fact. Limits are then on all of
+        them together.
+    stay : float or array of shape (n_classes,), optional
+        Probability that the private fact is the same in the next round; a declaration, which
+        the verdict repeats. ``discreet audit --time-column`` estimates it instead.
     prior : array of shape (n_classes,), optional
         Known frequencies of the private classes, for a single private fact. By default
         they are estimated from the rows.
@@ -124,6 +133,8 @@ def audit(
         confidence=confidence,
         releases=releases,
         independent_releases=independent_releases,
+        rounds=rounds,
+        stay=None if stay is None else np.atleast_1d(np.asarray(stay, dtype=np.float64)),
         cap=cap,
         prior=None if prior is None else np.asarray(prior, dtype=np.float64),
         seed=random_state,
@@ -156,8 +167,11 @@ def audit_checked_data(
     )
     limits = tuple(_with_needed(data, check, private, options, alpha) for check in limits)
     conditions = find_conditions(data, options.releases, options.independent_releases,
-                                 prior_given=options.prior is not None)  # fmt: skip
+                                 prior_given=options.prior is not None,
+                                 rounds=options.rounds)  # fmt: skip
     drawn = data.rows_with(data.public, options.cap).drawn
+    if options.rounds is not None:
+        drawn = f"any one of {options.rounds} rounds"
     return Audit(
         mapping_id=data.mapping.id,
         method=data.mapping.design.method,
@@ -193,6 +207,8 @@ def _with_needed(
         return check
     if withheld(data):
         return replace(check, needed="" if data.learned_groups else _GROUP_THEM)
+    if options.rounds is not None:
+        return check
     if options.releases > 1:
         return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
     labelled = next(each for each in data.private if each.name == check.fact)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.rounds import SeriesData
 from discreet.data.checks import check_column
 from discreet.data.columns import as_series, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
@@ -45,6 +46,7 @@ class AuditData:
     ``learned_groups``: how groups come to have rows that were learned from, if some have.
     ``shared``: how rows without groups may belong together by a column of the table, if they may.
     ``audited_before``: what earlier audits with the same rows mean for this one, if there were any.
+    ``series``: all rows of the table in time, if a column of times was named.
     """
 
     mapping: Mapping
@@ -61,6 +63,7 @@ class AuditData:
     learned_groups: str = ""
     shared: str = ""
     audited_before: str = ""
+    series: SeriesData | None = None
 
     @property
     def n_rows(self) -> int:
@@ -227,6 +230,8 @@ class AuditOptions:
     confidence: float = 0.95
     releases: int = 1
     independent_releases: bool = False
+    rounds: int | None = None
+    stay: Floats | None = None
     cap: int | None = None
     prior: Floats | None = None
     seed: int = 0
@@ -255,6 +260,7 @@ def check_options(data: AuditData, options: AuditOptions) -> None:
         )
     if options.releases < 1:
         raise InputError(f"releases must be at least 1, got {options.releases!r}.")
+    _check_rounds(data, options)
     if options.cap is not None and options.cap < 1:
         raise InputError(f"cap must be at least 1, got {options.cap!r}.")
     if options.cap is not None and data.groups is None:
@@ -264,6 +270,20 @@ def check_options(data: AuditData, options: AuditOptions) -> None:
         )
     if options.prior is not None:
         _check_prior(data, options.prior)
+
+
+def _check_rounds(data: AuditData, options: AuditOptions) -> None:
+    rounds, stay = options.rounds, options.stay
+    if rounds is None:
+        if stay is not None:
+            raise InputError("stay is about many rounds. Give rounds as well.")
+        return
+    if rounds < 1:
+        raise InputError(f"rounds must be at least 1, got {rounds!r}.")
+    if options.releases > 1:
+        raise InputError("rounds and releases are two ways to add reports up. Give one of them.")
+    if data.series is not None and stay is not None:
+        raise InputError("stay is told by the series. Give it only where there is no time column.")
 
 
 def _check_prior(data: AuditData, prior: Floats) -> None:

@@ -36,6 +36,7 @@ from discreet.auditing.findings import (
     find_leaks,
 )
 from discreet.auditing.results import Attacks, FactAudit, Figures, PublicAudit
+from discreet.auditing.rounds import RoundsAudit, audit_rounds
 from discreet.auditing.verdict import qualify, qualify_attack, qualify_beyond, withheld
 from discreet.choices import LOSSES
 from discreet.data.columns import written
@@ -115,7 +116,7 @@ def audit_fact(
             by_name["pairwise epsilon"],
             by_name["total variation"],
             structural.total,
-            options.releases,
+            options.rounds or options.releases,
             n_classes=labelled.n_classes,
             unit=None if data.groups is None else data.unit,
         ),
@@ -123,10 +124,29 @@ def audit_fact(
         telling_groups=None if level is None else count_telling_groups(rows, level, alpha),
         attacks=attacks,
         contributions=contributions(rows, data.mapping.names),
+        rounds=_audit_rounds(data, labelled, options, alpha),
         findings=(
             *find_leaks(data, rows, labelled, attacks.best.lower, alpha),
             *find_copies(data),
         ),
+    )
+
+
+def _audit_rounds(
+    data: AuditData, labelled: Labels, options: AuditOptions, alpha: float
+) -> RoundsAudit | None:
+    if options.rounds is None:
+        return None
+    return audit_rounds(
+        data.mapping,
+        data.rows_with(labelled),
+        data.public,
+        labelled.name,
+        data.series,
+        options.stay,
+        options.rounds,
+        alpha,
+        options.seed,
     )
 
 

@@ -14,6 +14,7 @@ from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.over_time import OverTime, Structural
 from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution, TellingGroups
+from discreet.auditing.rounds import RoundsAudit
 from discreet.leakage.epsilon_bounds import Budget
 
 FEW_ROWS = 200
@@ -58,7 +59,8 @@ class FactAudit:
     ``figures``: none where the outputs are too many to list. ``certificates``: upper bounds, each
     with its confidence, assumptions and words. ``beyond_answer``: what is gained by an attacker who
     is told the public fact. ``telling_groups``: share of the groups that may give away more than
-    the limit, each by its own rows. ``findings``: leaks that were found, named.
+    the limit, each by its own rows. ``findings``: leaks that were found, named. ``rounds``: what
+    many rounds tell, if that was asked.
     """
 
     name: str
@@ -73,6 +75,7 @@ class FactAudit:
     attacks: Attacks
     contributions: tuple[Contribution, ...]
     findings: tuple[str, ...]
+    rounds: RoundsAudit | None = None
 
     def certificate(self, name: str) -> Certificate:
         """Return the certificate of that name."""
@@ -220,6 +223,13 @@ class Audit:
         """What the certificates take for granted, each once."""
         every = [each for fact in self.private for each in fact.certificates]
         return tuple(dict.fromkeys(text for each in every for text in each.assumptions))
+
+    @property
+    def rounds_assumptions(self) -> tuple[str, ...]:
+        """What a bound over many rounds takes for granted besides."""
+        every = [each.rounds.certificate.assumptions for each in self.private if each.rounds]
+        known = set(self.assumptions)
+        return tuple(dict.fromkeys(text for each in every for text in each if text not in known))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit for JSON: no infinity, no NaN; a missing bound has a reason."""

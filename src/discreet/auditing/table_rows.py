@@ -17,13 +17,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.auditing.data import UNCHECKED, AuditData, finish_data, read_labels, readings_of
+from discreet.auditing.rounds import SeriesData
 from discreet.data.checks import check_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.digest import TableDigest, unordered_digest
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, say_shared
+from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
 from discreet.data.tables import (
     Table,
@@ -54,6 +57,7 @@ def audit_data_from_table(
     private: Sequence[str] | None = None,
     group: str | None = None,
     assume_independent: bool = False,
+    time_column: str | None = None,
 ) -> AuditData:
     """Choose the rows of a table that may vouch for the mapping, and check them.
 
@@ -62,7 +66,8 @@ def audit_data_from_table(
     calls them. ``group``: which rows depend on one another: a column, a unit of a column of times
     or rows in their order, see ``data.groups``; by default what the rows were split by.
     ``assume_independent``: the rows are independent, although those that were learned from came in
-    groups, or although they look otherwise. With ``group``, the groups are.
+    groups, or although they look otherwise. With ``group``, the groups are. ``time_column``: the
+    time of every row, for an audit of many rounds.
     """
     table = as_table(table)
     labels = _label_columns(mapping, table, public, private)
@@ -79,7 +84,42 @@ def audit_data_from_table(
         dependence=_dependence(mapping, first, *facts, groups, rows is not None),
         assumed_independent=assume_independent,
         shared=say_shared(first, mapping.names, *facts) if asked else "",
+        series=_series(mapping, table, labels, chosen, groups, time_column),
     )
+
+
+def _series(
+    mapping: Mapping,
+    table: Table,
+    labels: dict[str, str],
+    held_out: NDArray[np.bool_],
+    groups: Labels | None,
+    time_column: str | None,
+) -> SeriesData | None:
+    """Return all rows in time, each with the group or, without groups, the day it belongs to."""
+    if time_column is None:
+        return None
+    check_column(table.columns, time_column, "times")
+    rows = take(table, np.ones(table.rows, dtype=bool),
+                list(dict.fromkeys([*mapping.names, *labels.values(), time_column])))  # fmt: skip
+    group = None if groups is None else groups.index
+    series = read_series(rows[time_column], group, time_column)
+    return SeriesData(
+        time_column,
+        series,
+        mapping.encode(readings_of(mapping, rows)),
+        mapping.public.places(rows[labels[mapping.public.name]]),
+        {fact.name: fact.places(rows[labels[fact.name]]) for fact in mapping.private},
+        held_out,
+        _stretches(series) if group is None else group,
+    )
+
+
+def _stretches(series: Series) -> Ints:
+    """Return parts of a series that has no groups: twenty of equal length."""
+    place = np.empty(len(series.order), dtype=np.int64)
+    place[series.order] = np.arange(len(series.order))
+    return place * 20 // len(place)
 
 
 def audit_data_on_same_rows(

@@ -27,6 +27,7 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
+from discreet.auditing.rounds import HIDDEN_DECLARED, say_span
 from discreet.errors import shown
 
 # --- Conditions ------------------------------------------------------------------------------
@@ -36,7 +37,12 @@ _SHARES = SHARES.partition("{")[0]
 
 
 def find_conditions(
-    data: AuditData, releases: int, independent_releases: bool, *, prior_given: bool
+    data: AuditData,
+    releases: int,
+    independent_releases: bool,
+    *,
+    prior_given: bool,
+    rounds: int | None = None,
 ) -> tuple[str, ...]:
     """Return what the verdict rests on that was declared, or that nobody could check."""
     found = []
@@ -55,6 +61,8 @@ def find_conditions(
         found.append(data.dependence.words)
     if data.shared:
         found.append(data.shared)
+    if rounds is not None and data.series is None:
+        found.append(f"{HIDDEN_DECLARED}, and the private fact lasts as stated")
     if releases > 1 and independent_releases:
         found.append(INDEPENDENT_RELEASES)
     if prior_given:
@@ -173,11 +181,17 @@ def _check(
 ) -> LimitCheck:
     certificate = _certificate(name, fact, releases, independent)
     upper, lower = certificate.bound, _lower(name, fact)
-    who = f"{name} of {shown(fact.name)}" + (f" over {releases} reports" if releases > 1 else "")
+    many = "" if releases == 1 else f" over {releases} reports"
+    if fact.rounds is not None:
+        many = f" over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
+    who = f"{name} of {shown(fact.name)}{many}"
     if upper is not None and upper <= limit:
-        radius = (limit - upper) / eta if eta and releases == 1 and name != "epsilon" else None
+        one = releases == 1 and fact.rounds is None and name != "epsilon"
+        radius = (limit - upper) / eta if eta and one else None
         words = f"the {who} is at most {upper:.3f}, within the limit of {limit:g}"
         words += ", by the tables alone" if certificate.of_tables else ""
+        if fact.rounds is not None and name != "epsilon":
+            words += f", as long as {fact.rounds.condition}"
         return LimitCheck(name, limit, fact.name, upper, lower, "met", words, radius)
     if lower is not None and lower > limit:
         words = (
@@ -200,7 +214,9 @@ def _from(certificate: Certificate) -> str:
 
 
 def _certificate(name: str, fact: FactAudit, releases: int, independent: bool) -> Certificate:
-    if releases > 1:
+    if fact.rounds is not None and name != "epsilon":
+        return fact.rounds.about(beyond_answer=name == BEYOND)
+    if releases > 1 or fact.rounds is not None:
         return fact.over_time.certificate(name, independent)
     if name == BEYOND:
         return fact.beyond_answer.total

@@ -32,11 +32,13 @@ from discreet.errors import InputError, shown
 from discreet.files import write_whole
 
 if TYPE_CHECKING:
+    from discreet.arrays import Floats
     from discreet.auditing.attackers.scores import AttackResult, BestAttack
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
     from discreet.auditing.data import AuditData, AuditOptions
     from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
+    from discreet.auditing.rounds import RoundsAudit
 
 LIMIT_NOT_MET = 3
 _MEANINGLESS = 10.0
@@ -97,6 +99,17 @@ def audit(
             "private fact.",
         ),
     ] = False,
+    rounds: Annotated[
+        int | None,
+        option("N", "Certify what N rounds tell of the fact of any one of them.", is_count),
+    ] = None,
+    time_column: Annotated[
+        str | None, option("COLUMN", "Time of every row, to learn how long a private fact lasts.")
+    ] = None,
+    stay: Annotated[
+        float | None,
+        option("P", "Declare that a private fact stays the same in the next round.", is_share),
+    ] = None,
     as_json: Json = False,
     html: Annotated[Path | None, option("FILE", "Write a report to read, sign and print.")] = None,
     frontier: Annotated[
@@ -127,12 +140,14 @@ def audit(
             confidence=confidence,
             releases=releases,
             independent_releases=independent_releases,
+            rounds=rounds,
+            stay=None if stay is None else _one_number(stay),
             cap=cap,
             seed=seed,
         )
         task = AuditTask(
             mapping, tables, options, public, private, group, assume_independent, html, frontier,
-            quiet,
+            quiet, time_column,
         )  # fmt: skip
         found = audit_files(task)
         if as_json:
@@ -159,6 +174,7 @@ class AuditTask:
     html: Path | None = None
     frontier: Path | None = None
     quiet: bool = False
+    time_column: str | None = None
 
 
 def audit_files(task: AuditTask) -> Audit:
@@ -182,6 +198,7 @@ def audit_files(task: AuditTask) -> Audit:
         private=task.private,
         group=task.group,
         assume_independent=task.assume_independent,
+        time_column=task.time_column,
     )
     source = mapping.design.source
     if data.held_out and source is not None:
@@ -239,6 +256,9 @@ def _command(task: AuditTask) -> str:
         ("--seed", options.seed),
         ("--releases", options.releases if options.releases > 1 else None),
         ("--independent-releases", options.independent_releases),
+        ("--rounds", options.rounds),
+        ("--time-column", task.time_column),
+        ("--stay", None if options.stay is None else float(options.stay[0])),
         ("--frontier", task.frontier and task.frontier.name),
         ("--html", task.html and task.html.name),
     ]
@@ -270,6 +290,9 @@ def describe(found: Audit) -> list[str]:
         lines += ["", *(f"note: {remark}" for remark in found.remarks)]
     lines += ["", "every bound assumes:"]
     lines += [f"  - {assumption}" for assumption in found.assumptions]
+    if found.rounds_assumptions:
+        lines += ["a bound over many rounds assumes:"]
+        lines += [f"  - {assumption}" for assumption in found.rounds_assumptions]
     return lines
 
 
@@ -306,6 +329,8 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
         over = fact.over_time
         names += [over.any_readings, over.any_advantage]
         names += [over.independent, over.independent_advantage]
+    if fact.rounds is not None:
+        names += [fact.rounds.certificate]
     width = max(len(each.name) for each in names) + 2
     lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
     for each in names:
@@ -327,8 +352,32 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
         f"{_reached(fact.attacks.best_on_readings)} from the raw readings"
     )
     lines += _attack_table(fact.attacks)
+    if fact.rounds is not None:
+        lines += _describe_rounds(fact.rounds)
     lines += [f"  found: {finding}" for finding in fact.findings]
     return lines
+
+
+def _describe_rounds(found: RoundsAudit) -> list[str]:
+    """Say what attackers who watch many rounds reached, beside the bound for as many."""
+    if not found.attacks:
+        return []
+    bounds = dict(found.by_window) if found.certificate.bound is not None else {}
+    lines = [
+        f"  {'rounds seen':>13}{'at most':>10}   reached (an estimate, with its standard error)"
+    ]
+    for window in dict.fromkeys(each.window for each in found.attacks):
+        here = [each for each in found.attacks if each.window == window]
+        bound = f"{bounds[window]:.3f}" if window in bounds else "none"
+        reached = ", ".join(f"{each.name} {each.advantage:.3f} ({each.error:.3f})" for each in here)
+        lines.append(f"  {window:>13}{bound:>10}   {reached}")
+    return lines
+
+
+def _one_number(value: float) -> Floats:
+    import numpy as np
+
+    return np.array([value])
 
 
 def _reached(best: BestAttack) -> str:

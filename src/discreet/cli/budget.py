@@ -142,7 +142,7 @@ def _stay(text: str | None) -> float | list[float] | None:
 def _rows(mapping: Mapping, tables: Sequence[Path]) -> tuple[pd.DataFrame, str]:
     """Return the rows that may vouch for the mapping, and note that they were looked at."""
     from discreet.auditing.audit_log import AuditEntry, note_audit
-    from discreet.auditing.data import audit_data_from_table
+    from discreet.auditing.table_rows import audit_data_from_table
     from discreet.data.tables import find_files, read_tables
 
     # An estimate of one round needs no independent rows, and promises nothing.

@@ -1,0 +1,306 @@
+"""The audit of a window of many rounds, such as a day: bound, assumption, attackers.
+
+The bound (``bounds.window``) rests on the hidden state being the fact. Where there is a series,
+that is tested, and the bound is withheld where the test fails. If rounds are linked by the public
+fact alone, the bound is one beyond the answer: on what is gained by an attacker who is told the
+public fact of every round. Without a series the chain of the private fact is declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import Floats, Ints
+from discreet.auditing.attackers.windows import WINDOWS, Rounds, WindowAttack, attack_windows
+from discreet.auditing.bounds.beyond_answer import rows_within
+from discreet.auditing.bounds.certificates import (
+    HELD_OUT,
+    SHIPPED,
+    Certificate,
+    NotCertifiable,
+    percent,
+)
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.window import (
+    WindowBound,
+    bound_kept,
+    bound_window,
+    count_steps,
+    kept_of,
+)
+from discreet.data.labels import Labels
+from discreet.data.series import HiddenState, Series, check_hidden_state
+from discreet.errors import InputError
+from discreet.leakage.joint_outputs import output_probabilities
+from discreet.mapping.mapping import Mapping
+
+_MOST_OUTPUTS = 4_096  # for which an attacker knows the likelihood of every output
+_FRESH = "every sensor draws a new symbol in every round"
+_HIDDEN = "given {what} of a round, its readings depend on nothing of other rounds"
+HIDDEN_DECLARED = f"{_HIDDEN.format(what='the private fact')} (declared)"
+_CHAIN = "the private fact moves as a stationary chain"
+
+
+@dataclass(frozen=True)
+class SeriesData:
+    """All rows of a table in time, those that were learned from too: facts, codes and order.
+
+    ``held_out``: which of them may vouch for the mapping. ``group``: the day of a row, or another
+    part of the table.
+    """
+
+    time: str
+    series: Series
+    codes: Ints
+    public: Ints
+    private: dict[str, Ints]
+    held_out: NDArray[np.bool_]
+    group: Ints
+
+
+@dataclass(frozen=True)
+class RoundsAudit:
+    """What many rounds tell of a private fact.
+
+    ``beyond_answer``: whether the certificate speaks of an attacker who is told the public facts.
+    ``by_window``: the certified advantage for shorter windows, too. ``seconds``: length of a round,
+    if a series told it. ``attacks``: what was reached, on drawn symbols: estimates.
+    """
+
+    rounds: int
+    certificate: Certificate
+    beyond_answer: bool
+    by_window: tuple[tuple[int, float], ...]
+    seconds: float | None
+    attacks: tuple[WindowAttack, ...]
+
+    @property
+    def condition(self) -> str:
+        """What the certificate takes for granted besides, in one clause."""
+        return next(each for each in self.certificate.assumptions if each.startswith("given "))
+
+    def about(self, *, beyond_answer: bool) -> Certificate:
+        """Return the bound that a limit on this kind of advantage may rest on."""
+        if beyond_answer == self.beyond_answer or self.certificate.bound is None:
+            return self.certificate
+        reason = (
+            f"given the private fact alone rounds are not independent; beyond the answer "
+            f"the bound is {self.certificate.bound:.3f}"
+            if self.beyond_answer
+            else "the bound found is one on all that is gained, not on what is gained beyond it"
+        )
+        return replace(self.certificate, value=NotCertifiable(reason))
+
+
+def audit_rounds(
+    mapping: Mapping,
+    rows: AuditRows,
+    public: Labels,
+    name: str,
+    series: SeriesData | None,
+    stay: Floats | None,
+    rounds: int,
+    alpha: float,
+    seed: int,
+) -> RoundsAudit:
+    """Bound what so many rounds tell of one fact, and attack them where there is a series."""
+    rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
+    if series is None:
+        kept = kept_of(_declared_chain(stay, rows.n_classes, rounds))
+        declared = (f"{_CHAIN} with the stay probabilities stated (declared)", HIDDEN_DECLARED)
+        bounds = _bounds(rows, kept, rounds, alpha)
+        return RoundsAudit(
+            rounds, _certificate(bounds[-1], rows, alpha, declared, ""), False, _curve(bounds),
+            None, (),
+        )  # fmt: skip
+    fact = series.private[name]
+    steps = count_steps(fact, series.series.follows, rows.n_classes)
+    attacks = _attacked(mapping, series, fact, steps, rounds, seed)
+    return replace(
+        _certified(rows, public, series, fact, steps, rounds, alpha, seed),
+        seconds=series.series.step,
+        attacks=attacks,
+    )
+
+
+def _declared_chain(stay: Floats | None, n_classes: int, rounds: int) -> Floats:
+    if stay is None:
+        raise InputError(
+            f"rounds={rounds} needs to know how long the private fact lasts. Name the column with "
+            "the time of every row (--time-column), or state the probability that it stays the "
+            "same from one round to the next (--stay)."
+        )
+    kept = np.broadcast_to(stay, n_classes) if stay.size in (1, n_classes) else None
+    if kept is None or np.any(kept < 0) or np.any(kept > 1):
+        raise InputError(
+            f"stay must be one probability or {n_classes}, one for each class, got {stay.tolist()}."
+        )
+    away = np.repeat((1.0 - kept)[:, None] / (n_classes - 1), n_classes, axis=1)
+    away[np.diag_indices(n_classes)] = kept
+    return away
+
+
+# --- The bound -----------------------------------------------------------------------------
+
+
+def _certified(
+    rows: AuditRows,
+    public: Labels,
+    series: SeriesData,
+    fact: Ints,
+    steps: Ints,
+    rounds: int,
+    alpha: float,
+    seed: int,
+) -> RoundsAudit:
+    """Take the fact for the hidden state; where more links rounds, the public fact besides."""
+    alone = check_hidden_state(series.codes, fact, series.series, seed)
+    if not alone.broken:
+        bounds = _bounds(rows, bound_kept(steps, alpha / 2), rounds, alpha / 2)
+        basis = _checked("the private fact", alone, series)
+        found = _certificate(bounds[-1], rows, alpha, basis, "")
+        return RoundsAudit(rounds, _held_back(found, alone), False, _curve(bounds), None, ())
+    both = fact * public.n_classes + series.public
+    told = check_hidden_state(series.codes, both, series.series, seed)
+    share = alpha / (2 * public.n_classes)
+    kept = max(
+        bound_kept(_steps_within(series, fact, h, rows.n_classes), share)
+        for h in range(public.n_classes)
+    )
+    per_class = [_bounds(each, kept, rounds, share) for each in rows_within(rows, public)]
+    bounds = max(per_class, key=lambda each: each[-1].advantage)
+    basis = _checked("the public and the private fact", told, series)
+    found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
+    return RoundsAudit(rounds, _held_back(found, told), True, _curve(bounds), None, ())
+
+
+def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
+    follows = np.where(series.public == h, series.series.follows, -1)
+    return count_steps(fact, follows, n_classes)
+
+
+def _bounds(rows: AuditRows, kept: float, rounds: int, alpha: float) -> list[WindowBound]:
+    lengths = sorted({each for each in WINDOWS if each < rounds} | {rounds})
+    return [bound_window(rows, kept, each, alpha) for each in lengths]
+
+
+def _curve(bounds: list[WindowBound]) -> tuple[tuple[int, float], ...]:
+    return tuple((each.rounds, each.advantage) for each in bounds)
+
+
+def _checked(what: str, state: HiddenState, series: SeriesData) -> tuple[str, ...]:
+    how = f"checked on {series.series.pairs} steps of {series.time!r}: {state.words}"
+    chain = f"{_CHAIN} (its stay probabilities are bounded from {series.series.pairs} steps)"
+    return f"{_HIDDEN.format(what=what)} ({how})", chain
+
+
+def _certificate(
+    bound: WindowBound, rows: AuditRows, alpha: float, assumed: tuple[str, ...], beyond: str
+) -> Certificate:
+    name = f"advantage{beyond} of {bound.rounds} rounds"
+    value: float | NotCertifiable = bound.advantage
+    who = "who is told every public fact " if beyond else ""
+    words = (
+        f"At confidence {percent(1 - alpha)} no attacker {who}who sees {bound.rounds} rounds beats "
+        f"guessing the private fact of any one of them by more than {100 * bound.advantage:.2f} "
+        f"percentage points, if {assumed[0]}."
+    )
+    if bound.trivial:
+        value = NotCertifiable(f"{bound.rounds} rounds may tell all, as far as these rows show")
+        words = value.words
+    assumptions = (SHIPPED, _FRESH, HELD_OUT, *assumed)
+    counted = f"{sum(rows.observations)} rows"
+    return Certificate(name, value, 1 - alpha, rows.counts, assumptions, words, counted)
+
+
+def _held_back(found: Certificate, state: HiddenState) -> Certificate:
+    if not state.broken and state.checked:
+        return found
+    nothing = NotCertifiable(
+        f"a bound over rounds assumes what the series contradicts: {state.words}"
+    )
+    if not state.checked:
+        nothing = NotCertifiable(f"what a bound over rounds assumes was not checked: {state.words}")
+    return replace(found, value=nothing, words=nothing.words)
+
+
+# --- Attackers -----------------------------------------------------------------------------
+
+
+def _attacked(
+    mapping: Mapping, series: SeriesData, fact: Ints, steps: Ints, rounds: int, seed: int
+) -> tuple[WindowAttack, ...]:
+    """Let attackers learn from half of the groups and guess the fact in the others."""
+    groups = np.unique(series.group[series.held_out])
+    if len(groups) < 4 or (not series.held_out.all() and not _whole(series)):
+        groups = np.unique(series.group)
+    order = series.series.order
+    order = order[np.isin(series.group[order], groups)]
+    symbols = mapping.sample(series.codes[order], np.random.default_rng(seed))
+    taught = groups[::2]
+    seen = _Seen(mapping, series.codes[order], symbols, fact[order])
+    learned = np.isin(series.group[order], taught)
+    if len(groups) < 2 or len(np.unique(fact[order][learned])) < len(steps):
+        return ()
+    given = seen.likelihoods(learned, len(steps))
+    breaks = np.append(0, np.cumsum(series.series.follows[order[:-1]] != order[1:]))
+    watched = Rounds(symbols, given, fact[order], breaks, series.group[order])
+    moves = (steps + 1.0) / (steps + 1.0).sum(axis=1, keepdims=True)
+    windows = [each for each in WINDOWS if each <= rounds]
+    return tuple(attack_windows(watched, taught, moves, windows, seed))
+
+
+def _whole(series: SeriesData) -> bool:
+    """Whether every group is held out as a whole or not at all."""
+    held, learned = (
+        set(series.group[side].tolist()) for side in (series.held_out, ~series.held_out)
+    )
+    return not held & learned
+
+
+@dataclass(frozen=True)
+class _Seen:
+    mapping: Mapping
+    codes: Ints
+    symbols: Ints
+    fact: Ints
+
+    def likelihoods(self, learned: NDArray[np.bool_], n_classes: int) -> Floats:
+        """Return p(symbols of a round | class), known tables averaged over what is learned from."""
+        tables = list(self.mapping.tables)
+        sizes = [table.shape[1] for table in tables]
+        if int(np.prod(sizes)) <= _MOST_OUTPUTS:
+            place = np.ravel_multi_index(tuple(self.symbols.T), sizes)
+            return np.stack(
+                [self._mean(tables, learned & (self.fact == k))[place] for k in range(n_classes)],
+                axis=1,
+            )
+        found = np.ones((len(self.fact), n_classes))
+        for t, table in enumerate(tables):  # too many to list: sensors as if independent
+            for k in range(n_classes):
+                mean = table[self.codes[learned & (self.fact == k), t]].mean(axis=0)
+                found[:, k] *= mean[self.symbols[:, t]]
+            found /= found.max(axis=1, keepdims=True)
+        return found
+
+    def _mean(self, tables: list[Floats], rows: NDArray[np.bool_]) -> Floats:
+        codes, counts = np.unique(self.codes[rows], axis=0, return_counts=True)
+        total = np.zeros(int(np.prod([table.shape[1] for table in tables])))
+        for begin in range(0, len(codes), 1_000):
+            part = output_probabilities(tables, codes[begin : begin + 1_000])
+            total += counts[begin : begin + 1_000] @ part
+        mean: Floats = total / counts.sum()
+        return mean
+
+
+def say_span(rounds: int, seconds: float | None) -> str:
+    """Return how long a promise holds, in a few words."""
+    if seconds is None:
+        return f"{rounds} rounds"
+    hours = rounds * seconds / 3600.0
+    spans = {1.0: "an hour", 24.0: "a day"}
+    span = spans.get(hours, f"{hours / 24:.3g} days" if hours > 48 else f"{hours:.3g} hours")
+    return f"{rounds} rounds of {seconds:g} s, {span}"

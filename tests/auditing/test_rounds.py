@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from support.houses import house
+
+from discreet import ModelMapper, audit
+from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.data import AuditOptions
+from discreet.auditing.rounds import say_span
+from discreet.auditing.table_rows import audit_data_from_table
+from discreet.errors import InputError
+from discreet.mapping.mapping import Mapping
+
+SENSORS = ["motion", "weight"]
+
+
+@pytest.fixture(scope="module")
+def mapping() -> Mapping:
+    rows = house(np.random.default_rng(0), 4, 300, (0.9, 0.9))
+    mapper = ModelMapper(max_advantage=0.05, random_state=0)
+    return mapper.fit(rows[SENSORS], rows["fall"], private=rows["who"]).mapping_
+
+
+def audited(mapping, rows, rounds=60, **more):
+    data = audit_data_from_table(mapping, rows, group="date:day", time_column="date")
+    return audit_checked_data(data, AuditOptions(rounds=rounds, **more))
+
+
+def test_a_window_is_certified_where_the_fact_is_all_that_links_rounds(mapping):
+    rows = house(np.random.default_rng(1), 8, 600, (0.9, 0.9))
+    found = audited(mapping, rows, max_advantage=0.3)
+    day = found.private[0].rounds
+    assert found.ok and not day.beyond_answer and day.seconds == 60.0
+    assert "as long as given the private fact of a round" in found.verdict
+    assert "over 60 rounds of 60 s, an hour" in found.verdict
+    assert day.certificate.bound == dict(day.by_window)[60] < 0.3
+    assert sorted(value for _, value in day.by_window) == [value for _, value in day.by_window]
+    assert {each.window for each in day.attacks} == {1, 4, 16, 60}
+    for each in day.attacks:
+        assert each.advantage < dict(day.by_window)[each.window] + 4 * each.error
+    assert "a day" in say_span(1440, 60.0) and say_span(7, None) == "7 rounds"
+    stored = found.to_dict()["private"][0]["rounds"]
+    assert stored["certificate"]["certifiable"] and stored["rounds"] == 60
+
+
+@pytest.mark.parametrize("broken", ["day", "late"])
+def test_a_series_that_contradicts_the_assumption_certifies_nothing(mapping, broken):
+    rows = house(np.random.default_rng(2), 8, 600, (0.9, 0.9), broken=broken, leak=0.4)
+    found = audited(mapping, rows, max_advantage=0.3)
+    assert found.private[0].rounds.certificate.bound is None
+    assert not found.ok and "what the series contradicts" in found.verdict
+
+
+def test_a_public_fact_that_lasts_leaves_a_bound_beyond_the_answer(mapping):
+    rows = house(np.random.default_rng(3), 8, 600, (0.9, 0.9), public_stay=0.95)
+    found = audited(mapping, rows, max_advantage=0.3)
+    day = found.private[0].rounds
+    assert day.beyond_answer and not found.ok
+    assert "given the private fact alone rounds are not independent" in found.verdict
+    beyond = audited(mapping, rows, max_advantage=0.45, beyond_answer=True)
+    assert beyond.ok and "who is told every public fact" in day.certificate.words
+
+
+def test_without_a_series_the_chain_is_declared(mapping):
+    rows = house(np.random.default_rng(4), 4, 600, (0.9, 0.9))
+    facts = {"y": rows["fall"], "private": rows["who"]}
+    found = audit(mapping, rows[SENSORS], rounds=60, stay=0.9, max_advantage=0.3, **facts)
+    assert found.ok and found.verdict.startswith("WITHIN LIMITS ON CONDITION")
+    assert "the private fact lasts as stated" in found.verdict
+    constant = audit(mapping, rows[SENSORS], rounds=1440, stay=1.0, **facts)
+    assert constant.private[0].rounds.certificate.bound is None  # a day may tell all
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rounds": 60}, "--time-column"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"rounds": 60, "stay": 1.5}, "stay must be one probability"),
+        ({"rounds": 60, "stay": [0.9, 0.9, 0.9]}, "stay must be one probability or 2"),
+        ({"stay": 0.9}, "Give rounds as well"),
+        ({"rounds": 60, "stay": 0.9, "releases": 2}, "Give one of them"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(mapping, options, words):
+    rows = house(np.random.default_rng(5), 1, 300, (0.9, 0.9))
+    with pytest.raises(InputError, match=words):
+        audit(mapping, rows[SENSORS], rows["fall"], private=rows["who"], **options)
+
+
+def test_a_series_tells_how_long_a_fact_lasts(mapping):
+    rows = house(np.random.default_rng(6), 4, 300, (0.9, 0.9))
+    data = audit_data_from_table(mapping, rows, time_column="date", assume_independent=True)
+    with pytest.raises(InputError, match="told by the series"):
+        audit_checked_data(data, AuditOptions(rounds=60, stay=np.array([0.9])))
+    assert len(np.unique(data.series.group)) == 20  # no groups: stretches instead
