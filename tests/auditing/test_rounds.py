@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from support.houses import house
 
 from discreet import ModelMapper, audit
 from discreet.auditing.audit import audit_checked_data
@@ -9,6 +8,7 @@ from discreet.auditing.rounds import say_span
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
+from research.houses import house
 
 SENSORS = ["motion", "weight"]
 

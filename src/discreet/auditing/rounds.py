@@ -34,7 +34,7 @@ from discreet.auditing.bounds.window import (
 from discreet.data.labels import Labels
 from discreet.data.series import HiddenState, Series, check_hidden_state
 from discreet.errors import InputError
-from discreet.leakage.joint_outputs import output_probabilities
+from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
 
 _MOST_OUTPUTS = 4_096  # for which an attacker knows the likelihood of every output
@@ -274,10 +274,10 @@ class _Seen:
         sizes = [table.shape[1] for table in tables]
         if int(np.prod(sizes)) <= _MOST_OUTPUTS:
             place = np.ravel_multi_index(tuple(self.symbols.T), sizes)
-            return np.stack(
-                [self._mean(tables, learned & (self.fact == k))[place] for k in range(n_classes)],
-                axis=1,
-            )
+            kinds = np.array([learned & (self.fact == k) for k in range(n_classes)])
+            law = average_outputs(tables, self.codes, kinds / kinds.sum(axis=1, keepdims=True))
+            given: Floats = law[:, place].T
+            return given
         found = np.ones((len(self.fact), n_classes))
         for t, table in enumerate(tables):  # too many to list: sensors as if independent
             for k in range(n_classes):
@@ -285,15 +285,6 @@ class _Seen:
                 found[:, k] *= mean[self.symbols[:, t]]
             found /= found.max(axis=1, keepdims=True)
         return found
-
-    def _mean(self, tables: list[Floats], rows: NDArray[np.bool_]) -> Floats:
-        codes, counts = np.unique(self.codes[rows], axis=0, return_counts=True)
-        total = np.zeros(int(np.prod([table.shape[1] for table in tables])))
-        for begin in range(0, len(codes), 1_000):
-            part = output_probabilities(tables, codes[begin : begin + 1_000])
-            total += counts[begin : begin + 1_000] @ part
-        mean: Floats = total / counts.sum()
-        return mean
 
 
 def say_span(rounds: int, seconds: float | None) -> str:

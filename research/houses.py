@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
+from discreet.arrays import Ints
 
-def moving(rng, rounds, stay):
-    """A fact of as many classes as there are stay probabilities, one value for each round."""
+
+def moving(rng: np.random.Generator, rounds: int, stay: Sequence[float]) -> Ints:
+    """Return a fact of as many classes as there are stay probabilities, round by round."""
     classes = len(stay)
     leaves, to = rng.random(rounds), rng.integers(1, classes, rounds)
     found = np.empty(rounds, dtype=np.int64)
@@ -18,8 +22,17 @@ def moving(rng, rounds, stay):
     return found
 
 
-def house(rng, days, rounds, stay, *, public_stay=0.5, broken="", leak=0.1):
-    """Rows of a house, by day and minute.
+def house(
+    rng: np.random.Generator,
+    days: int,
+    rounds: int,
+    stay: Sequence[float],
+    *,
+    public_stay: float = 0.5,
+    broken: str = "",
+    leak: float = 0.3,
+) -> pd.DataFrame:
+    """Return the rows of a house, by day and minute.
 
     ``broken``: "day": one sensor reads the private fact, disguised by something that is the same
     all day; "late": the sensors read the private fact of the round before.

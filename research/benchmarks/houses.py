@@ -1,0 +1,137 @@
+"""Houses over many days: is the certified figure of a window above what attackers reach in it?
+
+    python -m research.benchmarks.houses [--audits 20] [--days 200] [--only sticky]
+
+Every house is audited several times from days of its own. The attacker knows the law of the
+symbols and the chain of the private fact exactly, and weighs all rounds of a window; it is tried
+on at least 200 other days. Where the fact is not all that links rounds, the claim has to be
+withheld.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pandas as pd
+
+from discreet import ModelMapper
+from discreet.arrays import Floats, Ints
+from discreet.auditing.attackers.windows import Rounds, watch
+from discreet.auditing.rounds import RoundsAudit, audit_rounds
+from discreet.auditing.table_rows import audit_data_from_table
+from discreet.leakage.joint_outputs import average_outputs
+from discreet.mapping.mapping import Mapping
+from research.houses import house
+
+SENSORS = ["motion", "weight"]
+ROUNDS = 240
+HOUSES: dict[str, dict[str, object]] = {
+    "constant": {"stay": (1.0, 1.0)},
+    "sticky": {"stay": (0.95, 0.95)},
+    "quick": {"stay": (0.7, 0.7)},
+    "skewed": {"stay": (0.98, 0.9)},
+    "three persons": {"stay": (0.95, 0.95, 0.95)},
+    "four persons": {"stay": (0.9, 0.9, 0.9, 0.9)},
+    "a public fact that lasts": {"stay": (0.95, 0.95), "public_stay": 0.95},
+    "disguised by the day": {"stay": (0.95, 0.95), "broken": "day"},
+    "skewed and disguised": {"stay": (0.98, 0.9), "broken": "day"},
+    "read a round late": {"stay": (0.95, 0.95), "broken": "late", "leak": 0.4},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--audits", type=int, default=20, help="audits of every house")
+    parser.add_argument("--days", type=int, default=200, help="days that the attacker is tried on")
+    parser.add_argument("--only", default="", help="houses whose name has this in it")
+    options = parser.parse_args()
+    print(f"{'house':26}{'withheld':>10}{'held':>8}   certified, reached by window")
+    missed = []
+    for name, kind in HOUSES.items():
+        if options.only in name:
+            missed += [name] * (not _try(name, kind, options.audits, options.days))
+    print("PASS" if not missed else f"MISSED: {', '.join(missed)}")
+
+
+def _try(name: str, kind: dict[str, object], audits: int, days: int) -> bool:
+    rng = np.random.default_rng(sum(map(ord, name)))
+    mapping = _learned(rng, kind)
+    found = [_audited(mapping, rng, kind, seed) for seed in range(audits)]
+    withheld = float(np.mean([_withheld(each) for each in found]))
+    reached = _reached(mapping, rng, kind, days)
+    claims = [each for each in found if not _withheld(each)]
+    held = [all(bound >= reached[w] for w, bound in each.by_window) for each in claims]
+    broken = "broken" in kind
+    shown = ", ".join(
+        f"{w}: {np.mean([dict(each.by_window)[w] for each in found]):.3f}, {reached[w]:.3f}"
+        for w, _ in found[0].by_window
+    )
+    share = float(np.mean(held)) if held else float("nan")
+    print(f"{name:26}{withheld:10.2f}{share:8.2f}   {shown}", flush=True)
+    return withheld >= 0.95 if broken else withheld <= 0.1 and share >= 0.95
+
+
+def _withheld(found: RoundsAudit) -> bool:
+    return "series contradicts" in found.certificate.words
+
+
+def _learned(rng: np.random.Generator, kind: dict[str, object]) -> Mapping:
+    rows = house(rng, 6, ROUNDS, **kind)
+    mapper = ModelMapper(max_advantage=0.2, random_state=0)
+    return mapper.fit(rows[SENSORS], rows["fall"], private=rows["who"]).mapping_
+
+
+def _audited(
+    mapping: Mapping, rng: np.random.Generator, kind: dict[str, object], seed: int
+) -> RoundsAudit:
+    rows = house(rng, 20, 2 * ROUNDS, **kind)
+    data = audit_data_from_table(mapping, rows, group="date:day", time_column="date")
+    (fact,) = data.private
+    return audit_rounds(
+        mapping, data.rows_with(fact), data.public, fact.name, data.series, None, ROUNDS, 0.05, seed
+    )
+
+
+def _reached(
+    mapping: Mapping, rng: np.random.Generator, kind: dict[str, object], days: int
+) -> dict[int, float]:
+    """Return what the attacker who knows everything reaches in each window."""
+    known, rows = house(rng, 400, ROUNDS, **kind), house(rng, days, ROUNDS, **kind)
+    law = _law(mapping, known)
+    symbols = mapping.sample(mapping.encode(rows[SENSORS]), rng)
+    place = np.ravel_multi_index(tuple(symbols.T), mapping.n_symbols)
+    fact, day = _fact(mapping, rows), np.repeat(np.arange(days), ROUNDS)
+    rounds = Rounds(symbols, law[:, place].T, fact, day, day)
+    moves = _moves(_fact(mapping, known), len(law))
+    found = {}
+    for window in (1, 4, 16, 60, ROUNDS):
+        scores = watch(rounds, moves, window)
+        right = (scores.argmax(axis=1) == fact).astype(float)
+        found[window] = _balanced(right, fact) - 1 / len(law)
+    return found
+
+
+def _balanced(right: Floats, fact: Ints) -> float:
+    return float(np.mean([right[fact == k].mean() for k in np.unique(fact)]))
+
+
+def _fact(mapping: Mapping, rows: pd.DataFrame) -> Ints:
+    return mapping.private[0].places(rows["who"])
+
+
+def _law(mapping: Mapping, rows: pd.DataFrame) -> Floats:
+    codes, fact = mapping.encode(rows[SENSORS]), _fact(mapping, rows)
+    weights = np.stack([(fact == k) / (fact == k).sum() for k in range(int(fact.max()) + 1)])
+    return average_outputs(mapping.tables, codes, weights)
+
+
+def _moves(fact: Ints, m: int) -> Floats:
+    days = fact.reshape(-1, ROUNDS)
+    steps = np.full((m, m), 1e-9)
+    np.add.at(steps, (days[:, :-1].ravel(), days[:, 1:].ravel()), 1.0)
+    return steps / steps.sum(axis=1, keepdims=True)
+
+
+if __name__ == "__main__":
+    main()
