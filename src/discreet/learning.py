@@ -35,7 +35,7 @@ from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import ColumnScan, begin_scans, by_column
-from discreet.data.groups import GroupTally, group_columns
+from discreet.data.groups import GroupTally, group_columns, seconds_of
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared
 from discreet.data.split import Split, held_out_groups, hold_out
@@ -67,7 +67,8 @@ from discreet.design.packed_file import (
 from discreet.errors import InputError, StoppedError
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.parts import Source
+from discreet.mapping.memory import estimate_chain
+from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
 
 MIN_TRAINING_ROWS = 10
@@ -90,6 +91,10 @@ class Task:
         Columns with readings; by default all that are not named otherwise.
     options : dict
         Parameters of the mapper. Those that it takes by column may be a ``ByColumn``.
+    time_column : str, optional
+        When each row was written; from it the mapping learns how long the public fact lasts.
+    every : float, optional
+        Seconds from one round to the next; by default what is usual between rows.
     """
 
     table: Path
@@ -101,6 +106,8 @@ class Task:
     split: Split = field(default_factory=Split)
     options: dict[str, Any] = field(default_factory=dict)
     further: Sequence[Path] = ()
+    time_column: str | None = None
+    every: float | None = None
 
     @property
     def facts(self) -> list[str]:
@@ -132,6 +139,8 @@ class Prepared:
         What the mapping records of the table: digests and the split, never rows.
     warning : str or None
         What to know of the rows or groups before they are learned from.
+    chain : PublicChain or None
+        How the public fact moves from round to round, if rows tell their time.
     """
 
     task: Task
@@ -144,6 +153,7 @@ class Prepared:
     encoders: list[Encoder]
     source: Source
     warning: str | None
+    chain: PublicChain | None
 
     @property
     def train(self) -> Ints:
@@ -297,8 +307,27 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
         dependence=dependence,
     )
     encoders = [scan.encoder() for scan in scans]
+    chain = _find_chain(task, table, facts[0], groups, held_out)
     return Prepared(
-        task, table, sensors, options, facts, groups, held_out, encoders, source, warning
+        task, table, sensors, options, facts, groups, held_out, encoders, source, warning, chain
+    )
+
+
+def _find_chain(
+    task: Task,
+    table: Table,
+    public: Labels,
+    groups: Labels | None,
+    held_out: NDArray[np.bool_],
+) -> PublicChain | None:
+    """Return how the public fact moves, from rows to learn from that follow one another."""
+    name = task.time_column
+    if name is None:
+        return None
+    times = [seconds_of(batch[name], batch.index.to_numpy()) for batch in table.batches([name])]
+    together = np.zeros(table.rows, dtype=np.int64) if groups is None else groups.index
+    return estimate_chain(
+        public.index, public.n_classes, np.concatenate(times), together, ~held_out, task.every
     )
 
 
@@ -423,7 +452,7 @@ def check_method(method: str) -> None:
 def check_roles(columns: Sequence[str], task: Task) -> list[str]:
     """Return the sensors; refuse columns that are not there, or named in two roles.
 
-    A column of times that rows are grouped by is no sensor.
+    A column of times is no sensor.
     """
     facts, groups = task.facts, group_columns(task.split.group, columns)
     for name in facts:
@@ -435,7 +464,10 @@ def check_roles(columns: Sequence[str], task: Task) -> list[str]:
                 f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "
                 "would put each of its classes on one side. Group by another column."
             )
-    return choose_sensors(columns, task.sensors, [*facts, *groups, *task.exclude])
+    times = [] if task.time_column is None else [task.time_column]
+    for name in times:
+        check_column(columns, name, "times")
+    return choose_sensors(columns, task.sensors, [*facts, *groups, *times, *task.exclude])
 
 
 def role_of(task: Task, name: str) -> str:
@@ -525,7 +557,8 @@ def learn(
     mapper = METHODS[prepared.task.method](**prepared.options)
     place = None if client is None else place_on(client)
     if prepared.table.read is None:
-        return Learned(mapper.fit_coded(_coded(prepared), report=report, place=place), prepared)
+        mapper.fit_coded(_coded(prepared), report=report, place=place)
+        return _learned(mapper, prepared)
     folder = work_dir or Path()
     try:
         stream = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed just below
@@ -537,7 +570,14 @@ def learn(
         writer = PackedWriter(stream, _header(prepared), str(folder))
         _pack(prepared, writer, report)
         coded = coded_file(writer.finish(), _sampled_groups(prepared))
-        return Learned(mapper.fit_coded(coded, report=report, place=place), prepared)
+        mapper.fit_coded(coded, report=report, place=place)
+        return _learned(mapper, prepared)
+
+
+def _learned(mapper: PrivacyMapper, prepared: Prepared) -> Learned:
+    if prepared.chain is not None:
+        mapper.mapping_ = mapper.mapping_.with_chain(prepared.chain)
+    return Learned(mapper, prepared)
 
 
 def pack_tables(task: Task, path: str | PathLike[str], *, report: Report | None = None) -> None:

@@ -13,6 +13,7 @@ from support.helpers import DESIGN, DOOR, HALL, TABLES, home, joint, make_mappin
 
 from discreet import compare_mappings
 from discreet.auditing.mapping_match import match_symbols, rename_symbols, same_readings
+from discreet.cli.diff import describe
 from discreet.data.digest import table_digest
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.data.labels import label_column
@@ -23,6 +24,7 @@ from discreet.mapping.parts import (
     AdditiveFusion,
     Deciding,
     Fact,
+    PublicChain,
     Source,
     TableFusion,
 )
@@ -277,6 +279,16 @@ def test_a_decision_rule_counts_and_the_design_does_not():
     assert changes["method"] == ("npo", "ndd") and changes["parameters.loss"] == (None, "hinge")
     assert "parameters.ratio" not in changes and "rows" not in changes
     assert [each.name for each in found.expected] == ["error"]
+
+
+def test_a_chain_counts_and_is_shown():
+    plain, moves = make_mapping(), [[0.9, 0.1], [0.2, 0.8]]
+    found = compare_mappings(
+        plain, plain.with_chain(PublicChain(moves=moves, interval=60.0, steps=9))
+    )
+    assert found.differs_in == ("chain of the public fact",)
+    assert "  interval: None -> 60" in describe(found, ("a", "b"))
+    assert json.loads(json.dumps(found.to_dict()))["chain"][0]["after"] == moves
 
 
 def test_outputs_beyond_counting_are_not_listed():

@@ -90,6 +90,11 @@ def mistake(command, tmp_path):
         ("--ratio 0.9 --epsilon 1", "--ratio .* together with --epsilon"),
         ("--method ndd --ratio 0.9", "--ratio .* --method ndd protects nothing.* --method npo"),
         ("--method ndd --ldp-epsilon 1", "--ldp-epsilon .* protects nothing"),
+        ("--every 60s", "--every was given without --time-column"),
+        ("--time-column day --every soon", "--every must be a time above 0 .*, got 'soon'"),
+        ("--time-column day --every 0s", "--every must be a time above 0"),
+        ("--time-column dya", "no column 'dya' for the times. Did you mean 'day'"),
+        ("--time-column day", "time column 'day' holds 0 in row 1, which is no time"),
         (
             "--decide fair",
             "--decide must be balanced, likely or cost=CLASS.*cost=fall:10, got 'fair'",
@@ -319,6 +324,24 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert f"wrote m, id {mapping.id[:19]}" in printed
     assert re.search(r"expected on new rows .* advantage -?\d\.\d+", printed)
     assert "structural bound C1" in printed
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, streamed):
+    home = rooms().drop(columns="day")
+    home["at"] = pd.date_range("2024-03-01", periods=len(home), freq="60s").astype(str)
+    home.to_parquet("t.parquet")
+    options = ["--time-column", "at", "--every", "1m", "--holdout", "0", "--out", "m"]
+    code, printed, progress = command(
+        "learn", "t.parquet", *FACTS, *options, *(["--memory", "1K"] if streamed else [])
+    )
+    assert (
+        code == 0 and "2 sensors (hall, door)" in progress and ("streamed" in progress) == streamed
+    )
+    chain = Mapping.load("m").chain
+    assert (chain.interval, chain.steps) == (60.0, len(home) - 1)
+    stays = ", ".join(f"{chain.moves[k][k]:.4f} ({c})" for k, c in enumerate((False, True)))
+    assert f"remembers: 60 s later 'fall' is the same with probability {stays}, from" in printed
 
 
 FIGURE = r"\d\.\d{3}"

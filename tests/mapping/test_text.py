@@ -188,7 +188,7 @@ def test_the_id_can_be_computed_from_the_file_alone():
 
 def test_the_schema_names_every_part():
     schema = json_schema()
-    assert set(schema["properties"]) == set(as_content(make_mapping()))
+    assert set(schema["properties"]) == {"chain", *as_content(make_mapping())}
     assert {"BinsEncoder", "CategoriesEncoder", "CodesEncoder", "TableFusion"} <= set(
         schema["$defs"]
     )

@@ -143,8 +143,8 @@ class MappingDiff:
     ``removed``, ``added``: sensors that only one of them has. ``reordered``: whether the others
     come in another order. ``sensors``: all that both have, also those that are the same.
     ``epsilon``: structural, of all sensors together; None where there is no bound. ``facts``: those
-    that changed. ``design``, ``expected``: settings, and what the methods expected to deliver,
-    where they differ.
+    that changed. ``chain``, ``design``, ``expected``: how the public fact lasts, settings, and what
+    the methods expected to deliver, where they differ.
     """
 
     ids: tuple[str, str]
@@ -155,6 +155,7 @@ class MappingDiff:
     epsilon: tuple[float | None, float | None]
     facts: tuple[FactDiff, ...]
     fusion: FusionDiff
+    chain: tuple[Change, ...]
     design: tuple[Change, ...]
     expected: tuple[Change, ...]
     measured: RowsDiff | None = None
@@ -171,6 +172,7 @@ class MappingDiff:
             NAMES_OF_SYMBOLS: any(each.crosswise for each in self.sensors),
             "facts": bool(self.facts),
             "fusion rule": not self.fusion.same,
+            "chain of the public fact": bool(self.chain),
         }
         return tuple(name for name, differs in found.items() if differs)
 
@@ -234,6 +236,7 @@ def compare_mappings(
         epsilon=(_finite(totals[0]), _finite(totals[1])),
         facts=tuple(_compare_facts(before, after)),
         fusion=_compare_fusion(before, after, list(places.values()), sensors),
+        chain=_changes(*({} if m.chain is None else dict(m.chain) for m in (before, after))),
         design=_changes(_settings(before.design), _settings(after.design)),
         expected=_changes(before.design.expected or {}, after.design.expected or {}),
         measured=measured,

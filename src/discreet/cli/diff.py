@@ -114,6 +114,7 @@ def describe(found: MappingDiff, names: tuple[str, str]) -> list[str]:
         _sensor_lines(found),
         [_fact_line(each) for each in found.facts],
         list(_fusion_lines(found.fusion)),
+        _change_lines("chain of the public fact", found.chain),
         _change_lines("design", found.design),
         _change_lines("expected by the methods on new rows, no certificate", found.expected),
         [] if found.measured is None else list(_measured_lines(found.measured, names)),

@@ -57,10 +57,14 @@ if TYPE_CHECKING:
     from discreet.design.calibration import Expected
     from discreet.learning import Learned, Prepared, Task
     from discreet.mappers.base import PrivacyMapper
+    from discreet.mapping.parts import Fact, PublicChain
     from discreet.progress import Progress
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_LONGEST = 366 * 86_400
 _LISTED_SENSORS = 8
+_LISTED_CLASSES = 4
 
 
 def learn(
@@ -125,6 +129,22 @@ def learn(
     bins: Bins = None,
     holdout: Holdout = 0.3,
     group: Group = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="When each row was written: how long the public fact lasts is learned as well, "
+            "and the fusion centre remembers. Fits --repeat never.",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time from one round to the next, such as 60s, 5m or 1h. [default: what is usual "
+            "between rows]",
+        ),
+    ] = None,
     seed: Seed = 0,
     memory: Annotated[
         str | None,
@@ -164,6 +184,10 @@ def learn(
 
         discreet learn t --public s --private p --decide cost=fall:10 --out m
 
+    A series, so that decisions remember the rounds before:
+
+        discreet learn t --public s --private p --time-column date --out m
+
     A table larger than memory, in many files:
 
         discreet learn 'day-*.parquet' --public use --private me --out m.json
@@ -179,7 +203,9 @@ def learn(
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    most = _byte_count(memory)
+    most, seconds = _byte_count(memory), _seconds(every)
+    if every is not None and time_column is None:
+        raise InputError("--every was given without --time-column, which it is for. Give both.")
     with interruptible():
         from discreet.learning import Task, make_split
 
@@ -193,6 +219,8 @@ def learn(
             method=method,
             split=make_split(holdout, seed, group),
             options=options,
+            time_column=time_column,
+            every=seconds,
         )
         run_learn(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
 
@@ -228,6 +256,20 @@ def _byte_count(text: str | None) -> int | None:
     if count == 0:
         raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
     return count
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return a time such as 60s, 5m or 1h in seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smh]?)", text.strip())
+    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    if not 0 < seconds <= _LONGEST:
+        raise InputError(
+            f"--every must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
+            f"1h, got {text!r}."
+        )
+    return seconds
 
 
 def run_learn(
@@ -316,6 +358,8 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append(
             f"useless: it answers {public!r} no better than guessing, as far as the rows show"
         )
+    if mapper.mapping_.chain is not None:
+        lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
     lines.append(
         f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"
@@ -323,6 +367,17 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         else "structural bound C1: none, some symbols are certain for some codes"
     )
     return lines
+
+
+def _chain_line(chain: PublicChain, public: Fact) -> str:
+    from discreet.data.columns import written
+
+    stays = [f"{chain.moves[k][k]:.4f} ({written(each)})" for k, each in enumerate(public.classes)]
+    more = ", ..." if len(stays) > _LISTED_CLASSES else ""
+    return (
+        f"remembers: {chain.interval:g} s later {public.name!r} is the same with probability "
+        f"{', '.join(stays[:_LISTED_CLASSES])}{more}, from {chain.steps} pairs of rows"
+    )
 
 
 def _privacy_line(expected: Expected) -> str:

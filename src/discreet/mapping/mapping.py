@@ -33,6 +33,7 @@ from discreet.mapping.parts import (
     Design,
     Fact,
     Fusion,
+    PublicChain,
     Sensor,
     flaw,
     frozen,
@@ -69,6 +70,8 @@ class Mapping(Model):
     private : tuple of Fact
     fusion : AdditiveFusion, AdditiveClassesFusion or TableFusion
     design : Design
+    chain : PublicChain, optional
+        How the public fact moves from round to round; with it the fusion centre remembers.
     """
 
     format: Literal["discreet-mapping"] = FORMAT
@@ -79,6 +82,7 @@ class Mapping(Model):
     private: Items[Fact] = Field(max_length=MAX_ITEMS)
     fusion: Fusion
     design: Design
+    chain: PublicChain | None = None
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
@@ -92,6 +96,8 @@ class Mapping(Model):
                     raise flaw(f"{part}[{i}].name", f"is {shown(name)}, the name of another one")
                 seen.add(name)
         self.fusion.fits(self.n_symbols, len(self.public.classes))
+        if self.chain is not None:
+            self.chain.fits(len(self.public.classes))
         if self.id != (actual := _own_id(self)):
             problem = f"is {shown(self.id, 20)} but the contents have {actual[:17]}...: they were "
             raise flaw("id", problem + "changed after the mapping was made")
@@ -138,11 +144,20 @@ class Mapping(Model):
             "fusion": fusion,
             "design": design,
         }
+        return cls._bind(parts)
+
+    @classmethod
+    def _bind(cls, parts: dict[str, Any]) -> Self:
         draft = cls.model_construct(id="", **parts)
         try:
             return cls.model_validate({"id": _own_id(draft), **parts})
         except ValidationError as error:
             raise InputError(f"the parts do not make a mapping: {explain(error)}.") from None
+
+    def with_chain(self, chain: PublicChain) -> Self:
+        """Return the same mapping, with an id of its own, for decisions that remember."""
+        parts = {name: getattr(self, name) for name in type(self).model_fields if name != "id"}
+        return self._bind(parts | {"chain": chain})
 
     def __repr__(self) -> str:
         return (
@@ -361,8 +376,9 @@ def _content(mapping: Mapping) -> dict[str, Any]:
         for key in ("source", "expected", "split", "unordered", "training", "read", "dependence"):
             if key in part and part[key] is None:
                 del part[key]
-    if content["fusion"]["decide"] is None:  # files of old have none, and keep their id
-        del content["fusion"]["decide"]
+    for part, key in ((content["fusion"], "decide"), (content, "chain")):
+        if part[key] is None:  # files of old have none, and keep their id
+            del part[key]
     return content
 
 

@@ -36,6 +36,8 @@ MAX_FUSION_OUTPUTS = 4096
 _MAX_SCORE = 1e15  # so that adding up ten thousand fusion weights stays finite
 MAX_COST = 1e9
 """Largest weight of a class in a decision."""
+MAX_INTERVAL = 366 * 86_400.0
+"""Most seconds from one round to the next."""
 _TIE = 1e-9  # log-probabilities this close are equal but for rounding
 
 
@@ -328,6 +330,40 @@ Fusion = Annotated[
     AdditiveFusion | AdditiveClassesFusion | TableFusion,
     Field(discriminator="kind"),
 ]
+
+
+class PublicChain(Model):
+    """How the public fact moves from round to round, for decisions that remember.
+
+    Parameters
+    ----------
+    moves : sequence of sequences of float
+        ``moves[i][j]`` is P(next round class j | this round class i); each row sums to 1.
+    interval : float
+        Seconds from one round to the next.
+    steps : int
+        How many pairs of successive rows it was estimated from.
+    """
+
+    moves: Items[Items[Annotated[float, Field(ge=0, le=1)]]]
+    interval: float = Field(gt=0, le=MAX_INTERVAL)
+    steps: int = Field(ge=1, lt=2**63)
+
+    @model_validator(mode="after")
+    def _check_moves(self) -> Self:
+        for i, row in enumerate(self.moves):
+            if len(row) != len(self.moves):
+                problem = f"has {len(row)} entries; there are {len(self.moves)} rows"
+                raise flaw(f"moves[{i}]", problem)
+            if abs(math.fsum(row) - 1.0) > 1e-6:
+                raise flaw(f"moves[{i}]", f"must sum to 1; it sums to {math.fsum(row)!r}")
+        return self
+
+    def fits(self, n_classes: int) -> None:
+        """Refuse a chain that is not for these classes."""
+        if len(self.moves) != n_classes:
+            problem = f"has {len(self.moves)} rows; there are {n_classes} public classes"
+            raise flaw("chain.moves", problem)
 
 
 class Source(Model):
