@@ -1,0 +1,203 @@
+"""Ways to tell less in a day, where decisions remember: less clearly, less often, in turn.
+
+    python -m research.benchmarks.memory [--draws 8] [--persons 2 3 4]
+
+First the paper's synthetic world at correlation 0, with the tables that `ModelMapper`, asked for
+0.05, learns from 1,000 rows. The private fact is constant for a day of 1,440 rounds; the public one
+stays with the probability given. All ways tell as much in a day as every fourth round does. "Day"
+takes rounds to be independent given the private fact, which they are not where the public fact
+lasts; "told" is for an attacker who is told the public fact of every round. Errors are simulated.
+
+Then a made-up house in which people walk through four rooms whose sensors overhear one another:
+whether somebody is in the kitchen is public, whether one person is ill that day is private. Where
+people are lasts, so that neither the filter nor the figures of a day are exact. Law, tables and
+chain are learned from some days; errors are those of other days. All ways tell the same in a day,
+beyond the public fact.
+"""
+
+import argparse
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet import ModelMapper
+from discreet.leakage.chains import Chain
+from discreet.leakage.joint_outputs import weighted_outputs
+from discreet.leakage.speaking import (
+    Way,
+    answer,
+    evidence,
+    mixed,
+    speakers,
+    tell,
+    ways_to_speak,
+)
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.memory import estimate_chain, filter_rounds
+from research.paper.synthetic import draw_table, exact_joint, tables_by_reading
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+DAY = 1440
+STAYS = (0.9, 0.967, 0.99)
+EVEN = [0.5, 0.5]
+CLEAR, FOURTH = Way(1, False, 1.0, 0.0), Way(4, False, 1.0, 0.0)
+ROOMS = ("hall", "kitchen", "living", "bed")
+HOUSE_DAY = 0.2
+STAYS_PUT = 0.95
+LIKES = np.array([[0.2, 0.1, 0.4, 0.3], [0.2, 0.1, 0.6, 0.1], [0.2, 0.1, 0.1, 0.6]])
+"""Where people go: others, the one person when well, and when ill."""
+OVERHEARD = np.array(
+    [[1.5, 0.3, 0.3, 0.3], [0.3, 2.0, 0.4, 0], [0.3, 0.4, 1.5, 0], [0.3, 0, 0, 1.5]]
+)
+"""Motions a minute of a person in the room of the row, at the sensor of the column."""
+
+
+def name_of(way: Way) -> str:
+    often = "every round" if way.every == 1 else f"every {way.every} rounds"
+    who = "one sensor in turn" if way.in_turn else "all sensors"
+    return f"{who}, {often}, {'no noise' if way.kept == 1.0 else f'kept {way.kept:.2f}'}"
+
+
+def one_round(joint: Floats, way: Way) -> str:
+    """Return the error of decisions without memory, for ways that speak in every round."""
+    if way.every > 1 or way.in_turn:
+        return ""
+    return f"{mixed(joint, way.kept).sum(axis=1).reshape(2, -1).min(axis=0).sum():.3f}"
+
+
+def ways_of(joint: Floats, told: bool, most: float | None = None) -> list[Way]:
+    """Return all ways that tell so much, or as every fourth round; first the tables as they are."""
+    chain = Chain.constant(EVEN)
+    if most is None:
+        most = tell(joint, FOURTH, chain, DAY, told=told).advantage
+    return [CLEAR, *ways_to_speak(joint, chain, DAY, most, told=told)]
+
+
+# --- The paper's world -----------------------------------------------------------------------
+
+
+def paper_rows(draw: int) -> Iterator[str]:
+    X, h, g = draw_table(1000, 0.0, draw)
+    mapping = ModelMapper(max_advantage=0.05, random_state=0).fit(X, h, private=g).mapping_
+    joint = exact_joint(tables_by_reading(mapping), 0.0).reshape(2, 2, *mapping.n_symbols)
+    private = Chain.constant(EVEN)
+    for told in (False, True):
+        kind = "told the public fact" if told else "day"
+        yield f"paper's world, draw {draw}; equal by '{kind}', as every fourth round"
+        heads = "".join(f"{f'stay {stay}':>15}" for stay in STAYS)
+        yield f"{'':48}{'day':>7}{'told':>7}{'no memory':>11}{heads}"
+        table: dict[Way, list[float]] = {}
+        for way in ways_of(joint, told):
+            days = [tell(joint, way, private, DAY, told=t).advantage for t in (False, True)]
+            found = [answer(joint, way, Chain.of_stay(s, EVEN), private) for s in STAYS]
+            table[way] = [each.error for each in found]
+            errors = "".join(f"{f'{e.error:.3f} ± {e.deviation:.3f}':>15}" for e in found)
+            memoryless = one_round(joint, way)
+            yield f"{name_of(way):48}{days[0]:7.3f}{days[1]:7.3f}{memoryless:>11}{errors}"
+        del table[CLEAR]
+        for i, stay in enumerate(STAYS):
+            yield f"  chosen at stay {stay}: {name_of(min(table, key=lambda way: table[way][i]))}"
+        yield ""
+
+
+# --- A house ---------------------------------------------------------------------------------
+
+
+def days_of_a_house(
+    persons: int, days: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, Ints, Ints]:
+    """Return motions by room, whether somebody is in the kitchen, and whether one person is ill."""
+    ill = rng.integers(2, size=days)
+    likes = np.repeat(LIKES[:1], persons, axis=0)[None].repeat(days, axis=0)
+    likes[:, -1] = LIKES[1 + ill]
+    place = rng.integers(4, size=(days, persons))
+    counts = np.zeros((days, DAY, 4), dtype=np.int64)
+    kitchen = np.zeros((days, DAY), dtype=np.int64)
+    for minute in range(DAY):
+        wish = (likes.cumsum(axis=2) < rng.random((days, persons, 1))).sum(axis=2)
+        place = np.where(rng.random(place.shape) < STAYS_PUT, place, np.minimum(wish, 3))
+        inside = (place[:, :, None] == np.arange(4)).sum(axis=1)
+        kitchen[:, minute] = inside[:, 1] > 0
+        counts[:, minute] = np.minimum(rng.poisson(inside @ OVERHEARD + 0.05), 5)
+    readings = pd.DataFrame(counts.reshape(-1, 4), columns=list(ROOMS))
+    return readings, kitchen.ravel(), np.repeat(ill, DAY)
+
+
+def law_of(mapping: Mapping, X: pd.DataFrame, public: Ints, private: Ints) -> Floats:
+    """Return p(public, private, symbols) as the rows have it."""
+    seen, which = np.unique(mapping.encode(X), axis=0, return_inverse=True)
+    cells = np.zeros((4, len(seen)))
+    np.add.at(cells, (2 * public + private, which.ravel()), 1.0 / len(X))
+    return weighted_outputs(mapping.tables, seen, cells).reshape(2, 2, *mapping.n_symbols)
+
+
+def error_on_days(
+    mapping: Mapping, joint: Floats, way: Way, public: Chain, days: tuple[Ints, Ints], seed: int
+) -> tuple[float, float]:
+    """Return the error of decisions on whole days of codes, and its standard error over days."""
+    rng, (codes, fact) = np.random.default_rng(seed), days
+    symbols = mapping.sample(codes, rng)
+    noise = rng.integers(mapping.n_symbols, size=symbols.shape)
+    symbols = np.where(rng.random(symbols.shape) < way.kept, symbols, noise)
+    symbols, fact = symbols.reshape(-1, DAY, symbols.shape[1]), fact.reshape(-1, DAY)
+    known, turns = np.zeros((DAY, len(fact), 2)), speakers(joint, way.in_turn)
+    for i, number in enumerate(range(0, DAY, way.every)):
+        axes = turns[i % len(turns)]
+        own, sizes = [t - 2 for t in axes], [joint.shape[t] for t in axes]
+        which = np.ravel_multi_index(tuple(symbols[:, number, own].T), sizes)
+        known[number] = evidence(mixed(joint, way.kept), axes)[which]
+    wrong = filter_rounds(public.prior, public.moves, known).argmax(axis=2) != fact.T
+    each = wrong.mean(axis=0)
+    return float(each.mean()), float(each.std() / np.sqrt(len(each)))
+
+
+def house_rows(persons: int) -> Iterator[str]:
+    rng = np.random.default_rng(persons)
+    X, h, g = days_of_a_house(persons, 60, rng)
+    rows = rng.choice(len(X), 4000, replace=False)
+    mapper = ModelMapper(max_advantage=0.05, random_state=0, binning="codes")
+    mapping = mapper.fit(X.iloc[rows], h[rows], private=g[rows]).mapping_
+    joint, times = law_of(mapping, X, h, g), 60.0 * np.arange(len(X))
+    chain = estimate_chain(h, 2, times, np.arange(len(X)) // DAY, np.ones(len(X), dtype=bool))
+    public, private = Chain.of_stay(chain.moves, EVEN), Chain.constant(EVEN)
+    others, fact, _ = days_of_a_house(persons, 60, rng)
+    days = mapping.encode(others), fact
+    stays = ", ".join(f"{chain.moves[k][k]:.3f}" for k in range(2))
+    yield f"house with {persons} persons; kitchen empty, in use stays: {stays}"
+    yield f"{'':48}{'told':>7}{'no memory':>11}{'on the model':>14}{'on days':>15}"
+    answers, errors = {}, {}
+    for way in ways_of(joint, True, HOUSE_DAY):
+        known = tell(joint, way, private, DAY)
+        answers[way] = answer(joint, way, public, private).error
+        errors[way] = error_on_days(mapping, joint, way, public, days, 0)
+        told = f"{name_of(way):48}{known.advantage:7.3f}{one_round(joint, way):>11}"
+        yield told + f"{answers[way]:>14.3f}{'{:.3f} ± {:.3f}'.format(*errors[way]):>15}"
+    del answers[CLEAR]
+    chosen = min(answers, key=lambda way: answers[way])
+    yield f"  chosen on the model: {name_of(chosen)}; on days {errors[chosen][0]:.3f}"
+    yield ""
+
+
+def show(parts: Sequence[Iterator[str]]) -> None:
+    for part in parts:
+        for line in part:
+            print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, nargs="*", default=[8])
+    parser.add_argument("--persons", type=int, nargs="*", default=[2, 3, 4])
+    asked = parser.parse_args()
+    show([paper_rows(draw) for draw in asked.draws])
+    show([house_rows(persons) for persons in asked.persons])
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

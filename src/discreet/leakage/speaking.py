@@ -1,0 +1,199 @@
+"""Ways to tell less over many rounds, and which answers best where decisions remember.
+
+Sensors may speak less clearly: a symbol is kept with some probability and otherwise drawn evenly.
+They may speak less often: in every k-th round, all of them, or one after the other in turn. At the
+same leak over all rounds, neither always answers best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from scipy.optimize import brentq
+
+from discreet.arrays import Floats, Ints
+from discreet.leakage.belief_grid import figures_between
+from discreet.leakage.chains import Chain
+from discreet.mapping.memory import filter_rounds
+
+EVERY = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+_SERIES, _ROUNDS, _BEFORE = 1000, 384, 192  # that are simulated; the first rounds do not count
+_CLOSE = 2e-3  # of the probability that a symbol is kept
+_LEAST_KEPT = 0.01
+
+
+@dataclass(frozen=True)
+class Way:
+    """How sensors speak, and what all rounds tell then.
+
+    ``every``: they speak in each so many rounds. ``in_turn``: one after the other, not all at once.
+    ``kept``: probability that a symbol is sent as drawn. ``advantage``: about the private fact,
+    from above, if the symbols of a round depend on the past only through that fact.
+    """
+
+    every: int
+    in_turn: bool
+    kept: float
+    advantage: float
+
+
+@dataclass(frozen=True)
+class AnsweringWay(Way):
+    """A way to speak, and the share of wrong decisions that remember, with its standard error."""
+
+    error: float
+    deviation: float
+
+
+def choose_way(
+    joint: Floats,
+    public: Chain,
+    private: Chain,
+    rounds: int,
+    most: float,
+    *,
+    told: bool = True,
+    seed: int = 0,
+) -> AnsweringWay | None:
+    """Return the way to speak that answers best of those that tell at most so much.
+
+    ``joint``: p(public, private, symbols) of a round, with an axis for each sensor. ``told``: count
+    what symbols add for an attacker who is told the public fact of every round. Otherwise rounds
+    are taken to be independent given the private fact, which they are not where a public one lasts.
+    """
+    ways = ways_to_speak(joint, private, rounds, most, told=told)
+    answers = (answer(joint, way, public, private, seed) for way in ways)
+    return min(answers, key=lambda way: way.error, default=None)
+
+
+def ways_to_speak(
+    joint: Floats, private: Chain, rounds: int, most: float, *, told: bool = True
+) -> list[Way]:
+    """Return ways to speak that tell at most so much, each as clear as it may be.
+
+    More rarely than in a way without any noise there is nothing to gain.
+    """
+    found = []
+    for in_turn in (False, True) if joint.ndim > 3 else (False,):
+        for every in EVERY:
+            way = _clearest(joint, private, rounds, Way(every, in_turn, 1.0, 0.0), most, told)
+            if way is not None:
+                found.append(way)
+            if way is not None and way.kept == 1.0:
+                break
+    return found
+
+
+def tell(joint: Floats, way: Way, private: Chain, rounds: int, *, told: bool = True) -> Way:
+    """Return a way with what all rounds tell of the private fact, of two classes."""
+    noisy, given = mixed(joint, way.kept), np.ones((joint.shape[1], 1))
+    turns = speakers(joint, way.in_turn)
+    for axes in turns:
+        # Rounds of one turn are taken together, as if the fact stayed for its length.
+        law = _seen(heard(noisy, axes), told)
+        given = (given[:, :, None] * law[:, None, :]).reshape(len(given), -1)
+    span = way.every * len(turns)
+    ((_, high),) = figures_between(given, private.every(span), [-(-rounds // span)])
+    return replace(way, advantage=high.advantage)
+
+
+def answer(joint: Floats, way: Way, public: Chain, private: Chain, seed: int = 0) -> AnsweringWay:
+    """Return a way with how well decisions that remember answer, from simulated series."""
+    wrong = _wrong_decisions(mixed(joint, way.kept), way, public, private, seed)
+    deviation = float(wrong.std() / np.sqrt(len(wrong)))
+    return AnsweringWay(**asdict(way), error=float(wrong.mean()), deviation=deviation)
+
+
+def mixed(joint: Floats, kept: float) -> Floats:
+    """Return the law of symbols that are kept with a probability and otherwise drawn evenly."""
+    for axis in range(2, joint.ndim):
+        joint = kept * joint + (1.0 - kept) * joint.mean(axis=axis, keepdims=True)
+    return joint
+
+
+def _clearest(
+    joint: Floats, private: Chain, rounds: int, way: Way, most: float, told: bool
+) -> Way | None:
+    """Return the way with as little noise as it may have; None if hardly anything is left."""
+
+    def at(kept: float) -> Way:
+        return tell(joint, replace(way, kept=kept), private, rounds, told=told)
+
+    if (clear := at(1.0)).advantage <= most:
+        return clear
+    if at(_LEAST_KEPT).advantage > most:
+        return None
+    found = at(brentq(lambda kept: at(kept).advantage - most, _LEAST_KEPT, 1.0, xtol=_CLOSE))
+    while found.advantage > most:  # a root is close to what it is the root of, on either side
+        found = at(found.kept - _CLOSE)
+    return found
+
+
+def speakers(joint: Floats, in_turn: bool) -> list[tuple[int, ...]]:
+    """Return the axes of the sensors that speak, in one round of speaking after the other."""
+    sensors = tuple(range(2, joint.ndim))
+    return [(t,) for t in sensors] if in_turn else [sensors]
+
+
+def heard(joint: Floats, axes: Sequence[int]) -> Floats:
+    """Return p(public, private, symbols of the speakers), with one axis for the symbols."""
+    silent = tuple(t for t in range(2, joint.ndim) if t not in axes)
+    return np.asarray(joint.sum(axis=silent)).reshape(*joint.shape[:2], -1)
+
+
+def evidence(joint: Floats, axes: Sequence[int]) -> Floats:
+    """Return log p(symbols of the speakers | public), symbols by classes."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(_given(heard(joint, axes).sum(axis=1))).T)
+
+
+def _seen(law: Floats, told: bool) -> Floats:
+    """Return p(what an attacker sees | private) of a round.
+
+    Told the public fact: p(public) p(symbols | public, private), for what symbols tell beyond it.
+    """
+    if not told:
+        return _given(law.sum(axis=0))
+    shares = law.sum(axis=(1, 2)) / law.sum()
+    return np.concatenate([p * _given(part) for p, part in zip(shares, law, strict=True)], axis=1)
+
+
+def _given(law: Floats) -> Floats:
+    """Return p(symbols | class) from p(class, symbols)."""
+    return np.asarray(law / law.sum(axis=-1, keepdims=True))
+
+
+# --- How well decisions answer -------------------------------------------------------------
+
+
+def _wrong_decisions(joint: Floats, way: Way, public: Chain, private: Chain, seed: int) -> Floats:
+    """Return the share of wrong decisions in each of some simulated series."""
+    rng = np.random.default_rng(seed)
+    facts = [_series(chain, rng) for chain in (public, private)]
+    known = np.zeros((_ROUNDS, _SERIES, len(joint)))
+    turns = speakers(joint, way.in_turn)
+    for i, number in enumerate(range(0, _ROUNDS, way.every)):
+        axes = turns[i % len(turns)]
+        chances = _given(heard(joint, axes))[facts[0][number], facts[1][number]]
+        known[number] = evidence(joint, axes)[_draw(chances, rng)]
+    beliefs = filter_rounds(public.prior, public.moves, known)
+    wrong = beliefs.argmax(axis=2) != facts[0]
+    return np.asarray(wrong[_BEFORE:].mean(axis=0))
+
+
+def _series(chain: Chain, rng: np.random.Generator) -> Ints:
+    """Draw a fact over the rounds, rounds by series."""
+    now = rng.choice(len(chain.prior), _SERIES, p=chain.prior)
+    found = np.empty((_ROUNDS, _SERIES), dtype=np.int64)
+    for i in range(_ROUNDS):
+        found[i] = now
+        now = _draw(chain.moves[now], rng)
+    return found
+
+
+def _draw(chances: Floats, rng: np.random.Generator) -> Ints:
+    """Draw from the distribution in each row."""
+    passed = (chances.cumsum(axis=1) < rng.random((len(chances), 1))).sum(axis=1)
+    return np.asarray(np.minimum(passed, chances.shape[1] - 1))
