@@ -15,7 +15,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from discreet import ModelMapper
+from discreet import RandomizedResponseMapper
 from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.windows import Rounds, watch
 from discreet.auditing.rounds import RoundsAudit, audit_rounds
@@ -78,7 +78,7 @@ def _withheld(found: RoundsAudit) -> bool:
 
 def _learned(rng: np.random.Generator, kind: dict[str, object]) -> Mapping:
     rows = house(rng, 6, ROUNDS, **kind)
-    mapper = ModelMapper(max_advantage=0.2, random_state=0)
+    mapper = RandomizedResponseMapper(ldp_epsilon=1.0, random_state=0)  # blind to what is private
     return mapper.fit(rows[SENSORS], rows["fall"], private=rows["who"]).mapping_
 
 

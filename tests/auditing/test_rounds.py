@@ -42,6 +42,7 @@ def test_a_window_is_certified_where_the_fact_is_all_that_links_rounds(mapping):
     assert stored["certificate"]["certifiable"] and stored["rounds"] == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["day", "late"])
 def test_a_series_that_contradicts_the_assumption_certifies_nothing(mapping, broken):
     rows = house(np.random.default_rng(2), 8, 600, (0.9, 0.9), broken=broken, leak=0.4)
@@ -50,6 +51,7 @@ def test_a_series_that_contradicts_the_assumption_certifies_nothing(mapping, bro
     assert not found.ok and "what the series contradicts" in found.verdict
 
 
+@pytest.mark.slow
 def test_a_public_fact_that_lasts_leaves_a_bound_beyond_the_answer(mapping):
     rows = house(np.random.default_rng(3), 8, 600, (0.9, 0.9), public_stay=0.95)
     found = audited(mapping, rows, max_advantage=0.3)
@@ -75,8 +77,11 @@ def test_without_a_series_the_chain_is_declared(mapping):
     [
         ({"rounds": 60}, "--time-column"),
         ({"rounds": 0}, "rounds must be at least 1"),
-        ({"rounds": 60, "stay": 1.5}, "stay must be one probability"),
-        ({"rounds": 60, "stay": [0.9, 0.9, 0.9]}, "stay must be one probability or 2"),
+        ({"rounds": 60, "stay": 1.5}, "stay must hold probabilities"),
+        (
+            {"rounds": 60, "stay": [0.9, 0.9, 0.9]},
+            "stay has 3 probabilities",
+        ),
         ({"stay": 0.9}, "Give rounds as well"),
         ({"rounds": 60, "stay": 0.9, "releases": 2}, "Give one of them"),
     ],

@@ -29,11 +29,11 @@ from discreet.auditing.bounds.window import (
     bound_kept,
     bound_window,
     count_steps,
-    kept_of,
 )
 from discreet.data.labels import Labels
 from discreet.data.series import HiddenState, Series, check_hidden_state
 from discreet.errors import InputError
+from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
 
@@ -109,7 +109,7 @@ def audit_rounds(
     """Bound what so many rounds tell of one fact, and attack them where there is a series."""
     rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
     if series is None:
-        kept = kept_of(_declared_chain(stay, rows.n_classes, rounds))
+        kept = _declared_chain(stay, rows.shares, rounds).kept
         declared = (f"{_CHAIN} with the stay probabilities stated (declared)", HIDDEN_DECLARED)
         bounds = _bounds(rows, kept, rounds, alpha)
         return RoundsAudit(
@@ -126,21 +126,14 @@ def audit_rounds(
     )
 
 
-def _declared_chain(stay: Floats | None, n_classes: int, rounds: int) -> Floats:
+def _declared_chain(stay: Floats | None, shares: Floats, rounds: int) -> Chain:
     if stay is None:
         raise InputError(
             f"rounds={rounds} needs to know how long the private fact lasts. Name the column with "
             "the time of every row (--time-column), or state the probability that it stays the "
             "same from one round to the next (--stay)."
         )
-    kept = np.broadcast_to(stay, n_classes) if stay.size in (1, n_classes) else None
-    if kept is None or np.any(kept < 0) or np.any(kept > 1):
-        raise InputError(
-            f"stay must be one probability or {n_classes}, one for each class, got {stay.tolist()}."
-        )
-    away = np.repeat((1.0 - kept)[:, None] / (n_classes - 1), n_classes, axis=1)
-    away[np.diag_indices(n_classes)] = kept
-    return away
+    return Chain.of_stay(stay if stay.size > 1 else float(stay[0]), shares)
 
 
 # --- The bound -----------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from discreet.cli.options import (
     is_confidence,
     is_count,
     is_positive,
+    is_probability,
     is_seed,
     is_share,
     option,
@@ -108,7 +109,9 @@ def audit(
     ] = None,
     stay: Annotated[
         float | None,
-        option("P", "Declare that a private fact stays the same in the next round.", is_share),
+        option(
+            "P", "Declare how likely a private fact is the same in the next round.", is_probability
+        ),
     ] = None,
     as_json: Json = False,
     html: Annotated[Path | None, option("FILE", "Write a report to read, sign and print.")] = None,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,7 +34,9 @@ from discreet.cli.options import (
     Seed,
     Sensors,
     by_column,
+    is_count,
     is_positive,
+    is_probability,
     is_share,
     mapper_options,
     name_list,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
     from discreet.design.calibration import Expected
     from discreet.learning import Learned, Prepared, Task
+    from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
     from discreet.progress import Progress
@@ -137,6 +140,22 @@ def learn(
             "and the fusion centre remembers. Fits --repeat never.",
         ),
     ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            callback=is_count,
+            help="--max-advantage limits what N rounds tell together, such as 1440 of a day.",
+        ),
+    ] = None,
+    stay: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            callback=is_probability,
+            help="Probability that a private fact is the same in the next round, for --rounds.",
+        ),
+    ] = None,
     every: Annotated[
         str | None,
         typer.Option(
@@ -192,6 +211,8 @@ def learn(
 
         discreet learn 'day-*.parquet' --public use --private me --out m.json
     """
+    if (stay is not None) and rounds is None:
+        raise InputError("--stay was given without --rounds, which it is for. Give both.")
     wishes = {
         "privacy_ratio": ratio,
         "max_advantage": max_advantage,
@@ -222,7 +243,10 @@ def learn(
             time_column=time_column,
             every=seconds,
         )
-        run_learn(task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet)
+        run_learn(
+            task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet, rounds=rounds,
+            stay=stay,
+        )  # fmt: skip
 
 
 def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
@@ -280,6 +304,8 @@ def run_learn(
     work_dir: Path | None = None,
     dask: str | None = None,
     quiet: bool = False,
+    rounds: int | None = None,
+    stay: float | None = None,
 ) -> Learned:
     """Learn as told, write the mapping, and say what was done.
 
@@ -308,9 +334,32 @@ def run_learn(
         if prepared.warning:
             console.print(f"warning: {prepared.warning}", style="yellow")
         folder = work_dir or out.resolve().parent
-        learned = learn(prepared, work_dir=folder, report=report, client=client)
+        how: dict[str, Any] = {"work_dir": folder, "report": report, "client": client}
+        if rounds is None:
+            learned, figure = learn(prepared, **how), None
+        else:
+            from discreet.learning_for_rounds import learn_for_rounds
+
+            learned, figure = learn_for_rounds(prepared, rounds, stay, **how)
     save(learned.mapper, out, quiet)
+    if figure is not None:
+        (console.print if not figure.met else plain_print)(say_rounds(figure))
     return learned
+
+
+def say_rounds(figure: RoundsFigure) -> str:
+    """Return what all rounds tell together, beside what was asked."""
+    line = (
+        f"{figure.rounds} rounds together: an attacker's advantage of about {figure.reached:.3f} "
+        f"on {figure.fact!r} (an estimate and no certificate, if that fact is all that links "
+        f"rounds); {figure.asked:g} was asked"
+    )
+    if figure.met:
+        return line
+    return (
+        f"warning: {line}. NOT MET: {figure.rows} rows do not support it; about "
+        f"{figure.rows_needed} could."
+    )
 
 
 def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:

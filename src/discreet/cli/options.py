@@ -69,6 +69,7 @@ is_share = within("strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
 is_positive = within("a finite number above 0", lambda value: 0.0 < value < float("inf"))
 is_part = within("at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
 is_confidence = within("at least 0.5 and below 1", lambda value: 0.5 <= value < 1.0)
+is_probability = within("from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 is_count = within("at least 1", lambda value: value >= 1)
 is_seed = from_to(0, MOST_SEED)
 

@@ -7,7 +7,7 @@ fact of a round comes through the reversed chain, what the future tells through 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,17 +61,35 @@ class Chain:
 
     @property
     def kept(self) -> float:
-        """At most this share of a round's x is left by a step, for two classes.
+        """At most this share of a round's x is left by a step, into the past or the future.
 
-        x sums (p1 - p0)^2 / (2 (p1 + p0)). A step multiplies the differences by the sum of the stay
-        probabilities less 1, and p1 + p0 by at least 1 less their difference.
+        x sums (p1 - p0)^2 / (2 (p1 + p0)). A step multiplies the differences of two classes by the
+        sum of the stay probabilities less 1, and p1 + p0 by at least 1 less their difference. For
+        any number of classes x is jointly convex, so that what two rows have in common leaves none.
         """
-        one, other = np.diag(self.moves)
-        return float((one + other - 1.0) ** 2 / (1.0 - abs(one - other)))
+        if self.is_constant:
+            return 1.0
+        if len(self.moves) == 2:
+            one, other = np.diag(self.moves)
+            moved, apart = abs(one + other - 1.0), abs(one - other)
+            return float(min(moved, moved**2 / (1.0 - apart)) if apart < 1.0 else moved)
+        return max(_widest_step(self.moves), _widest_step(self.back))
 
     def every(self, rounds: int) -> Chain:
         """Return the chain that is looked at in every so many rounds only."""
         return Chain(np.linalg.matrix_power(self.moves, rounds), self.prior)
+
+
+def add_up(kept: float, rounds: int) -> float:
+    """Return how many times the x of one round so many rounds tell at most of the middle one."""
+    if kept >= 1.0:
+        return float(rounds)
+    return 1.0 + sum(kept * (1.0 - kept**each) / (1.0 - kept) for each in split_rounds(rounds))
+
+
+def _widest_step(moves: Floats) -> float:
+    """Return the largest total variation between two rows."""
+    return max(1.0 - float(np.minimum(one, other).sum()) for one, other in combinations(moves, 2))
 
 
 def _moves(stay: Floats, n_classes: int) -> Floats:

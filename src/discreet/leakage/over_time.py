@@ -191,6 +191,21 @@ def over_time(
     )
 
 
+def advantage_of_rounds(
+    mapping: Mapping, rows: pd.DataFrame, *, rounds: int, stay: ArrayLike, fact: str | None = None
+) -> float:
+    """Estimate the advantage after so many rounds of fresh draws, the upper end of a range."""
+    own = _fact(mapping, fact)
+    law = _law(mapping, rows, own, False)
+    chain = Chain.of_stay(stay, law.shares)
+    if law.given is None:
+        return 1.0 - 1.0 / law.n_classes  # outputs are too many to list: nothing is known
+    if law.n_classes > 2:
+        return sequence_figures(PeriodLaws.fresh(law.given), chain, rounds).advantage[1]
+    ((_, high),) = figures_between(law.given, chain, [rounds])
+    return high.advantage
+
+
 def _check_counts(rounds: int, period: int, every: Sequence[int]) -> None:
     if not 1 <= rounds <= MOST_ROUNDS:
         raise InputError(f"rounds must be from 1 to {MOST_ROUNDS}, got {rounds}.")

@@ -6,13 +6,12 @@ import pytest
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.window import (
     _between,
-    _sum_of_shares,
     bound_kept,
     bound_one_round,
     bound_window,
     count_steps,
-    kept_of,
 )
+from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.exact import squared_information
 
 TABLES = (np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([[0.8, 0.2], [0.3, 0.7]]))
@@ -51,19 +50,18 @@ def test_many_rounds_tell_no_more_than_one_round_and_the_chain_allow(m):
         given = rng.dirichlet(np.ones(3), size=m)
         given = 0.7 * given[0] + 0.3 * given
         moves, law = random_chain(rng, m)
-        back = moves.T * law / law[:, None]
-        kept = max(kept_of(moves), kept_of(back))
+        kept = Chain(moves, law).kept
         x = max(squared_information(given[[a, b]]) for a in range(m) for b in range(a))
         for rounds in (1, 2, 5):
-            bound = (1 - 1 / m) * np.sqrt(min(x * _sum_of_shares(kept, rounds), 1.0))
+            bound = (1 - 1 / m) * np.sqrt(min(x * add_up(kept, rounds), 1.0))
             assert advantage(enumerated(given, moves, law, rounds)) <= bound + 1e-12
 
 
 def test_a_constant_fact_adds_up_over_all_rounds():
-    assert kept_of(np.eye(2)) == kept_of(np.eye(3)) == 1.0
-    assert _sum_of_shares(1.0, 1440) == 1440.0
-    assert _sum_of_shares(0.5, 1) == 1.0
-    assert _sum_of_shares(0.5, 4) == 1 + 0.5 + 0.5 + 0.25
+    assert Chain.constant([0.5, 0.5]).kept == Chain.constant([0.2, 0.3, 0.5]).kept == 1.0
+    assert add_up(1.0, 1440) == 1440.0
+    assert add_up(0.5, 1) == 1.0
+    assert add_up(0.5, 4) == 1 + 0.5 + 0.5 + 0.25
 
 
 def drawn(rng, laws, facts):
@@ -143,5 +141,5 @@ def test_what_a_step_leaves_is_bounded_from_counts(m):
     steps = count_steps(facts, follows, m)
     assert steps.sum() == len(facts) - 1
     assert steps[0, 1] == np.sum((facts[:-1] == 0) & (facts[1:] == 1))
-    assert kept_of(moves) < bound_kept(steps, 0.05) < 0.99
+    assert Chain.of_stay(moves, np.full(m, 1 / m)).kept < bound_kept(steps, 0.05) < 0.99
     assert bound_kept(np.zeros((m, m), dtype=np.int64), 0.05) == 1.0

@@ -40,9 +40,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Ints
 from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.leakage.chains import add_up
 from discreet.leakage.exact import squared_information, structural_epsilons
 
 
@@ -71,17 +72,9 @@ def bound_window(rows: AuditRows, kept: float, rounds: int, alpha: float) -> Win
     """Bound the advantage from x at ``alpha`` and from ``kept``, which is taken to hold."""
     x = bound_one_round(rows, alpha)
     m = rows.n_classes
-    told = math.sqrt(min(x * _sum_of_shares(kept, rounds), 1.0))
+    told = math.sqrt(min(x * add_up(kept, rounds), 1.0))
     # Balanced accuracy is 1/m sum_z max_g p_g, at most 1/m + (m - 1)/m of the widest pair's TV.
     return WindowBound(rounds, told * (1.0 - 1.0 / m), x, kept, alpha, m)
-
-
-def _sum_of_shares(kept: float, rounds: int) -> float:
-    """Return 1 + sums of powers of the share, over the rounds before and after the middle one."""
-    before, after = (rounds - 1) // 2, rounds // 2
-    if kept >= 1.0:
-        return float(rounds)
-    return 1.0 + sum(kept * (1.0 - kept**each) / (1.0 - kept) for each in (before, after))
 
 
 # --- One round -----------------------------------------------------------------------------
@@ -131,14 +124,6 @@ def bound_kept(steps: Ints, alpha: float) -> float:
         return _kept_of_two(*stays)
     share = alpha / (2 * m * m)
     return max(_widest_step(steps, share), _widest_step(steps.T, share))
-
-
-def kept_of(moves: Floats) -> float:
-    """Return the share that a known chain leaves at most."""
-    if len(moves) == 2:
-        return _kept_of_two(*((float(moves[k, k]),) * 2 for k in range(2)))
-    pairs = combinations(range(len(moves)), 2)
-    return max(1.0 - float(np.minimum(moves[a], moves[b]).sum()) for a, b in pairs)
 
 
 def _kept_of_two(first: tuple[float, float], second: tuple[float, float]) -> float:

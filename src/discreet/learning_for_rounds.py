@@ -1,0 +1,126 @@
+"""Learning for many rounds: a limit on what a day tells becomes one on what a round tells.
+
+A round's limit is the day's over the square root of what the chain of the private fact adds up
+to. The mapping learned for it is held against the day twice: by the accountant on the rows learned
+from, and by what rows left out show of one round, with its standard error; the larger counts. Where
+it is more than was asked, less is learned for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.arrays import Floats
+from discreet.auditing.bounds.window import count_steps
+from discreet.data.series import read_series
+from discreet.errors import InputError
+from discreet.leakage.chains import Chain, add_up
+from discreet.leakage.over_time import advantage_of_rounds
+from discreet.learning import Learned, Prepared, learn
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class RoundsFigure:
+    """What a mapping tells over many rounds, of the private fact that it tells most about.
+
+    ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate. ``target``: the
+    limit on one round that was learned for. ``rows_needed``: about how many rows would show as much
+    as was asked, where these do not.
+    """
+
+    rounds: int
+    asked: float
+    target: float
+    fact: str
+    reached: float
+    rows: int
+
+    @property
+    def met(self) -> bool:
+        """Whether the estimate is within what was asked."""
+        return self.reached <= self.asked
+
+    @property
+    def rows_needed(self) -> int:
+        """What the rows show falls about as one over the square root of their number."""
+        return math.ceil(self.rows * (self.reached / self.asked) ** 2)
+
+
+def learn_for_rounds(
+    prepared: Prepared, rounds: int, stay: float | None, **how: Any
+) -> tuple[Learned, RoundsFigure]:
+    """Learn so that so many rounds together tell no more than ``max_advantage``; see ``learn``."""
+    asked = prepared.options.get("max_advantage")
+    if asked is None:
+        raise InputError(
+            "--rounds needs to know what they may tell together. Give --max-advantage."
+        )
+    moves = {fact.name: _moves(prepared, fact.name, stay) for fact in prepared.facts[1:]}
+    target = first = min(
+        asked / math.sqrt(_added_up(prepared, each, rounds)) for each in moves.items()
+    )
+    for _ in range(_ATTEMPTS):
+        options = prepared.options | {"max_advantage": target}
+        learned = learn(replace(prepared, options=options), **how)
+        figure = _measure(learned, moves, rounds, asked, first, target)
+        if figure.met or learned.mapper.stopped_ or not learned.mapper.useful_:
+            break
+        target *= 0.9 * asked / figure.reached
+    return learned, figure
+
+
+def _added_up(prepared: Prepared, chain: tuple[str, ArrayLike], rounds: int) -> float:
+    name, stay = chain
+    return add_up(Chain.of_stay(stay, _shares(prepared, name)).kept, rounds)
+
+
+def _shares(prepared: Prepared, name: str) -> Floats:
+    counts = np.array(next(fact for fact in prepared.facts if fact.name == name).counts)
+    shares: Floats = counts / counts.sum()
+    return shares
+
+
+def _moves(prepared: Prepared, name: str, stay: float | None) -> ArrayLike:
+    """Return how the fact moves: as declared, or as the series shows."""
+    if stay is not None:
+        return stay
+    column = prepared.task.time_column
+    if column is None:
+        raise InputError(
+            "--rounds needs to know how long the private fact lasts. State the probability that it "
+            "is the same in the next round (--stay), or name the column of times (--time-column)."
+        )
+    fact = next(fact for fact in prepared.facts if fact.name == name)
+    groups = None if prepared.groups is None else prepared.groups.index
+    series = read_series(prepared.rows(slice(None))[column], groups, column)
+    steps = count_steps(fact.index, series.follows, fact.n_classes) + 0.5
+    moves: Floats = steps / steps.sum(axis=1, keepdims=True)
+    return moves
+
+
+def _measure(
+    learned: Learned,
+    moves: Dict[str, ArrayLike],
+    rounds: int,
+    asked: float,
+    first: float,
+    target: float,
+) -> RoundsFigure:
+    rows = learned.training
+    told = {
+        name: advantage_of_rounds(learned.mapping, rows, rounds=rounds, stay=stay, fact=name)
+        for name, stay in moves.items()
+    }
+    worst, expected = max(told, key=lambda name: told[name]), learned.mapper.expected_
+    left_out = 0.0
+    if expected is not None:  # of the fact that one round tells most about
+        left_out = (expected.advantage + expected.advantage_error) * asked / first
+    return RoundsFigure(rounds, asked, target, worst, max(told[worst], left_out), len(rows))

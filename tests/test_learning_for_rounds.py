@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from support.commands import run
+
+from discreet.errors import InputError
+from discreet.learning import Task, prepare
+from discreet.learning_for_rounds import RoundsFigure, learn_for_rounds
+from research.houses import house
+
+OPTIONS = {"max_advantage": 0.2, "random_state": 0}
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    def make(time_column=None, **options):
+        path = tmp_path / "house.csv"
+        house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv(path, index=False)
+        exclude = [] if time_column else ["date"]
+        return prepare(
+            Task(path, "fall", ["who"], exclude=exclude, method="model", time_column=time_column,
+                 options=OPTIONS | options)
+        )  # fmt: skip
+
+    return make
+
+
+def test_a_limit_on_a_window_becomes_one_on_a_round(prepared):
+    _, figure = learn_for_rounds(prepared(), 60, 0.9)
+    # stay 0.9: 0.64 is left by a step, and both sides add up to (1 + 0.64) / (1 - 0.64)
+    assert figure.target <= 0.2 / np.sqrt(1.64 / 0.36) * (1 + 1e-6)
+    assert figure.met and figure.reached <= 0.2
+
+
+def test_how_long_a_fact_lasts_is_read_from_the_series(prepared):
+    known, read = (
+        learn_for_rounds(prepared(column), 60, stay)[1]
+        for column, stay in ((None, 0.9), ("date", None))
+    )
+    assert read.target == pytest.approx(known.target, rel=0.15)
+
+
+def test_rows_that_do_not_support_it_say_how_many_could():
+    figure = RoundsFigure(1440, 0.1, 0.01, "who", 0.3, 500)
+    assert not figure.met and figure.rows_needed == 4500
+
+
+def test_what_is_missing_is_named(prepared):
+    with pytest.raises(InputError, match="--stay"):
+        learn_for_rounds(prepared(), 60, None)
+    with pytest.raises(InputError, match="--max-advantage"):
+        learn_for_rounds(prepared(max_advantage=None), 60, 0.9)
+
+
+def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv("house.csv", index=False)
+    facts = ("--public", "fall", "--private", "who", "--exclude", "date", "--method", "model")
+    wish = ("--rounds", "60", "--stay", "0.9", "--max-advantage", "0.2", "--out", "m.json")
+    code, printed, _ = run(monkeypatch, capfd, "learn", "house.csv", *facts, *wish)
+    assert code == 0 and "60 rounds together: an attacker's advantage of about 0." in printed
+    code, _, error = run(
+        monkeypatch, capfd, "learn", "house.csv", *facts, "--stay", "0.9", "--out", "m.json"
+    )
+    assert code == 2 and "without --rounds" in error
