@@ -1,12 +1,20 @@
 """Rounds are closed once, in order, on their deadline, with what came."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.network_samples import additive_mapping, rare_fall_mapping, table_mapping
+from support.network_samples import (
+    additive_mapping,
+    classes_mapping,
+    rare_fall_mapping,
+    table_mapping,
+)
 from support.network_sites import PlainSite
 
+from discreet.mapping.parts import PublicChain
 from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.missing import MISSING, posterior, rule_of
@@ -164,6 +172,82 @@ def test_after_a_pause_it_goes_on_where_another_worker_stopped(bench):
     bench.put("one", 23, b"\1")
     (decision,) = closer.close(bench.clock.closes(23) + 2.0)[:1]
     assert decision.round == 23
+
+
+def remembering(mapping):
+    """The mapping with a public fact that lasts, and how that moves in a round of the bench."""
+    n = len(mapping.public.classes)
+    moves = np.full((n, n), 0.1 / (n - 1)) + np.eye(n) * (0.9 - 0.1 / (n - 1))
+    chain = PublicChain(moves=moves.tolist(), interval=0.5, steps=99)
+    return mapping.with_chain(chain), np.linalg.matrix_power(moves, 2)
+
+
+def summed_over_paths(mapping, moves, Z):
+    """P(class of the last round | all symbols), from every way the fact may have gone."""
+    rule, found = rule_of(mapping), np.zeros(len(moves))
+    (prior,) = posterior(rule.scores(np.full((1, Z.shape[1]), MISSING)))
+    given = posterior(rule.scores(Z)) / prior
+    for path in itertools.product(range(len(moves)), repeat=len(Z)):
+        chance = (prior @ moves)[path[0]]
+        for before, now in itertools.pairwise(path):
+            chance *= moves[before, now]
+        found[path[-1]] += chance * np.prod(given[range(len(Z)), path])
+    return found / found.sum()
+
+
+@pytest.mark.parametrize("make", [table_mapping, classes_mapping, additive_mapping])
+@pytest.mark.parametrize("interrupted", ["never", "restart", "another worker"])
+def test_a_fact_that_lasts_is_decided_on_all_rounds_so_far(tmp_path, make, interrupted):
+    mapping, moves = remembering(make())
+    bench = Bench(tmp_path, mapping)
+    Z = np.array([[1, 0, 0], [MISSING] * 3, [1, 0, 1], [0, MISSING, MISSING], [1, 1, 1]])
+    Z = np.vstack([Z, [MISSING] * 3])
+    closer, other = bench.closer(bench.clock.end(19)), bench.closer(bench.clock.end(19))
+    for first in (0, 3):
+        bench.put("two", 20 + first, Z[first : first + 3, [2, 1]].astype(np.uint8).tobytes())
+    for number in (20, 22, 23, 24):
+        bench.put("one", number, bytes([Z[number - 20, 0]]))
+    decisions, now = [], bench.clock.closes(20) + 0.01
+    while len(decisions) < 5:
+        if made := closer.close(now):
+            decisions += made
+            if interrupted == "restart":
+                closer = bench.closer(now)
+            elif interrupted == "another worker":
+                closer.pause()
+                closer, other = other, closer
+                closer.pause()
+                closer.lead(now)
+        now += 1.0
+    for i, decision in enumerate(decisions[:5]):
+        expected = summed_over_paths(mapping, moves, Z[: i + 1])
+        np.testing.assert_allclose(decision.probabilities, expected, atol=1e-5)
+        wanted = mapping.fusion.choose(np.log([expected]))[0]
+        assert decision.decision == str(mapping.public.classes[wanted])
+    bench.store.close()
+
+
+def test_a_long_silence_is_a_walk_of_the_fact_to_its_own_law(tmp_path):
+    mapping, _ = remembering(table_mapping())
+    bench = Bench(tmp_path, mapping)
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 20, b"\1")
+    first = closer.close(bench.clock.closes(20) + 0.01)[-1]
+    last = closer.close(bench.clock.closes(300) + 0.01)[-1]
+    assert (last.round, last.probabilities) == (300, (0.5, 0.5)) != first.probabilities
+    bench.store.close()
+
+
+def test_nothing_is_remembered_of_another_mapping(tmp_path):
+    bench = Bench(tmp_path, remembering(classes_mapping())[0])
+    bench.closer(bench.clock.end(19)).close(bench.clock.closes(20) + 0.01)
+    mapping, moves = remembering(table_mapping())
+    new = Closer(bench.store, mapping, bench.registry, bench.clock, bench.clock.closes(21))
+    new.lead(bench.clock.closes(21))
+    decision = new.close(bench.clock.closes(22) + 2.0)[0]
+    expected = summed_over_paths(mapping, moves, np.full((1, 3), MISSING))
+    np.testing.assert_allclose(decision.probabilities, expected, atol=1e-6)
+    bench.store.close()
 
 
 def test_what_comes_late_does_not_change_a_decision(bench):

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Floats
 from discreet.data.columns import written
 from discreet.mapping.mapping import Mapping
+from discreet.mapping.memory import filter_rounds, moves_over
 from discreet.network.fusion.intake import ClientSpec, Registry
 from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
 from discreet.network.store.rows import Decision
@@ -28,6 +30,9 @@ class Closer:
 
     ``started``: when this mapping began to be asked of messages; what is stored from before another
     one ran is of that. ``closed``: the last round that has been decided; -1 if none.
+
+    With a chain in the mapping, a round is decided on all rounds so far: the probabilities of the
+    last decision are what is carried over, so that a restart or another worker changes nothing.
     """
 
     def __init__(
@@ -45,6 +50,9 @@ class Closer:
         self._wait_until, self._waited_at = 0.0, -1
         self._started, self._since = started, 0.0
         self._warm = False
+        chain = mapping.chain
+        self._moves = None if chain is None else moves_over(chain, clock.interval)
+        self._belief: Sequence[float] | None = None
         self.closed = -1
 
     def follow(self) -> None:
@@ -63,6 +71,7 @@ class Closer:
             return
         self.follow()
         self._since = self._store.mapping_since(self._mapping.id, self._started)
+        self._belief = self._store.last_probabilities(self._since)
         first = self.closed + 1
         if self.closed < 0:
             earliest = self._store.first_round()
@@ -101,6 +110,7 @@ class Closer:
         if last - first > 10:
             decisions = [each for each in decisions if each.reported or each.round == last]
         self._store.decide(decisions)
+        self._belief = decisions[-1].probabilities
         self._rule.observe(Z)
         self._next, self.closed = last + 1, last
         return decisions
@@ -127,14 +137,27 @@ class Closer:
 
     def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
         scores = self._rule.scores(Z)
+        if self._moves is None:
+            beliefs, best = posterior(scores), decide(self._mapping, scores, Z).tolist()
+        else:
+            beliefs = self._remember(scores, self._moves)
+            with np.errstate(divide="ignore"):
+                best = self._mapping.fusion.choose(np.log(beliefs)).tolist()
         # Six digits: more would be noise, and a tenth of what the store holds.
-        likely = np.round(posterior(scores), 6).tolist()
-        best = decide(self._mapping, scores, Z).tolist()
+        likely = np.round(beliefs, 6).tolist()
         reported = (Z != MISSING).sum(axis=1).tolist()
         return [
             Decision(first + i, now, heard, Z.shape[1], tuple(row), self._names[k])
             for i, (heard, row, k) in enumerate(zip(reported, likely, best, strict=True))
         ]
+
+    def _remember(self, scores: Floats, moves: Floats) -> Floats:
+        """Return the probabilities after each round, from the scores of the rounds alone."""
+        prior = self._rule.scores(np.full((1, len(self._mapping.sensors)), MISSING))
+        fits = self._belief is not None and len(self._belief) == prior.size
+        belief = np.array(self._belief) if fits else posterior(prior)[0]
+        # A class that the rule takes to be impossible has no likelihood, and stays so.
+        return filter_rounds(belief, moves, scores - np.where(np.isfinite(prior), prior, 0.0))
 
 
 def _put(

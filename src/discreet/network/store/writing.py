@@ -162,6 +162,15 @@ class Store(Reader):
     def last_decided(self) -> int | None:
         return self._extreme("max(round) FROM decisions")
 
+    def last_probabilities(self, since: float) -> list[float] | None:
+        """Return those of the latest decision, if it was not closed before a moment."""
+        found = self._base.query(
+            "SELECT probabilities FROM decisions WHERE site = ? AND closed >= ?"
+            " ORDER BY round DESC LIMIT 1",
+            (self.site, since),
+        )
+        return list(json.loads(found[0][0])) if found else None
+
     def first_round(self) -> int | None:
         return self._extreme("min(round) FROM messages")
 
