@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from discreet import ModelMapper
 from discreet.leakage.chains import Chain
-from discreet.leakage.joint_outputs import weighted_outputs
 from discreet.leakage.speaking import (
     Way,
     answer,
     evidence,
+    joint_of_rows,
     mixed,
     speakers,
     tell,
@@ -128,14 +128,6 @@ def days_of_a_house(
     return readings, kitchen.ravel(), np.repeat(ill, DAY)
 
 
-def law_of(mapping: Mapping, X: pd.DataFrame, public: Ints, private: Ints) -> Floats:
-    """Return p(public, private, symbols) as the rows have it."""
-    seen, which = np.unique(mapping.encode(X), axis=0, return_inverse=True)
-    cells = np.zeros((4, len(seen)))
-    np.add.at(cells, (2 * public + private, which.ravel()), 1.0 / len(X))
-    return weighted_outputs(mapping.tables, seen, cells).reshape(2, 2, *mapping.n_symbols)
-
-
 def error_on_days(
     mapping: Mapping, joint: Floats, way: Way, public: Chain, days: tuple[Ints, Ints], seed: int
 ) -> tuple[float, float]:
@@ -159,10 +151,12 @@ def error_on_days(
 def house_rows(persons: int) -> Iterator[str]:
     rng = np.random.default_rng(persons)
     X, h, g = days_of_a_house(persons, 60, rng)
-    rows = rng.choice(len(X), 4000, replace=False)
+    taught = rng.choice(len(X), 4000, replace=False)
     mapper = ModelMapper(max_advantage=0.05, random_state=0, binning="codes")
-    mapping = mapper.fit(X.iloc[rows], h[rows], private=g[rows]).mapping_
-    joint, times = law_of(mapping, X, h, g), 60.0 * np.arange(len(X))
+    mapping = mapper.fit(X.iloc[taught], h[taught], private=g[taught]).mapping_
+    labels = {mapping.public.name: h, mapping.private[0].name: g}
+    joint = joint_of_rows(mapping, X.assign(**labels), mapping.private[0])
+    times = 60.0 * np.arange(len(X))
     chain = estimate_chain(h, 2, times, np.arange(len(X)) // DAY, np.ones(len(X), dtype=bool))
     public, private = Chain.of_stay(chain.moves, EVEN), Chain.constant(EVEN)
     others, fact, _ = days_of_a_house(persons, 60, rng)

@@ -105,3 +105,26 @@ def test_a_mistake_is_one_line_with_the_value_seen(budget, options, words):
     code, _, error = budget(*options.split())
     assert code == 2 and error.startswith("discreet: ") and error.count("\n") == 1
     assert re.search(words, error)
+
+
+@pytest.mark.slow
+def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatch, capsys):
+    table = rooms(400).drop(columns="day")
+    table["at"] = 1_700_000_000 + 60 * np.arange(400)
+    table.to_csv("rooms.csv", index=False)
+    ask = (*FACTS, "--time-column", "at", "--ratio", 0.99, "--out", "rooms.json", "--quiet")
+    assert run(monkeypatch, capsys, "learn", "rooms.csv", *ask)[0] == 0
+    limit = ("--rounds", 60, "--stay", 1, "--at-most", 0.3)
+    code, printed, _ = budget("rooms.json", "rooms.csv", *limit)
+    assert code == 0 and "ways to tell at most 0.3 of 'who' beyond the public fact" in printed
+    (found,) = json.loads(budget("rooms.json", "rooms.csv", *limit, "--json")[1])
+    assert found["ways"] and all(each["advantage"] <= 0.3 for each in found["ways"])
+    errors = [each["error"] for each in found["ways"]]
+    assert errors == sorted(errors) and printed.count("error 0.") == len(errors)
+    plain = [each for each in found["ways"] if each["kept"] == 1.0 and not each["in_turn"]]
+    assert f"discreet init --interval {60 * plain[0]['every']}" in printed.splitlines()[-1]
+
+
+def test_what_ways_to_speak_need_is_asked_for(budget):
+    code, _, error = budget("home.json", "--rounds", 20, "--stay", 1, "--at-most", 0.1)
+    assert code == 2 and "--at-most needs rows" in error

@@ -4,9 +4,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.helpers import home, make_mapping, refused
 
 from discreet.leakage.chains import Chain
-from discreet.leakage.speaking import Way, answer, choose_way, mixed, tell, ways_to_speak
+from discreet.leakage.speaking import (
+    Way,
+    answer,
+    answering_ways,
+    joint_of_rows,
+    mixed,
+    tell,
+    ways_to_speak,
+)
+from discreet.mapping.parts import Fact
 
 PRIVATE = Chain.constant([0.5, 0.5])
 
@@ -93,7 +103,7 @@ def test_a_fact_that_lasts_is_answered_better():
 @pytest.mark.parametrize("stay", [0.7, 0.99])
 def test_the_way_that_is_chosen_keeps_the_limit_and_no_other_way_answers_better(stay):
     joint, public, most = world(), Chain.of_stay(stay, [0.5, 0.5]), 0.06
-    chosen = choose_way(joint, public, PRIVATE, 40, most)
+    chosen = answering_ways(joint, public, PRIVATE, 40, most)[0]
     ways = ways_to_speak(joint, PRIVATE, 40, most)
     assert {way.in_turn for way in ways} == {False, True}
     assert all(way.advantage <= most for way in (*ways, chosen))
@@ -105,10 +115,27 @@ def test_the_way_that_is_chosen_keeps_the_limit_and_no_other_way_answers_better(
     assert chosen.error == min(answer(joint, way, public, PRIVATE).error for way in ways)
 
 
+def test_the_law_of_a_round_is_summed_over_the_rows():
+    mapping, rows = make_mapping(), home(60).query("who != 'cid'")
+    found, expected = joint_of_rows(mapping, rows, mapping.private[0]), np.zeros((2, 2, 2, 3))
+    for fall, who, codes in zip(rows["fall"], rows["who"], mapping.encode(rows), strict=True):
+        sent = np.multiply.outer(mapping.tables[0][codes[0]], mapping.tables[1][codes[1]])
+        expected[int(fall), int(who == "bob")] += sent / len(rows)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_law_that_rows_do_not_show_is_refused():
+    mapping, rows = make_mapping(), home(60).query("who != 'cid'")
+    some = rows.query("not fall or who == 'ann'")
+    refused("no row has some combination", joint_of_rows, mapping, some, mapping.private[0])
+    many = make_mapping(private=[Fact(name="who", classes=["ann", "bob", "cid"])])
+    refused("'who' has 3 classes", joint_of_rows, many, rows, many.private[0])
+
+
 def test_where_every_way_tells_too_much_none_is_chosen():
     joint = np.zeros((2, 2, 2))
     joint[:, [0, 1], [0, 1]] = 0.25  # the symbol is the private fact
-    assert choose_way(joint, PRIVATE, PRIVATE, 2, 1e-6) is None
+    assert answering_ways(joint, PRIVATE, PRIVATE, 2, 1e-6) == []
 
 
 def test_what_the_answer_itself_tells_does_not_count():

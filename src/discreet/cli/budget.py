@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.options import Json, Seed, is_count, name_list
+from discreet.cli.options import Json, Seed, is_count, is_share, name_list
 from discreet.cli.terminal import check_out, interruptible, plain_print
 from discreet.errors import InputError
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from discreet.leakage.over_time import LeakOverTime
     from discreet.leakage.policies import PolicyLeak, Range
+    from discreet.leakage.speaking import AnsweringWay
     from discreet.mapping.mapping import Mapping
+    from discreet.mapping.parts import PublicChain
 
 _EVERY = (4, 16)
 _POLICIES = {
@@ -66,6 +69,15 @@ def budget(
         bool,
         typer.Option("--beyond-answer", help="For an attacker who is told the public fact."),
     ] = False,
+    at_most: Annotated[
+        float | None,
+        typer.Option(
+            metavar="A",
+            callback=is_share,
+            help="Also look for ways to speak that tell no more than this in all rounds, beyond "
+            "the public fact, and how well decisions that remember answer then.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the advantage against rounds: .svg or .png."),
@@ -82,6 +94,10 @@ def budget(
     Example:
 
         discreet budget home.json home.csv --rounds 1440 --stay 0.99 --plot day.svg
+
+    How to speak so that a day tells at most 0.1, where learning was shown the time of rows:
+
+        discreet budget home.json home.csv --stay 1 --at-most 0.1
 
     For a fact that never changes, whatever the sensors read:
 
@@ -111,13 +127,55 @@ def budget(
             )
             for fact in known.private
         ]
+        ways = {} if at_most is None else _find_ways(known, rows, found, at_most, seed)
         if as_json:
-            plain_print(json.dumps([each.to_dict() for each in found], indent=1))
+            plain_print(json.dumps(_as_dicts(found, ways), indent=1))
         else:
             for line in describe(found, origin, beyond_answer):
                 plain_print(line)
+            for fact, own in ways.items():
+                plain_print("\n".join(_way_lines(fact, own, known.chain, at_most)))
         if plot is not None:
             _draw(found, plot)
+
+
+def _find_ways(
+    mapping: Mapping,
+    rows: pd.DataFrame | None,
+    found: Sequence[LeakOverTime],
+    most: float,
+    seed: int,
+) -> dict[str, list[AnsweringWay]]:
+    """Return the ways to speak that keep a limit, for each private fact."""
+    from discreet.leakage.chains import Chain
+    from discreet.leakage.speaking import answering_ways, joint_of_rows
+
+    lacks = {
+        "rows": rows is None,
+        "--stay": any(each.chain is None for each in found),
+        "a mapping that was learned with --time-column": mapping.chain is None,
+    }
+    if any(lacks.values()) or rows is None or mapping.chain is None:
+        wanted = next(name for name, missing in lacks.items() if missing)
+        raise InputError(f"--at-most needs {wanted}, to compare ways to speak. Give it.")
+    ways = {}
+    for each, fact in zip(found, mapping.private, strict=True):
+        joint = joint_of_rows(mapping, rows, fact)
+        shares = joint.reshape(len(joint), -1).sum(axis=1)
+        public = Chain.of_stay(mapping.chain.moves, shares)
+        assert each.chain is not None
+        ways[fact.name] = answering_ways(joint, public, each.chain, each.rounds, most, seed=seed)
+    return ways
+
+
+def _as_dicts(
+    found: Sequence[LeakOverTime], ways: dict[str, list[AnsweringWay]]
+) -> list[dict[str, Any]]:
+    both = ((each, ways.get(each.fact)) for each in found)
+    return [
+        each.to_dict() | ({} if own is None else {"ways": list(map(asdict, own))})
+        for each, own in both
+    ]
 
 
 def _check_plot(plot: Path, mapping: Path) -> None:
@@ -173,6 +231,31 @@ def describe(found: Sequence[LeakOverTime], origin: str, beyond_answer: bool) ->
             yield "  told the public fact, which stays at the class that gives away most"
         yield "anything: C1 times the fresh draws, whatever depends on whatever"
         yield _advice(each)
+
+
+def _way_lines(
+    fact: str, ways: Sequence[AnsweringWay], chain: PublicChain | None, most: float | None
+) -> Iterator[str]:
+    from discreet.errors import shown
+
+    assert chain is not None and most is not None
+    yield ""
+    yield (
+        f"ways to tell at most {most:g} of {shown(fact)} beyond the public fact, and wrong "
+        "decisions with memory (simulated, if symbols are drawn afresh), best first:"
+    )
+    for way in ways:
+        who = "one sensor in turn" if way.in_turn else "all sensors"
+        clear = "no noise" if way.kept == 1.0 else f"symbols kept with probability {way.kept:.3f}"
+        yield (
+            f"  {who}, every {way.every * chain.interval:g} s, {clear}: advantage "
+            f"{way.advantage:.4f}, error {way.error:.3f} ± {way.deviation:.3f}"
+        )
+    plain = next((way for way in ways if way.kept == 1.0 and not way.in_turn), None)
+    if plain is None:
+        yield "  none by speaking less often alone"
+    else:
+        yield f"  less often: discreet init --interval {plain.every * chain.interval:g}"
 
 
 def _table(each: LeakOverTime) -> Iterator[str]:

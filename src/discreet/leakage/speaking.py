@@ -7,21 +7,28 @@ same leak over all rounds, neither always answers best.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import brentq
 
 from discreet.arrays import Floats, Ints
+from discreet.errors import InputError
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain
+from discreet.leakage.joint_outputs import weighted_outputs
+from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import filter_rounds
+from discreet.mapping.parts import MAX_FUSION_OUTPUTS, Fact
 
 EVERY = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _SERIES, _ROUNDS, _BEFORE = 1000, 384, 192  # that are simulated; the first rounds do not count
 _CLOSE = 2e-3  # of the probability that a symbol is kept
 _LEAST_KEPT = 0.01
+_MOST_SEEN = 2**16  # of what an attacker may see in one turn
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class AnsweringWay(Way):
     deviation: float
 
 
-def choose_way(
+def answering_ways(
     joint: Floats,
     public: Chain,
     private: Chain,
@@ -56,16 +63,38 @@ def choose_way(
     *,
     told: bool = True,
     seed: int = 0,
-) -> AnsweringWay | None:
-    """Return the way to speak that answers best of those that tell at most so much.
+) -> list[AnsweringWay]:
+    """Return ways to speak that tell at most so much, those that answer best first.
 
     ``joint``: p(public, private, symbols) of a round, with an axis for each sensor. ``told``: count
     what symbols add for an attacker who is told the public fact of every round. Otherwise rounds
     are taken to be independent given the private fact, which they are not where a public one lasts.
     """
     ways = ways_to_speak(joint, private, rounds, most, told=told)
-    answers = (answer(joint, way, public, private, seed) for way in ways)
-    return min(answers, key=lambda way: way.error, default=None)
+    answers = [answer(joint, way, public, private, seed) for way in ways]
+    return sorted(answers, key=lambda way: way.error)
+
+
+def joint_of_rows(mapping: Mapping, rows: pd.DataFrame, fact: Fact) -> Floats:
+    """Estimate p(public, private, symbols) of a round from labelled rows."""
+    shape = len(mapping.public.classes), len(fact.classes)
+    if math.prod(mapping.n_symbols) > MAX_FUSION_OUTPUTS or shape[1] > 2:
+        raise InputError(
+            f"ways to speak are compared for private facts of 2 classes and up to "
+            f"{MAX_FUSION_OUTPUTS} joint outputs; {fact.name!r} has {shape[1]} classes and the "
+            f"sensors {math.prod(mapping.n_symbols)} outputs."
+        )
+    index = shape[1] * mapping.public.places(rows[mapping.public.name])
+    index += fact.places(rows[fact.name])
+    if np.bincount(index, minlength=math.prod(shape)).min() == 0:
+        raise InputError(
+            f"no row has some combination of {mapping.public.name!r} and {fact.name!r}, so that "
+            "nothing is known of it. Add rows."
+        )
+    seen, which = np.unique(mapping.encode(rows), axis=0, return_inverse=True)
+    cells = np.zeros((math.prod(shape), len(seen)))
+    np.add.at(cells, (index, which.ravel()), 1.0 / len(rows))
+    return weighted_outputs(mapping.tables, seen, cells).reshape(*shape, *mapping.n_symbols)
 
 
 def ways_to_speak(
@@ -76,7 +105,9 @@ def ways_to_speak(
     More rarely than in a way without any noise there is nothing to gain.
     """
     found = []
-    for in_turn in (False, True) if joint.ndim > 3 else (False,):
+    sizes = [joint.shape[t] * (joint.shape[0] if told else 1) for t in range(2, joint.ndim)]
+    turns = len(sizes) > 1 and math.prod(sizes) <= _MOST_SEEN
+    for in_turn in (False, True) if turns else (False,):
         for every in EVERY:
             way = _clearest(joint, private, rounds, Way(every, in_turn, 1.0, 0.0), most, told)
             if way is not None:
