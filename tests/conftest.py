@@ -1,20 +1,24 @@
 """What every test shares: one random generator and one way to search for counterexamples."""
 
+import gc
 import signal
+from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples on every run and on every machine, however slow it is. To search further:
-# pytest --hypothesis-profile=explore
+# pytest --hypothesis-profile=explore. ``make quick`` tries fewer.
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
 )
+settings.register_profile("quick", settings.get_profile("fixed"), max_examples=20)
 settings.load_profile("fixed")
+_NUMBERS = count()
 
 
 # A background job of a shell ignores SIGINT, and the commands that tests start would inherit that.
@@ -25,12 +29,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(autouse=True)
 def own_state(tmp_path_factory, monkeypatch):
     """Note audits where nobody else does; a test knows of its own only."""
-    monkeypatch.setenv("DISCREET_STATE", str(tmp_path_factory.mktemp("state")))
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"  # made by who needs it
+    monkeypatch.setenv("DISCREET_STATE", str(folder))
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector everything that is loaded: it lives to the end anyway."""
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

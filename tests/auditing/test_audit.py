@@ -130,6 +130,7 @@ def test_bounds_lie_on_both_sides_of_the_truth(rng):
         assert low <= advantage(given) <= high
 
 
+@pytest.mark.slow
 def test_confidence_is_divided_over_facts_and_limits(rng):
     mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
     bits = rng.integers(2, size=(3, 500))
@@ -148,6 +149,7 @@ def test_a_limit_that_is_neither_certified_nor_broken_is_not_met(rng):
     assert found.verdict.startswith("NOT SHOWN")
 
 
+@pytest.mark.slow
 def test_where_nothing_is_certified_no_confidence_is_stated(rng):
     asked = {"groups": pd.Series(np.arange(40) % 4, name="home")}
     stated = run(exclusive_or, 40, rng, max_advantage=0.1, **asked)
@@ -158,6 +160,7 @@ def test_where_nothing_is_certified_no_confidence_is_stated(rng):
     assert "95 % confidence" in run(silent, 200, rng).verdict
 
 
+@pytest.mark.slow
 def test_the_fact_that_is_worst_speaks_for_a_limit(rng):
     mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
     bits = rng.integers(2, size=(3, 2000))
@@ -165,6 +168,7 @@ def test_the_fact_that_is_worst_speaks_for_a_limit(rng):
     assert found.limits[0].fact == "k" and found.limits[0].state == "broken"
 
 
+@pytest.mark.slow
 def test_of_facts_that_all_keep_a_limit_the_worst_is_quoted(rng):
     mapping = mapping_of([NOISY, NOISY], private=("g", "k"))
     bits = rng.integers(2, size=(2, 3000))
@@ -175,6 +179,7 @@ def test_of_facts_that_all_keep_a_limit_the_worst_is_quoted(rng):
     assert found.limits[0].upper == found.private[1].certificate("advantage").bound
 
 
+@pytest.mark.slow
 def test_limits_are_about_all_releases_together(rng):
     one = run(silent, 2000, rng, epsilon=3.0, max_advantage=0.1)
     assert one.ok
@@ -184,6 +189,7 @@ def test_limits_are_about_all_releases_together(rng):
     assert many.limits[1].upper == many.private[0].over_time.any_readings.bound > 3.0
 
 
+@pytest.mark.slow
 def test_independence_of_releases_counts_only_if_declared_and_the_verdict_repeats_it(rng):
     asked = {"epsilon": 3.0, "releases": 5}
     plain = run(silent, 2000, rng, **asked)
@@ -231,6 +237,7 @@ def test_groups_make_bounds_wider(rng):
     assert any("100 groups count" in remark for remark in grouped.remarks)
 
 
+@pytest.mark.slow
 def test_more_outputs_than_can_be_listed_fall_back_on_the_tables(rng):
     n = 400
     bits = rng.integers(2, size=(24, n))
@@ -245,6 +252,7 @@ def test_more_outputs_than_can_be_listed_fall_back_on_the_tables(rng):
     assert told["program"] == f"discreet {discreet.__version__}"
 
 
+@pytest.mark.slow
 def test_releases_add_up(rng):
     one, ten = run(silent, 1000, rng), run(silent, 1000, np.random.default_rng(0), releases=10)
     first = one.private[0].certificate("pairwise epsilon").bound
@@ -283,6 +291,7 @@ def test_a_row_at_random_is_not_certified_by_homes_that_happen_not_to_tell(rng):
     assert "homes with rows of several classes" in per_home.private[0].telling_groups.words
 
 
+@pytest.mark.slow
 def test_a_cap_is_named_where_the_bound_is(rng):
     mapping, X, h, g = silent(3000, rng)
     home = pd.Series(np.arange(3000) % 600, name="home")
@@ -292,6 +301,7 @@ def test_a_cap_is_named_where_the_bound_is(rng):
     assert "at most 5 rows of a class" in found.verdict
 
 
+@pytest.mark.slow
 def test_a_bound_that_the_tables_alone_guarantee_says_so(rng):
     mapping, X, h, g = silent(200, rng)
     home = pd.Series(np.arange(200) % 12, name="home")
@@ -341,6 +351,7 @@ def test_rows_that_depend_on_one_another_certify_nothing(rng):
     assert "rows are independent draws (declared), although" in declared.verdict
 
 
+@pytest.mark.slow
 def test_classes_in_runs_say_nothing_about_their_frequencies(rng):
     mapping, X, h, g = silent(3000, rng)
     order = np.argsort(g, kind="stable")
@@ -469,6 +480,7 @@ def test_the_words_begin_with_the_verdict_and_end_with_the_assumptions(rng):
     assert "every bound assumes:" in lines
 
 
+@pytest.mark.slow
 def test_rows_that_depend_on_one_another_do_not_show_that_a_mapping_is_useful(rng):
     mapping, X, _, g = series(3000, rng)
     h = X.iloc[:, 0].to_numpy()

@@ -118,6 +118,7 @@ def test_finer_groups_within_those_of_the_split_were_not_learned_from(tmp_path):
     assert audit_data_from_table(result.mapping, table, group="half").unit == "half"
 
 
+@pytest.mark.slow
 def test_a_group_whose_name_is_no_noun_is_quoted_in_every_sentence(tmp_path):
     home = rooms(300).assign(**{"Home ID": np.arange(300) // 5})
     result, table = learned(tmp_path, home.drop(columns="day"), group="Home ID")

@@ -151,6 +151,7 @@ def code_of(encoder, reading):
 
 @pytest.mark.parametrize("kind", READINGS)
 @given(data=st.data())
+@pytest.mark.slow
 def test_codes_are_paired_as_readings_pair_them(kind, data):
     own, other = data.draw(encoders(kind)), data.draw(encoders(kind))
     codes = {(code_of(own, each), code_of(other, each)) for each in READINGS[kind]}
@@ -337,6 +338,7 @@ def figures(measured, side):
 
 
 @given(SEEDS, SEEDS)
+@pytest.mark.slow
 def test_error_and_leak_are_those_of_every_row_and_output(seed, other):
     mappings = draw_mapping(seed), draw_mapping(other, kind="additive")
     measured = compare_mappings(*mappings, ROWS, assume_independent=True).measured

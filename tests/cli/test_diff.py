@@ -113,6 +113,7 @@ def learned(tmp_path, monkeypatch, capsys):
     return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
+@pytest.mark.slow
 def test_error_and_leak_are_those_of_the_audit_and_are_called_estimates(learned):
     code, printed, _ = learned("diff", "old.json", "new.json", "home.csv")
     assert code == 1 and "on 120 rows" in printed
@@ -132,6 +133,7 @@ def test_error_and_leak_are_those_of_the_audit_and_are_called_estimates(learned)
         assert found == pytest.approx(audit["private"][0]["figures"]["advantage"])
 
 
+@pytest.mark.slow
 def test_a_choice_by_held_out_rows_is_noted_for_the_next_audit(learned):
     learned("diff", "old.json", "new.json", "home.csv")
     printed = learned("audit", "old.json", "home.csv")[1]
@@ -145,6 +147,7 @@ def test_rows_of_unknown_origin_are_called_that_as_by_the_audit(learned):
     assert "noted as an audit" not in printed
 
 
+@pytest.mark.slow
 def test_a_streamed_table_gives_the_figures_of_one_in_memory(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)

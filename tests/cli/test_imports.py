@@ -36,6 +36,7 @@ def test_help_loads_no_numerical_library(tmp_path, arguments):
     assert code == 0 and not packages & (HEAVY | {"rich"})
 
 
+@pytest.mark.slow
 def test_an_export_and_a_doctor_load_nothing_that_learns(tmp_path):
     make_mapping().save(tmp_path / "home.json")
     export = ("export", "home.json", "--to", "c", "--out", "firmware")

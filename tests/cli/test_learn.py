@@ -470,6 +470,7 @@ def test_a_choice_for_every_column_is_the_choice_for_all(command):
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "t.parquet"])
+@pytest.mark.slow
 def test_the_same_table_in_another_format_gives_the_same_mapping(command, name, tmp_path):
     home = rooms()
     if name == "t.parquet":
@@ -544,6 +545,7 @@ def test_groups_that_leave_one_to_the_audit_are_warned_of(command, count, advice
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_a_useless_mapping_is_warned_of_by_every_method_quiet_or_not(command, method):
     hall, door = np.random.default_rng(1).integers(2, size=(2, 400))
     rooms(400).assign(hall=hall, door=door).to_csv("noise.csv", index=False)
@@ -620,6 +622,7 @@ def test_the_module_runs_like_the_command_and_a_mistake_has_no_traceback(tmp_pat
     assert sys.modules["discreet.cli"].main is cli.main
 
 
+@pytest.mark.slow
 def test_an_audit_of_homes_that_are_not_grouped_rests_on_that(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
     options = ["--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]

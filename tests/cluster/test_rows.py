@@ -45,6 +45,7 @@ def test_a_pass_gives_what_one_machine_gives_bit_for_bit(lasting, rng, loss, cou
     assert box.seconds > 0.0
 
 
+@pytest.mark.slow
 def test_rows_of_one_segment_need_one_worker(lasting, rng):
     weighted_rows = random_weighted_rows(rng, n=1000)
     tables = rng.normal(size=(2, 18))
@@ -52,6 +53,7 @@ def test_rows_of_one_segment_need_one_worker(lasting, rng):
     np.testing.assert_array_equal(found.sums, weighted_rows.sweep(tables, LOGISTIC).sums)
 
 
+@pytest.mark.slow
 def test_rows_wait_until_a_worker_is_known(lasting, rng, monkeypatch):
     real, looks = connect.living_workers, iter([[], []])
     monkeypatch.setattr(connect, "living_workers", lambda client: next(looks, real(client)))
@@ -60,6 +62,7 @@ def test_rows_wait_until_a_worker_is_known(lasting, rng, monkeypatch):
     np.testing.assert_array_equal(found.sums, weighted_rows.sweep(tables, LOGISTIC).sums)
 
 
+@pytest.mark.slow
 def test_what_is_not_swept_is_as_on_one_machine(lasting, rng):
     weighted_rows = random_weighted_rows(rng)
     box = ClusterRows(lasting, weighted_rows)

@@ -720,13 +720,15 @@ def test_two_devices_from_one_bundle_share_no_randomness(tmp_path, key, quick_st
 
 
 @pytest.mark.parametrize("symbols", [2, 3, 16])
+@pytest.mark.slow
 def test_the_time_of_a_draw_does_not_tell_the_symbol(symbols):
     # A busy machine may disturb a whole series: three tries, one quiet one is enough.
     for judge in (auc_interval, learned_interval):
         tries = (latencies_python(20_000, symbols=symbols) for _ in range(3))
         assert any(judge(*found)[2] < 0.55 for found in tries)
         # An early exit does tell it, and is noticed.
-        assert judge(*latencies_python(20_000, pick_early))[0] > 0.8
+        tries = (latencies_python(20_000, pick_early) for _ in range(3))
+        assert any(judge(*found)[0] > 0.8 for found in tries)
 
 
 def test_a_classifier_finds_what_a_threshold_cannot(rng):

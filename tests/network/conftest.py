@@ -16,7 +16,7 @@ def postgres():
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def database(request):
     """Where a database is, of each kind; in PostgreSQL a new one for each test."""
     if request.param == "sqlite":

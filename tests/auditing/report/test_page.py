@@ -24,7 +24,14 @@ CASES = {
     "16 sensors": (large, 16),
     "30 sensors": (large, 30),
 }
-each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+QUICK = ("private", "forty rows")
+each_case = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, case in CASES.items()
+    ],
+)
 VOID = {"meta", "br", "img", "link", "hr", "input", "base"}
 
 
@@ -164,6 +171,7 @@ def test_few_rows_are_called_few():
     assert "At 40 to 180 rows" not in text_of((private,))
 
 
+@pytest.mark.slow
 def test_what_is_not_certifiable_says_so_and_why():
     audit, _ = large(30)
     found = audit.private[0].certificates
@@ -215,6 +223,7 @@ def test_a_limit_over_several_reports_stands_beside_the_bound_over_them():
     assert "stated limit" in once and "all 24 reports" not in once and "one report" not in once
 
 
+@pytest.mark.slow
 def test_nobody_is_said_to_have_reached_nothing():
     audit, data = private()
     fact = audit.private[0]
@@ -227,6 +236,7 @@ def test_nobody_is_said_to_have_reached_nothing():
         assert not re.search(r"at least 0\.0|^0\.0 to", text)
 
 
+@pytest.mark.slow
 def test_hostile_names_are_shown_as_they_are():
     text = text_of((hostile,))
     for name in (*HOSTILE, *PEOPLE):
@@ -237,17 +247,20 @@ def test_hostile_names_are_shown_as_they_are():
     assert "\u202e" not in page(hostile) and "\x00" not in page(hostile)
 
 
+@pytest.mark.slow
 def test_categories_show_the_unknown_and_the_missing():
     text = text_of((hostile,))
     assert "no reading" in text and "unknown" in text  # one category is called missing itself
 
 
+@pytest.mark.slow
 def test_all_private_facts_have_their_section():
     found = Page(page(hostile))
     assert {"fact-0", "fact-1"} <= set(found.ids)
     assert found.text.count("What leaks about") == 2
 
 
+@pytest.mark.slow
 def test_of_many_sensors_the_telling_ones_are_drawn():
     audit, data = large(30)
     found = Page(page(large, 30))

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.slow
 
-schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-
 TEXT = {"type": "string"}
 QUERIES = {
     "/events": ("view", "window", "state"),
@@ -38,6 +36,7 @@ def operation(method, path):
 
 
 def describe(dashboard):
+    schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     paths = {}
     for method, path in dashboard.routes:
         paths.setdefault(path, {})[method.lower()] = operation(method, path)

@@ -157,6 +157,7 @@ def write_old(users, **hashes):
     users.path.chmod(0o600)
 
 
+@pytest.mark.slow
 def test_an_old_hash_opens_and_is_renewed(users):
     write_old(users, ann=OLD, bob=OLD)
     assert users.check("ann", PASSWORD + "!") is None
@@ -187,6 +188,7 @@ def test_a_weaker_argon2_is_renewed_too(users):
     assert users.check("ann", PASSWORD) not in (before, None)
 
 
+@pytest.mark.slow
 def test_while_there_are_old_hashes_nobody_is_told_apart(users, monkeypatch):
     write_old(users, ann=OLD)
     users.add("bob", PASSWORD)

@@ -49,6 +49,7 @@ def test_tables_json_and_picture_from_one_command(command, tmp_path):
     assert picture.startswith("<?xml") and "scikit-learn LogisticRegression" in picture
 
 
+@pytest.mark.slow
 def test_both_end_at_the_same_objective(command):
     code, printed, _ = command("logistic", "--quick", "--rounds", "1")
     assert code == 0

@@ -99,6 +99,7 @@ def test_the_real_adult_has_the_known_counts():
     assert [data.readings[name].nunique() for name in data.readings] == [15, 16, 14, 6, 2]
 
 
+@pytest.mark.slow
 def test_dca_on_adult_comes_near_the_printed_errors():
     """Printed: 38.38 % for income, 56.33 % for marital status; raw 34.05 % and 30.48 %.
 

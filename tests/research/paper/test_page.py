@@ -49,6 +49,7 @@ def test_the_page_is_well_formed_and_its_ids_are_its_own(made):
     assert all(link.startswith("#") and link[1:] in found.ids for link in found.links)
 
 
+@pytest.mark.slow
 def test_the_page_loads_and_runs_nothing(made):
     page = made[1]
     assert "<script" not in page and "<link" not in page and "<img" not in page
@@ -69,6 +70,7 @@ def test_every_table_choice_and_finding_is_on_the_page(made):
     )
 
 
+@pytest.mark.slow
 def test_what_did_not_run_is_marked_and_its_reason_is_no_markup(made):
     page = made[1]
     assert "Not run here." in page and "No &lt;such&gt; file." in page and "<such>" not in page

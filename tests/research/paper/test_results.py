@@ -118,6 +118,7 @@ def test_a_comparison_looks_at_every_column(mean, verdict):
     assert verdict in words and "against 37.67 %" in words and "0.50 against 0.82" in words
 
 
+@pytest.mark.slow
 def test_standard_errors_shrink_with_draws():
     few, many = (
         result("m-ary", draws).figure("m = 3, 80 rows", "npo", "public") for draws in (4, 64)
