@@ -10,6 +10,10 @@ PYTHON ?=
 ARGS ?=
 # Files of tests that run side by side. Many wait more than they compute: three fit two processors.
 JOBS ?= 3
+# Fewer examples of each property, and nothing that watches over or serves slow tests only.
+QUICK := --hypothesis-profile=quick -o faulthandler_timeout=0 -p no:schemathesis
+# What pytest has made of the tests' assertions is kept for the next run.
+unexport PYTHONDONTWRITEBYTECODE
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
@@ -34,7 +38,7 @@ demo: $(READY)/run
 
 quick: $(READY)/test
 	@echo "==> quick tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(QUICK) $(ARGS)
 
 test: $(READY)/test
 	@echo "==> tests"

@@ -4,9 +4,11 @@ import re
 import time
 
 import pytest
+from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 from support.dashboards import PASSWORD, SITES
 
+from discreet.network.dashboard import users
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
 
@@ -33,6 +35,13 @@ class Visitor:
 
     def log_out(self):
         return self.post("/logout", token=self.token("/"))
+
+
+@pytest.fixture(autouse=True)
+def cheap_hashes(request, monkeypatch):
+    """Take no time over passwords, except where it is hashes that are tested."""
+    if request.path.stem != "test_users":
+        monkeypatch.setattr(users, "_HASHER", PasswordHasher(1, 1024, 1))
 
 
 @pytest.fixture(scope="session")
