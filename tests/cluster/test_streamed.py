@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def task_in(tmp_path):
-    readings, fall, who = home(n=80_000, n_sensors=6)
+    readings, fall, who = home(n=32_000, n_sensors=6)
     table = tmp_path / "big.parquet"
     readings.assign(fall=fall, who=who).to_parquet(table)
     options = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0}

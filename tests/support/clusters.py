@@ -52,8 +52,8 @@ def product(a, b, wait=0.0):
     return a * b, os.getpid()
 
 
-def home(n=140_000, n_sensors=8, seed=0):
-    """A table of more than one segment: readings, the public fact and the private one."""
+def home(n, n_sensors=8, seed=0):
+    """A table: readings, the public fact and the private one."""
     rng = np.random.default_rng(seed)
     fall, who = rng.integers(2, size=(2, n))
     shares = np.array([[2.0] * n_sensors, np.linspace(0, 2, n_sensors), [0.5] * n_sensors])
