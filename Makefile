@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PYTHON ?=
 ARGS ?=
-# Files of tests that run side by side. Many wait more than they compute: three fit two processors.
+# Processes that run tests side by side. Many wait more than they compute: three fit two processors.
 JOBS ?= 3
 # Fewer examples of each property, and nothing that watches over or serves slow tests only.
 QUICK := --hypothesis-profile=quick -o faulthandler_timeout=0 -p no:schemathesis
@@ -38,11 +38,11 @@ demo: $(READY)/run
 
 quick: $(READY)/test
 	@echo "==> quick tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not slow" $(QUICK) $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK) $(ARGS)
 
 test: $(READY)/test
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(READY)/dev
 	@echo "==> formatting"

@@ -22,6 +22,7 @@ from discreet.errors import (
     UninformativeMappingWarning,
 )
 from discreet.leakage.exact import information_epsilon, pair_risk
+from discreet.mappers import base
 from research.paper.synthetic import (
     SENSORS,
     draw_table,
@@ -170,7 +171,7 @@ def test_the_product_kernel_sees_an_exclusive_or_that_the_count_kernel_does_not(
 
 
 @pytest.mark.slow
-def test_the_papers_case_at_default_settings():
+def test_the_papers_case_at_default_settings(monkeypatch):
     """1000 rows, correlation 0, exact figures: R 0.48 at public error 0.05, or better.
 
     Asserted of the means over twenty draws: neither misses its target by more than its own
@@ -178,6 +179,8 @@ def test_the_papers_case_at_default_settings():
     the rounding of the processor's linear algebra, and from one kind of processor to another the
     means move by about that much (docs/decisions/0001).
     """
+    # What is expected of new rows takes longest, comes last and changes no table.
+    monkeypatch.setattr(base, "_try_estimate", lambda *_: None)
     found = []
     for seed in range(20):
         X, y, g = home(1000, seed=seed)
