@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PYTHON ?=
 ARGS ?=
-# Processes that run tests side by side. Many wait more than they compute: three fit two processors.
+# Processes that run tests side by side. Slow tests often wait: three fit two processors.
 JOBS ?= 3
 # Fewer examples of each property, and nothing that watches over or serves slow tests only.
 QUICK := --hypothesis-profile=quick -o faulthandler_timeout=0 -p no:schemathesis
@@ -36,6 +36,7 @@ help:
 demo: $(READY)/run
 	@$(BIN)/discreet demo $(ARGS)
 
+quick: JOBS = 2
 quick: $(READY)/test
 	@echo "==> quick tests"
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK) $(ARGS)
