@@ -42,6 +42,7 @@ METHODS: Choices[type[PrivacyMapper]] = Choices(
     {
         "npo": "mappers.risk_mappers.NPOMapper",
         "model": "mappers.model_mapper.ModelMapper",
+        "counts": "mappers.count_mapper.CountMapper",
         "bayes-error": "mappers.risk_mappers.BayesErrorMapper",
         "ndd": "mappers.risk_mappers.NDDMapper",
         "randomized-response": "mappers.randomized_response.RandomizedResponseMapper",

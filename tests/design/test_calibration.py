@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.design.calibration import Expected, Request, _least_strict
+from discreet.design.calibration import Expected, Request, least_strict
 from discreet.design.held_out import Score
 
 
 @given(first=st.integers(0, 9))
-def test_bisection_finds_the_least_strict_level_that_keeps_the_request(first):
+def test_bisection_finds_theleast_strict_level_that_keeps_the_request(first):
     levels = list(range(9))
-    found = _least_strict(levels, lambda level: level >= first)
+    found = least_strict(levels, lambda level: level >= first)
     assert found == (first if first < 9 else None)
 
 

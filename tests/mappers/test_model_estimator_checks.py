@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from discreet import ModelMapper, RandomizedResponseMapper
+from discreet import CountMapper, ModelMapper, RandomizedResponseMapper
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,10 @@ class SuppliedModel(Supplied, ModelMapper):
     pass
 
 
+class SuppliedCounts(Supplied, CountMapper):
+    pass
+
+
 class SuppliedResponse(Supplied, RandomizedResponseMapper):
     pass
 
@@ -33,6 +37,7 @@ class SuppliedResponse(Supplied, RandomizedResponseMapper):
     # Three symbols and loose limits: one check asks for 0.83 accuracy on three classes.
     [
         SuppliedModel(n_symbols=3, n_bins=5, privacy_ratio=0.2, n_restarts=1, random_state=0),
+        SuppliedCounts(n_symbols=3, n_bins=5, privacy_ratio=0.2, n_restarts=1, random_state=0),
         SuppliedResponse(n_symbols=3, ldp_epsilon=8.0, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXCEPTIONS,

@@ -163,13 +163,13 @@ def calibrate(
         else:
             levels = [Target(None, share * limit) for share in EPSILON_LEVELS]
             alone = Request(epsilon=limit)
-            found = _least_strict(levels, lambda level: alone.met_by(trial.score(level)))
+            found = least_strict(levels, lambda level: alone.met_by(trial.score(level)))
             if found is None:
                 return levels[-1], trial.silence()
             target = found
     if request.max_advantage is not None:
         levels = [Target(ratio, target.epsilon) for ratio in RATIO_LEVELS]
-        found = _least_strict(levels, lambda level: request.met_by(trial.score(level)))
+        found = least_strict(levels, lambda level: request.met_by(trial.score(level)))
         if found is None:
             return levels[-1], trial.silence()
         target = found
@@ -207,7 +207,7 @@ def estimate(
     return Trial(short, sample, 2, groups, rng, None, design).summary(target)
 
 
-def _least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Target | None:
+def least_strict(levels: list[Target], keeps: Callable[[Target], bool]) -> Target | None:
     """Bisect levels of rising strictness for the first that keeps the request."""
     if not keeps(levels[-1]):
         return None

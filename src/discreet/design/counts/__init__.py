@@ -1,0 +1,1 @@
+"""The design from counts: its cost grows with the sensors, rows are counted once."""

@@ -1,0 +1,220 @@
+"""From a start to tables that say most of the public fact within what may leak.
+
+Given the cell, units (sensors, or blocks of sensors that depend) are independent, so that p(z|cell)
+of an output is a product of small tables, and its slope in every table is cheap. Few outputs are
+listed; of many, some are drawn anew for every step, each weighed by one over its probability, so
+that sums over outputs are estimated without bias. What is maximised is the worth of the best
+decisions, less a price for every bit of leak above its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from discreet.arrays import Floats
+from discreet.design.counts.units import Units
+
+MAX_LISTED = 1024
+_DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
+STEPS, _PACE = 120, 0.15
+_SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
+_AVERAGED = 0.85  # tables after this share of the steps are averaged
+# Of a unit of leak above its limit, in public accuracy; drawn outputs tell it less clearly.
+_PRICE, _PRICE_DRAWN = 4.0, 12.0
+_TINY, _ROUNDING = 1e-300, 1e-9
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be told.
+
+    Attributes
+    ----------
+    advantage : float or None
+        Most that an attacker may beat guessing by, for all classes and for any two.
+    epsilon : float or None
+        Largest |log p(g|z)/p(g)|; held where outputs are listed.
+    floors : sequence of float
+        Least entry of each sensor's table.
+    beyond : bool
+        Whether attackers are told the public fact.
+    """
+
+    advantage: float | None
+    epsilon: float | None
+    floors: Sequence[float]
+    beyond: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Tables with the worth of the best decisions and the largest excess over a limit."""
+
+    tables: list[Floats]
+    worth: float
+    advantage: float
+    epsilon: float
+    excess: float
+
+    @property
+    def merit(self) -> float:
+        return self.worth - _PRICE_DRAWN * self.excess
+
+
+@dataclass
+class Problem:
+    """What to maximise, as rows over cells."""
+
+    units: Units
+    limits: Limits
+    worth: Floats
+
+    def __post_init__(self) -> None:
+        model = self.units.model
+        self.public = self.worth[:, None] * model.class_rows(0)
+        told = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
+        self.guarded: list[Floats] = []  # p(cell|class), for each fact and what attackers know
+        self.bases: list[Floats] = []  # p(cell) to the same attackers
+        for h in told:
+            known = np.full(len(model.prior), True) if h is None else model.facts[:, 0] == h
+            for fact in range(1, model.facts.shape[1]):
+                rows = model.class_rows(fact, known)
+                if len(rows) > 1:
+                    self.guarded.append(rows)
+                    self.bases.append(model.prior * known / model.prior[known].sum())
+        self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
+
+    def weigh(self, chances: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return outputs, and for each p(output|cell) over its probability of being looked at."""
+        outputs = self.listed
+        if outputs is None:
+            outputs = self.units.draw_outputs(chances, count, rng)
+        logs = outputs @ np.log(np.maximum(chances, _TINY))
+        if self.listed is not None:
+            return outputs, np.exp(logs)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        weights *= logs.shape[1] / len(logs) / weights.sum(axis=1, keepdims=True)
+        return outputs, weights
+
+    def judge(self, tables: Sequence[Floats]) -> Judged:
+        """Measure tables, on the same draws for all."""
+        rng = np.random.default_rng(0)
+        chances, _ = self.units.chances(self.units.pad(tables))
+        _, weights = self.weigh(chances, _JUDGED, rng)
+        advantages = [gain for rows in self.guarded for gain, _ in _gains(weights @ rows.T, rows)]
+        advantage = max(advantages, default=0.0)
+        epsilon = 0.0
+        if self.limits.epsilon is not None and self.listed is not None:
+            epsilon = max(float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
+        excess = 0.0 if self.limits.advantage is None else advantage - self.limits.advantage
+        if self.limits.epsilon is not None:
+            excess = max(excess, epsilon - self.limits.epsilon)
+        worth = float((weights @ self.public.T).max(axis=1).sum())
+        return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0))
+
+    def slope(self, weights: Floats) -> Floats:
+        """Return the slope of what is maximised in p(output|cell), outputs by cells."""
+        found: Floats = self.public[np.argmax(weights @ self.public.T, axis=1)].copy()
+        price = _PRICE if self.listed is not None else _PRICE_DRAWN
+        if self.limits.advantage is not None:
+            for rows in self.guarded:
+                for gain, slope in _gains(weights @ rows.T, rows):
+                    if gain > self.limits.advantage:
+                        found -= price * slope()
+        if self.limits.epsilon is not None and self.listed is not None:
+            found -= self._ratio_slope(weights, self.limits.epsilon)
+        return found
+
+    def _ratios(self, weights: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Yield log p(output|class)/p(output), and both probabilities, for each fact."""
+        for rows, base in zip(self.guarded, self.bases, strict=True):
+            given = np.maximum(weights @ rows.T, _TINY)
+            overall = np.maximum(weights @ base, _TINY)[:, None]
+            yield np.log(given / overall), given, overall
+
+    def _ratio_slope(self, weights: Floats, epsilon: float) -> Floats:
+        """Return the slope of the excess of log-ratios, each output by its probability."""
+        found = np.zeros_like(weights)
+        facts = zip(self._ratios(weights), self.guarded, self.bases, strict=True)
+        for (ratios, given, overall), rows, base in facts:
+            side = np.where(np.abs(ratios) > epsilon, np.sign(ratios), 0.0)
+            found += (side * overall / given) @ rows - side.sum(axis=1, keepdims=True) * base
+        return found
+
+
+def _gains(given: Floats, rows: Floats) -> Iterator[tuple[float, Callable[[], Floats]]]:
+    """Yield the advantage of each attacker, and how to get its slope in p(output|cell).
+
+    ``given`` is p(output|class). Attackers tell two classes apart, or guess among all.
+    """
+    for a, b in combinations(range(len(rows)), 2):
+        side = 0.25 * np.sign(given[:, a] - given[:, b])[:, None]
+        gain = float(side[:, 0] @ (given[:, a] - given[:, b]))
+        yield gain, partial(np.multiply, side, rows[a] - rows[b])
+    if len(rows) > 2:
+        best, n_classes = np.argmax(given, axis=1), len(rows)
+        gain = float((given.max(axis=1) - given.mean(axis=1)).sum()) / n_classes
+        yield gain, partial(np.divide, rows[best] - rows.mean(axis=0), n_classes)
+
+
+def climb(
+    problem: Problem, start: Sequence[Floats], rng: np.random.Generator, steps: int = STEPS
+) -> list[Floats]:
+    """Follow the slope of logits (Adam), and return the average of the last tables."""
+    units = problem.units
+    floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
+    room = 1.0 - floor.sum(axis=2, keepdims=True)
+    logits = _logits(units.pad(start), floor, room, units.used)
+    drift, spread = np.zeros_like(logits), np.zeros_like(logits)
+    kept, total = 0, np.zeros_like(logits)
+    for step in range(steps):
+        soft = softmax(logits, axis=2)
+        padded = floor + room * soft
+        chances, products = units.chances(padded)
+        outputs, weights = problem.weigh(chances, _DRAWN, rng)
+        moved = outputs.T @ (problem.slope(weights) * weights)
+        slope = units.pull_back(moved / np.maximum(chances, _TINY), products) * room
+        slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
+        drift, spread = 0.9 * drift + 0.1 * slope, 0.99 * spread + 0.01 * slope**2
+        quick = next(pace for share, pace in _SLOWER if step < share * steps)
+        size = drift / (1.0 - 0.9 ** (step + 1))
+        scale = np.sqrt(spread / (1.0 - 0.99 ** (step + 1))) + 1e-6
+        logits = np.clip(logits + _PACE * quick * size / scale, -9.0, 9.0)
+        logits = np.where(units.used[:, None, :], logits, -np.inf)
+        if step >= _AVERAGED * steps:
+            total, kept = total + padded, kept + 1
+    return units.cut(total / kept)
+
+
+def _logits(padded: Floats, floor: Floats, room: Floats, used: NDArray[np.bool_]) -> Floats:
+    share = np.clip((padded - floor) / np.maximum(room, 1e-12), 0.01, 1.0)
+    return np.where(used[:, None, :], np.log(share), -np.inf)
+
+
+def settle(problem: Problem, tables: list[Floats]) -> Judged:
+    """Mix tables with noise as little as it takes to keep the limits under the model.
+
+    Drawn outputs tell a leak too roughly for that: there rows left out have the last word.
+    """
+    found = problem.judge(tables)
+    if found.excess <= _ROUNDING or problem.listed is None:
+        return found
+    least, most = 0.0, 1.0
+    silent = [np.full_like(table, 1.0 / table.shape[1]) for table in tables]
+    best = problem.judge(silent)
+    for _ in range(14):
+        share = 0.5 * (least + most)
+        pairs = zip(tables, silent, strict=True)
+        mixed = problem.judge([(1 - share) * table + share * noise for table, noise in pairs])
+        if mixed.excess <= _ROUNDING:
+            most, best = share, mixed
+        else:
+            least = share
+    return best

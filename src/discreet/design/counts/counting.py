@@ -1,0 +1,90 @@
+"""Rows turned into counts, once: how often each code, and each pair of codes, occurs in each cell.
+
+A cell is a combination of the public class and the private ones. Counts are integers and add up
+over batches, files and workers, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.arrays import Ints
+from discreet.data.labels import Labels
+
+FOLDS = 5
+"""Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
+
+
+def cell_index(facts: Sequence[Labels]) -> Ints:
+    """Return the cell of every row, numbered the same in every batch."""
+    shape = [fact.n_classes for fact in facts]
+    index = np.ravel_multi_index([fact.index for fact in facts], shape)
+    return np.asarray(index, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each code of each sensor occurs in each fold and cell.
+
+    Attributes
+    ----------
+    by_code : tuple of int arrays of shape (FOLDS, n_cells, n_codes)
+        One for every sensor.
+    classes : tuple of int
+        Classes of the public fact, then of the private ones.
+    """
+
+    by_code: tuple[Ints, ...]
+    classes: tuple[int, ...]
+
+    def __add__(self, other: Counts) -> Counts:
+        pairs = zip(self.by_code, other.by_code, strict=True)
+        return Counts(tuple(a + b for a, b in pairs), self.classes)
+
+    @property
+    def n_cells(self) -> int:
+        return int(np.prod(self.classes))
+
+    @property
+    def cells(self) -> Ints:
+        """Rows of each cell."""
+        found: Ints = self.by_code[0].sum(axis=(0, 2))
+        return found
+
+    @property
+    def facts(self) -> Ints:
+        """Classes of each cell, cells by facts."""
+        grid = np.unravel_index(np.arange(self.n_cells), self.classes)
+        return np.stack(grid, axis=1).astype(np.int64)
+
+
+def count_codes(
+    codes: Ints, sizes: Sequence[int], facts: Sequence[Labels], first: int = 0
+) -> Counts:
+    """Count one batch whose first row has the number ``first``."""
+    classes = tuple(fact.n_classes for fact in facts)
+    n_cells = int(np.prod(classes))
+    place = (first + np.arange(len(codes))) % FOLDS * n_cells + cell_index(facts)
+    found = []
+    for t, size in enumerate(sizes):
+        flat = np.bincount(place * size + codes[:, t], minlength=FOLDS * n_cells * size)
+        found.append(flat.reshape(FOLDS, n_cells, size))
+    return Counts(tuple(found), classes)
+
+
+def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints, n_cells: int) -> Ints:
+    """Count the pairs of codes of all sensors in each cell: one square matrix for each.
+
+    Rows and columns are the codes of all sensors, one sensor after the other.
+    """
+    edges = np.cumsum([0, *sizes])
+    found = np.zeros((n_cells, edges[-1], edges[-1]), dtype=np.int64)
+    for c in np.unique(cell):
+        rows = codes[cell == c] + edges[:-1]
+        shown = np.zeros((len(rows), edges[-1]), dtype=np.float32)
+        shown[np.arange(len(rows))[:, None], rows] = 1.0
+        found[c] = np.rint(shown.T @ shown)  # exact: a batch has fewer than 2**24 rows
+    return found

@@ -1,0 +1,103 @@
+"""Units that are independent given the cell: single sensors, and blocks of sensors that depend.
+
+p(output|cell) is the product of p(unit's output|cell) over the units, which are linear in each
+table. Single sensors are computed at once, padded to the same size; blocks one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet.arrays import Floats, Ints
+from discreet.design.counts.estimate import CountModel
+from discreet.leakage.joint_outputs import Products
+
+
+class Units:
+    """The tables of all sensors, padded to one array, and p(symbols of a unit|cell).
+
+    Columns are the outputs of the units, one unit after the other: first the single sensors,
+    each padded to the most symbols, then the blocks.
+    """
+
+    def __init__(self, model: CountModel, n_symbols: Sequence[int]) -> None:
+        self.model, self.n_symbols = model, tuple(n_symbols)
+        self.sizes = [table.shape[1] for table in model.given]
+        blocked = {t for block in model.blocks for t in block.sensors}
+        self.singles = np.array([t for t in range(len(self.sizes)) if t not in blocked], dtype=int)
+        self.used = np.arange(max(n_symbols)) < np.array(n_symbols)[:, None]
+        self.given = np.zeros((len(self.singles), len(model.prior), max(self.sizes)))
+        for k, t in enumerate(self.singles):
+            self.given[k, :, : self.sizes[t]] = model.given[t]
+        self.widths = [max(n_symbols)] * len(self.singles) + [
+            int(np.prod([n_symbols[t] for t in block.sensors])) for block in model.blocks
+        ]
+        self.outputs = [int(self.n_symbols[t]) for t in self.singles] + self.widths[
+            len(self.singles) :
+        ]
+        self.edges = np.cumsum([0, *self.widths])
+
+    def pad(self, tables: Sequence[Floats]) -> Floats:
+        found = np.full((len(tables), max(self.sizes), max(self.n_symbols)), 0.0)
+        found += self.used[:, None, :] / np.array(self.n_symbols)[:, None, None]
+        for t, table in enumerate(tables):
+            found[t, : len(table), : table.shape[1]] = table
+        return found
+
+    def cut(self, padded: Floats) -> list[Floats]:
+        pairs = enumerate(zip(self.sizes, self.n_symbols, strict=True))
+        return [padded[t, :size, :n].copy() for t, (size, n) in pairs]
+
+    def chances(self, padded: Floats) -> tuple[Floats, list[Products]]:
+        """Return p(unit's output|cell), columns by cells, and what the way back needs."""
+        singles = np.einsum("tck,tkz->tzc", self.given, padded[self.singles])
+        parts, products = [singles.reshape(-1, len(self.model.prior))], []
+        for block in self.model.blocks:
+            tables = [padded[t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors]
+            products.append(Products(tables, block.codes))
+            parts.append(products[-1].by_output @ block.given.T)
+        return np.concatenate(parts), products
+
+    def pull_back(self, slope: Floats, products: Sequence[Products]) -> Floats:
+        """Turn the slope in p(unit's output|cell) into that in the padded tables."""
+        found = np.zeros((len(self.sizes), max(self.sizes), max(self.n_symbols)))
+        n_single = len(self.singles) * max(self.n_symbols)
+        singles = slope[:n_single].reshape(len(self.singles), max(self.n_symbols), slope.shape[1])
+        found[self.singles] = np.einsum("tck,tzc->tkz", self.given, singles)
+        places = self.edges[len(self.singles) :]
+        for k, (block, product) in enumerate(zip(self.model.blocks, products, strict=True)):
+            own = slope[places[k] : places[k + 1]] @ block.given
+            for t, table in zip(block.sensors, product.pull_back(own), strict=True):
+                found[t, : self.sizes[t], : self.n_symbols[t]] = table
+        return found
+
+    @property
+    def n_outputs(self) -> float:
+        return float(np.prod([float(n) for n in self.outputs]))
+
+    def list_outputs(self) -> Floats:
+        """Return every output as one row of zeros and ones over the columns."""
+        index = np.indices(self.outputs).reshape(len(self.outputs), -1).T
+        return self._as_columns(index)
+
+    def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Floats:
+        """Draw outputs, each from a cell at random."""
+        cell = rng.integers(len(self.model.prior), size=count)
+        index = np.zeros((count, len(self.widths)), dtype=np.int64)
+        n_single, widest = len(self.singles), max(self.n_symbols)
+        single = chances[: n_single * widest].reshape(n_single, widest, chances.shape[1])
+        single = single.cumsum(axis=1)
+        drawn = rng.random((count, len(self.widths)))
+        for z in range(widest - 1):
+            index[:, :n_single] += drawn[:, :n_single] >= single[:, z, :].T[cell]
+        for k in range(n_single, len(self.widths)):
+            sums = chances[self.edges[k] : self.edges[k + 1]].cumsum(axis=0).T[cell]
+            index[:, k] = (drawn[:, k, None] >= sums[:, :-1]).sum(axis=1)
+        return self._as_columns(np.minimum(index, np.array(self.outputs) - 1))
+
+    def _as_columns(self, index: Ints) -> Floats:
+        shown = np.zeros((len(index), self.edges[-1]))
+        shown[np.arange(len(index))[:, None], index + self.edges[:-1]] = 1.0
+        return shown

@@ -1,0 +1,102 @@
+"""What is maximised is exact where outputs are listed, drawn without bias beyond, and kept."""
+
+import numpy as np
+import pytest
+from support.count_worlds import random_model, random_tables
+
+from discreet.design.counts import ascent
+from discreet.design.counts.ascent import Limits, Problem, climb, settle
+from discreet.design.counts.starts import find_start, solve_programs
+from discreet.design.counts.units import Units
+from discreet.leakage.exact import advantage, balanced_accuracy, information_epsilon
+
+SIZES, SYMBOLS = (3, 2, 4), (2, 3, 2)
+HALVES = np.array([0.5, 0.5])
+
+
+def pose(limit=None, epsilon=None, *, beyond=False, block=(), seed=0):
+    model = random_model(SIZES, block=block, seed=seed)
+    limits = Limits(limit, epsilon, [0.002] * len(SIZES), beyond)
+    return Problem(Units(model, SYMBOLS), limits, HALVES)
+
+
+def outputs_of(problem, tables):
+    chances, _ = problem.units.chances(problem.units.pad(tables))
+    return problem.weigh(chances, 0, np.random.default_rng(0))[1]
+
+
+def test_judged_figures_are_the_exact_ones():
+    problem, tables = pose(0.1, 0.5), random_tables(SIZES, SYMBOLS)
+    judged, given = problem.judge(tables), outputs_of(problem, tables)
+    model = problem.units.model
+    private = model.class_rows(1)
+    shares = [model.prior[model.facts[:, 1] == k].sum() for k in (0, 1)]
+    assert judged.worth == pytest.approx(balanced_accuracy(model.class_rows(0) @ given.T))
+    assert judged.advantage == pytest.approx(advantage(private @ given.T))
+    epsilon = information_epsilon(private @ given.T, np.array(shares))
+    assert judged.epsilon == pytest.approx(epsilon)
+
+
+def test_beyond_the_answer_is_the_worst_public_class():
+    problem, tables = pose(0.1, beyond=True), random_tables(SIZES, SYMBOLS)
+    given = outputs_of(problem, tables)  # cells are (h, g) = 00, 01, 10, 11
+    told = [advantage(given[:, [0, 1]].T), advantage(given[:, [2, 3]].T)]
+    assert problem.judge(tables).advantage == pytest.approx(max(told))
+
+
+def test_drawn_outputs_estimate_the_listed_figures(monkeypatch):
+    tables, listed = random_tables(SIZES, SYMBOLS), pose(0.1)
+    monkeypatch.setattr(ascent, "MAX_LISTED", 1)
+    monkeypatch.setattr(ascent, "_JUDGED", 100_000)
+    drawn = pose(0.1)
+    assert drawn.listed is None
+    assert drawn.judge(tables).worth == pytest.approx(listed.judge(tables).worth, abs=0.004)
+    assert drawn.judge(tables).advantage == pytest.approx(listed.judge(tables).advantage, abs=0.004)
+
+
+@pytest.mark.parametrize("kind", [{"limit": 0.01}, {"epsilon": 0.05}])
+def test_slope_is_the_slope_of_what_is_maximised(kind):
+    problem, tables = pose(**kind), random_tables(SIZES, SYMBOLS)
+    weights = outputs_of(problem, tables)
+    frozen = weights @ problem.bases[0]
+
+    def value(weights):
+        worth = (weights @ problem.public.T).max(axis=1).sum()
+        given = weights @ problem.guarded[0].T
+        if problem.limits.advantage is not None:
+            return worth - ascent._PRICE * 0.25 * np.abs(given[:, 0] - given[:, 1]).sum()
+        ratios = np.abs(np.log(given / (weights @ problem.bases[0])[:, None]))
+        over = np.maximum(ratios - problem.limits.epsilon, 0.0)
+        return worth - (frozen[:, None] * over).sum()
+
+    slope = problem.slope(weights)
+    for place in [(0, 0), (3, 1), (7, 2), (11, 3)]:
+        ahead, behind = weights.copy(), weights.copy()
+        ahead[place] += 1e-7
+        behind[place] -= 1e-7
+        assert slope[place] == pytest.approx((value(ahead) - value(behind)) / 2e-7, abs=1e-4)
+
+
+@pytest.mark.parametrize("block", [(), (0, 2)])
+def test_a_climb_gains_within_the_limits(block):
+    for seed in range(3):
+        problem = pose(0.03, 0.5, block=block, seed=seed)
+        start = settle(problem, find_start(problem.units.model, SYMBOLS, 0))
+        found = settle(problem, climb(problem, start.tables, np.random.default_rng(0)))
+        assert found.advantage <= 0.03 + 1e-8
+        assert found.epsilon <= 0.5 + 1e-8
+        assert found.worth > start.worth - 0.005
+        assert min(table.min() for table in found.tables) >= 0.002 - 1e-12
+        np.testing.assert_allclose([t.sum(axis=1).mean() for t in found.tables], 1.0)
+
+
+def test_programs_of_single_sensors_beat_a_search_at_random():
+    rng = np.random.default_rng(0)
+    use, shown = rng.normal(size=(4, 5)), rng.normal(size=(4, 3, 5))
+
+    def value(q):
+        leak = np.einsum("tjk,...tk->...tj", shown, q)
+        return np.sum(use * q, axis=-1) - 2.0 * np.sum(leak**2, axis=-1)
+
+    best = value(solve_programs(use, shown, 2.0))
+    assert np.all(best >= value(rng.random((20_000, 4, 5))).max(axis=0) - 1e-6)

@@ -1,0 +1,41 @@
+"""Copies, chains and exclusive-ors are found; sensors that share only the cell are not."""
+
+import numpy as np
+import pytest
+
+from discreet.design.counts.blocks import dependence, find_blocks
+from discreet.design.counts.counting import count_pairs
+
+
+def blocks_of(codes, cell, n_symbols=2):
+    sizes = [int(column.max()) + 1 for column in codes.T]
+    strength = dependence(count_pairs(codes, sizes, cell, int(cell.max()) + 1), sizes)
+    return find_blocks(strength, [n_symbols] * len(sizes))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sensors_that_share_the_cell_are_no_block(seed):
+    rng = np.random.default_rng(seed)
+    cell = rng.integers(6, size=600)
+    codes = np.minimum(cell[:, None] + rng.integers(0, 4, size=(600, 8)), 7)
+    assert blocks_of(codes, cell) == []
+
+
+def test_copies_chains_and_exclusive_ors_are_blocks():
+    rng = np.random.default_rng(0)
+    cell = rng.integers(4, size=1000)
+    codes = np.minimum(cell[:, None] + rng.integers(0, 3, size=(1000, 7)), 5)
+    codes[:, 1] = np.where(rng.random(1000) < 0.9, codes[:, 0], codes[:, 1])
+    codes[:, 3] = np.clip(codes[:, 2] + rng.integers(-1, 2, size=1000), 0, 5)
+    codes[:, 4] = rng.integers(2, size=1000)
+    codes[:, 5] = codes[:, 4] ^ (cell % 2)
+    assert blocks_of(codes, cell) == [(0, 1), (2, 3), (4, 5)]
+
+
+def test_a_block_stays_small_enough_to_list():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(rng.integers(3, size=(400, 1)), 9, axis=1)
+    found = blocks_of(codes, np.zeros(400, dtype=int))
+    assert max(map(len, found)) == 5
+    found = blocks_of(codes, np.zeros(400, dtype=int), n_symbols=4)
+    assert max(map(len, found)) == 2

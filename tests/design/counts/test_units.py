@@ -1,0 +1,64 @@
+"""Products over units are what the sum over all codes says, and slopes are slopes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from support.count_worlds import random_model, random_tables
+
+from discreet.design.counts.design import model_fusion
+from discreet.design.counts.units import Units
+
+SIZES, SYMBOLS = (3, 2, 4, 2), (2, 3, 2, 2)
+each_block = pytest.mark.parametrize("block", [(), (1, 3), (0, 1, 2, 3)])
+
+
+def slow_outputs(model, tables):
+    """p(z|cell) by the sum over all codes and blocks, the first sensor slowest."""
+    found = []
+    for z in product(*(range(table.shape[1]) for table in tables)):
+        total = np.zeros(len(model.prior))
+        for x in product(*(range(len(table)) for table in tables)):
+            chance = np.ones(len(model.prior))
+            blocked = {t for block in model.blocks for t in block.sensors}
+            for t in set(range(len(tables))) - blocked:
+                chance = chance * model.given[t][:, x[t]]
+            for block in model.blocks:
+                row = [x[t] for t in block.sensors]
+                chance = chance * block.given[:, (block.codes == row).all(axis=1)][:, 0]
+            total += chance * np.prod([table[x[t], z[t]] for t, table in enumerate(tables)])
+        found.append(total)
+    return np.array(found)
+
+
+@each_block
+def test_listed_outputs_are_the_sum_over_all_codes(block):
+    model, tables = random_model(SIZES, block=block), random_tables(SIZES, SYMBOLS)
+    joint = np.array(model_fusion(Units(model, SYMBOLS), tables).joint)
+    slow = slow_outputs(model, tables)
+    by_class = [model.prior * (model.facts[:, 0] == h) for h in (0, 1)]
+    np.testing.assert_allclose(joint, np.array(by_class) @ slow.T, atol=1e-12)
+
+
+@each_block
+def test_pull_back_is_the_slope(block):
+    model, tables = random_model(SIZES, block=block), random_tables(SIZES, SYMBOLS)
+    units = Units(model, SYMBOLS)
+    padded = units.pad(tables)
+    chances, products = units.chances(padded)
+    weights = np.random.default_rng(1).normal(size=chances.shape)
+    slope = units.pull_back(weights, products)
+    for t, k, z in [(0, 1, 1), (1, 0, 2), (2, 3, 0), (3, 1, 1)]:
+        moved = padded.copy()
+        moved[t, k, z] += 1e-6
+        step = np.sum(weights * (units.chances(moved)[0] - chances)) / 1e-6
+        assert slope[t, k, z] == pytest.approx(step, abs=1e-6)
+
+
+@each_block
+def test_drawn_outputs_have_the_listed_frequencies(block):
+    model, tables = random_model(SIZES, block=block), random_tables(SIZES, SYMBOLS)
+    units = Units(model, SYMBOLS)
+    chances, _ = units.chances(units.pad(tables))
+    drawn = units.draw_outputs(chances, 40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), chances.mean(axis=1), atol=0.012)

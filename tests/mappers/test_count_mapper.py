@@ -1,0 +1,112 @@
+"""``CountMapper``: keeps what is asked in worlds whose truth is known, and says when it cannot."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from discreet import CountMapper
+from discreet.errors import InputError, UninformativeMappingWarning
+from research.paper.synthetic import draw_table, exact_figures, tables_by_reading
+
+
+def exclusive_or(n_rows, seed):
+    """Two sensors that tell the private fact only together, and six that tell the public one."""
+    rng = np.random.default_rng(seed)
+    h, g, a = rng.integers(2, size=(3, n_rows))
+    columns = {f"x{k}": (h + rng.integers(0, 2, n_rows)) for k in range(6)}
+    return pd.DataFrame({**columns, "a": a, "b": a ^ g}), h, pd.Series(g, name="g")
+
+
+@pytest.mark.slow
+def test_asked_is_delivered_in_the_papers_world():
+    found = []
+    for seed in range(3):
+        X, h, g = draw_table(1000, 0.0, seed)
+        fitted = CountMapper(max_advantage=0.05, random_state=0).fit(X, h, private=g)
+        figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
+        found.append((figures.public_error, 0.5 - figures.risk))
+        assert fitted.expected_.met
+    error, leak = np.median(found, axis=0)
+    assert leak <= 0.05
+    assert error <= 0.05
+
+
+@pytest.mark.slow
+def test_same_rows_give_the_same_mapping():
+    X, h, g = draw_table(300, 0.2, 0)
+    first, second = (
+        CountMapper(max_advantage=0.1, random_state=1).fit(X, h, private=g).mapping_
+        for _ in range(2)
+    )
+    for a, b in zip(first.tables, second.tables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert first.fusion == second.fusion
+
+
+def test_an_exclusive_or_is_seen():
+    X, h, g = exclusive_or(800, 0)
+    fitted = CountMapper(privacy_ratio=0.9, random_state=0).fit(X, h, private=g)
+    assert fitted.structure_.blocks == [(6, 7)]
+    first, second = fitted.mapping_.tables[6:]
+    same = 0.5 * (np.outer(first[0], second[0]) + np.outer(first[1], second[1]))
+    other = 0.5 * (np.outer(first[0], second[1]) + np.outer(first[1], second[0]))
+    assert 0.25 * np.abs(same - other).sum() <= 0.05
+    assert fitted.expected_.balanced_accuracy > 0.9
+
+
+@pytest.mark.parametrize("wish", [{"epsilon": 0.5}, {"ldp_epsilon": 1.0}])
+def test_ratios_are_limited(wish):
+    X, h, g = draw_table(600, 0.2, 0)
+    fitted = CountMapper(**wish, random_state=0).fit(X, h, private=g)
+    figures = exact_figures(tables_by_reading(fitted.mapping_), 0.2)
+    if "ldp_epsilon" in wish:
+        assert fitted.structural_epsilon_ <= 4 * 1.0 + 1e-6
+    assert np.isfinite(fitted.structural_epsilon_)
+    assert figures.epsilon <= 1.0
+
+
+def test_beyond_the_answer_leaks_less_within_each_public_class():
+    X, h, g = draw_table(1500, 0.2, 0)
+    told = []
+    for beyond in (False, True):
+        mapper = CountMapper(privacy_ratio=0.9, beyond_answer=beyond, random_state=0)
+        tables = tables_by_reading(mapper.fit(X, h, private=g).mapping_)
+        given = [np.ones(1)] * 4
+        for cell in range(4):
+            for table in tables:
+                sent = table[2 * cell : 2 * cell + 3].mean(axis=0)
+                given[cell] = np.multiply.outer(given[cell], sent).ravel()
+        told.append(max(0.25 * np.abs(given[a] - given[a + 1]).sum() for a in (0, 2)))
+    assert told[1] < told[0]
+    assert told[1] <= 0.08
+
+
+@pytest.mark.slow
+def test_public_and_private_facts_may_have_more_classes():
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(3, size=900), rng.integers(3, size=900)
+    X = pd.DataFrame({f"s{k}": 2 * ((h + k) % 3) + rng.integers(0, 3, 900) for k in range(4)})
+    private = pd.DataFrame({"g": g, "k": (g + h) % 2})
+    fitted = CountMapper(3, max_advantage=0.1, random_state=0).fit(X, h, private=private)
+    assert fitted.expected_.balanced_accuracy > 0.45
+    assert fitted.mapping_.tables[0].shape[1] == 3
+
+
+def test_a_useless_mapping_is_announced():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(3, size=(200, 3)), columns=list("abc"))
+    h, g = rng.integers(2, size=(2, 200))
+    with pytest.warns(UninformativeMappingWarning):
+        fitted = CountMapper(random_state=0).fit(X, h, private=pd.Series(g, name="g"))
+    assert not fitted.useful_
+
+
+def test_wrong_parameters_are_refused():
+    X, h, g = draw_table(100, 0.2, 0)
+    with pytest.raises(InputError, match="beyond_answer must be True or False, got 'yes'"):
+        CountMapper(beyond_answer="yes").fit(X, h, private=g)
+
+
+def test_parameters_survive_a_clone():
+    assert clone(CountMapper(beyond_answer=True)).get_params()["beyond_answer"] is True
