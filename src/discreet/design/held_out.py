@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.special import logsumexp
 
 from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
@@ -204,17 +203,15 @@ def _mixture_scores(
     sent = [np.log(np.maximum(table, _SMALLEST))[codes[:, t]] for t, table in enumerate(tables)]
     shown = [np.eye(table.shape[1])[symbols[:, t]] for t, table in enumerate(tables)]
     logs = np.concatenate(sent, axis=1) @ np.concatenate(shown, axis=1).T
+    own = np.arange(n_classes)[:, None] == index
+    counts = np.repeat(own.sum(axis=1)[:, None], len(symbols), axis=1)
     if left_out is not None:
         logs[left_out, np.arange(len(symbols))] = -np.inf
-    scores = np.full((n_classes, len(symbols)), -np.inf)
-    for k in range(n_classes):
-        mixed = index == k
-        if mixed.any():
-            count = mixed.sum() - (0 if left_out is None else mixed[left_out])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scores[k] = logsumexp(logs[mixed], axis=0) - np.log(count)
-    scores[np.isnan(scores)] = -np.inf  # the only row of its class was left out
-    return scores
+        counts = counts - own[:, left_out]
+    most = np.maximum(logs.max(axis=0), np.log(_SMALLEST) * len(tables))
+    likely = own.astype(np.float64) @ np.exp(np.subtract(logs, most, out=logs), out=logs)
+    with np.errstate(divide="ignore"):  # a class whose only row was left out
+        return np.asarray(np.log(likely / np.maximum(counts, 1)) + most)
 
 
 def _score_advantage(scores: Floats, index: Ints) -> float:

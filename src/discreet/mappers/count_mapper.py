@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from discreet.progress import Report
 DEFAULT_RATIO = 0.96
 # Shares of what is asked for, as limits under the model: rows left out choose among them.
 _SHARES = (0.95, 0.75, 0.6, 0.4, 0.25, 0.12)
-_FOLDS_DRAWN, _STARTS_DRAWN = 3, 2  # where outputs are drawn, which takes longer
+_FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _SEARCHED_ROWS = 20_000  # that a limit is searched with
 
 
@@ -176,7 +175,6 @@ class CountMapper(PrivacyMapper):
         n_folds = self.n_folds
         if not settings.lists_outputs:
             n_folds = min(n_folds, _FOLDS_DRAWN)
-            settings = replace(settings, n_restarts=min(settings.n_restarts, _STARTS_DRAWN))
         kind = _BeyondTrial if self.beyond_answer else Trial
         return kind(settings, sample, n_folds, groups, rng, report, self._designer)
 

@@ -21,6 +21,14 @@ def test_sensors_that_share_the_cell_are_no_block(seed):
     assert blocks_of(codes, cell) == []
 
 
+@pytest.mark.parametrize("n_codes", [4, 8, 16])
+@pytest.mark.parametrize("n_rows", [300, 1000, 3000, 10_000])
+def test_counts_of_about_one_are_no_dependence(n_codes, n_rows):
+    rng = np.random.default_rng(0)
+    cell = rng.integers(12, size=n_rows)
+    assert blocks_of(rng.integers(n_codes, size=(n_rows, 16)), cell) == []
+
+
 def test_copies_chains_and_exclusive_ors_are_blocks():
     rng = np.random.default_rng(0)
     cell = rng.integers(4, size=1000)

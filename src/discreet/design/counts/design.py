@@ -27,6 +27,7 @@ from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
 _LISTED_STARTS = 3  # for every restart asked for, where outputs are listed: they are cheap
+_DRAWN_STARTS = 2  # at most, where outputs are drawn
 FLOOR = 0.002
 """Least entry of a table: with a zero, no audit could bound a log-ratio."""
 
@@ -72,7 +73,9 @@ def design_on_counts(
     worth = settings.aim.worth(model.public_shares())
     problem = Problem(units, _limits(settings, target, beyond), worth)
     n_starts = max(settings.n_restarts, len(starts))
-    if problem.listed is not None and not starts:
+    if problem.listed is None:
+        n_starts = min(n_starts, _DRAWN_STARTS)
+    elif not starts:
         n_starts *= _LISTED_STARTS
     found: list[Judged] = []
     for k in range(n_starts):
