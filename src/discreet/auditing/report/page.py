@@ -23,7 +23,14 @@ from markupsafe import Markup
 
 from discreet.auditing.data import AuditData
 from discreet.auditing.report import words
-from discreet.auditing.report.pictures import draw_attacks, draw_here, draw_null, draw_sensor, tidy
+from discreet.auditing.report.pictures import (
+    draw_attacks,
+    draw_here,
+    draw_null,
+    draw_rounds,
+    draw_sensor,
+    tidy,
+)
 from discreet.auditing.report.sensor_axes import sensor_axis
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit
 from discreet.errors import shown
@@ -124,6 +131,7 @@ def _fact(audit: Audit, fact: FactAudit, k: int) -> dict[str, Any]:
         picture=_attack_picture(audit, fact, f"attack-{k}"),
         null_picture=Markup(draw_null(fact.plug_in, f"null-{k}")),
         findings=_cut(fact.findings),
+        rounds=fact.rounds and Markup(draw_rounds(fact.rounds, f"rounds-{k}")),
     )
 
 

@@ -27,6 +27,7 @@ from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.report.sensor_axes import Axis, sensor_axis
 from discreet.auditing.results import Attacks, Audit
+from discreet.auditing.rounds import RoundsAudit
 from discreet.mapping.parts import Sensor
 from discreet.plots import embed_svg
 
@@ -247,6 +248,37 @@ def draw_null(plug_in: PlugInEpsilon, name: str) -> str:
         axes.set_xlabel("plug-in estimate of ε, no bound")
         _legend(figure, [band, *point], ["chance alone", "this mapping"])
         return _finish(figure, name, f"{plug_in.words()}.", Texts())
+
+
+def draw_rounds(found: RoundsAudit, name: str) -> str:
+    """Draw what attackers reach, and what none exceeds, against the rounds that they see."""
+    with rc_context(_RC):
+        figure, axes = _start(2.7)
+        handles: list[Any] = []
+        labels = []
+        if found.certificate.bound is not None:
+            windows, bounds = zip(*found.by_window, strict=True)
+            handles += axes.plot(windows, [100 * each for each in bounds], "-", color=INK, lw=1.5)
+            labels.append("no attacker exceeds")
+        looks = zip(
+            dict.fromkeys(each.name for each in found.attacks), "os", (SENT, RAW), strict=False
+        )
+        for who, marker, colour in looks:
+            own = [each for each in found.attacks if each.name == who]
+            handles.append(
+                axes.errorbar(
+                    [each.window for each in own], [100 * each.advantage for each in own],
+                    [100 * each.error for each in own], fmt=marker, color=colour, ms=6, lw=1.2,
+                )
+            )  # fmt: skip
+            labels.append(f"reached by {who}, with its standard error")
+        axes.axhline(0, color=MUTED, lw=0.8)
+        axes.set_xscale("log")
+        axes.set_xlabel("rounds seen")
+        axes.set_ylabel("points above guessing")
+        _legend(figure, handles, labels)
+        title = "What attackers gain against the number of rounds that they see."
+        return _finish(figure, name, title, Texts())
 
 
 # --- A sensor's table ------------------------------------------------------------------------
