@@ -25,6 +25,7 @@ def audited(mapping, rows, rounds=60, **more):
     return audit_checked_data(data, AuditOptions(rounds=rounds, **more))
 
 
+@pytest.mark.slow
 def test_a_window_is_certified_where_the_fact_is_all_that_links_rounds(mapping):
     rows = house(np.random.default_rng(1), 8, 600, (0.9, 0.9))
     found = audited(mapping, rows, max_advantage=0.3)
@@ -44,6 +45,7 @@ def test_a_window_is_certified_where_the_fact_is_all_that_links_rounds(mapping):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", ["day", "late"])
+@pytest.mark.slow
 def test_a_series_that_contradicts_the_assumption_certifies_nothing(mapping, broken):
     rows = house(np.random.default_rng(2), 8, 600, (0.9, 0.9), broken=broken, leak=0.4)
     found = audited(mapping, rows, max_advantage=0.3)
@@ -62,6 +64,7 @@ def test_a_public_fact_that_lasts_leaves_a_bound_beyond_the_answer(mapping):
     assert beyond.ok and "who is told every public fact" in day.certificate.words
 
 
+@pytest.mark.slow
 def test_without_a_series_the_chain_is_declared(mapping):
     rows = house(np.random.default_rng(4), 4, 600, (0.9, 0.9))
     facts = {"y": rows["fall"], "private": rows["who"]}

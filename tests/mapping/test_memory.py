@@ -87,6 +87,7 @@ def test_shorter_rounds_are_roots_of_a_chain_in_continuous_time(parts):
 
 @settings(max_examples=20)
 @given(st.integers(2, 4), st.floats(0.05, 20), st.integers(0, 2**32 - 1))
+@pytest.mark.slow
 def test_moves_over_any_interval_are_distributions(classes, times, seed):
     moves = np.random.default_rng(seed).dirichlet(np.ones(classes), classes)
     found = moves_over(chain(moves.tolist()), 60.0 * times)

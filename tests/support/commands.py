@@ -3,16 +3,13 @@
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import typer.main
 
 from discreet import cli
 
-_BUILT = cache(typer.main.get_command)  # Typer would build every command anew at each call
 FACTS = ("--public", "fall", "--private", "who")
 
 
@@ -34,7 +31,6 @@ def rooms(n=80, seed=0):
 def run(monkeypatch, capsys, *arguments, main=cli.main):
     """Run a command in this process and return (exit code, stdout, stderr)."""
     monkeypatch.setattr(sys, "argv", ["discreet", *map(str, arguments)])
-    monkeypatch.setattr(typer.main, "get_command", _BUILT)
     code = 0
     try:
         main()

@@ -93,7 +93,7 @@ def budget(
 
     Example:
 
-        discreet budget home.json home.csv --rounds 1440 --stay 0.99 --plot day.svg
+        discreet budget home.json home.csv --rounds 96 --stay 0.9 --plot day.svg
 
     How to speak so that a day tells at most 0.1, where learning was shown the time of rows:
 

@@ -284,15 +284,17 @@ def test_the_search_starts_where_it_is_told():
 def test_a_report_may_stop_the_search():
     told = []
 
-    def report(done, error):
-        told.append((done, error))
-        return done == 2
+    def report(progress):
+        told.append(progress)
+        return len(told) == 2
 
-    found = find_optimum(random_problem(0), risk=0.44, rng=0, bound=False, report=report)
-    assert [done for done, _ in told] == [1, 2]
+    found = find_optimum(
+        random_problem(0), risk=0.44, n_restarts=8, rng=0, bound=False, report=report
+    )
+    assert [progress.done for progress in told] == [1 / 8, 2 / 8]
     assert found.restarts == 2
     assert found.bound is None
-    assert told[-1][1] == pytest.approx(found.public_error, abs=1e-6)
+    assert told[-1].public_risk == pytest.approx(found.public_error, abs=1e-6)
 
 
 def test_impossible_asks_are_refused():
