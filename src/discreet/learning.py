@@ -35,9 +35,10 @@ from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import ColumnScan, begin_scans, by_column
-from discreet.data.groups import GroupTally, group_columns, seconds_of
+from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared
+from discreet.data.series import read_series
 from discreet.data.split import Split, held_out_groups, hold_out
 from discreet.data.strict_model import explain
 from discreet.data.tables import (
@@ -324,11 +325,9 @@ def _find_chain(
     name = task.time_column
     if name is None:
         return None
-    times = [seconds_of(batch[name], batch.index.to_numpy()) for batch in table.batches([name])]
-    together = np.zeros(table.rows, dtype=np.int64) if groups is None else groups.index
-    return estimate_chain(
-        public.index, public.n_classes, np.concatenate(times), together, ~held_out, task.every
-    )
+    times = pd.concat([batch[name] for batch in table.batches([name])])
+    series = read_series(times, None if groups is None else groups.index, name, task.every)
+    return estimate_chain(public.index, public.n_classes, series, ~held_out)
 
 
 def _told(

@@ -17,7 +17,6 @@ from discreet.data.groups import (
     group_columns,
     group_values,
     parse_group,
-    seconds_of,
 )
 from discreet.data.split import Split, split_rows
 
@@ -206,27 +205,3 @@ def test_a_streamed_split_does_not_depend_on_the_batches(spec, size):
     texts = group_values(table, spec)
     assert tally.finish().values.tolist() == texts.tolist()
     assert tally.finish().classes == sorted(set(texts.tolist()))
-
-
-# --- Seconds ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["2015-02-04 17:51:00", "2015-02-04T17:52", "2015-02-04 18:53:00.5+01:00"],
-        pd.Timestamp("2015-02-04 17:51") + pd.to_timedelta([0, 60, 120.5], unit="s"),
-        1423072260 + np.array([0, 60, 120.5]),
-        1423072260000 + np.array([0, 60_000, 120_500]),
-    ],
-)
-def test_times_become_seconds_with_their_zone(values):
-    found = seconds_of(pd.Series(values), np.arange(3))
-    np.testing.assert_allclose(found, 1423072260 + np.array([0, 60, 120.5]))
-
-
-def test_what_is_no_time_has_no_seconds():
-    column = pd.Series(["2015-02-04 17:51", "soon"], name="date")
-    refused("'date' holds 'soon' in row 12", seconds_of, column, np.array([10, 11]))
-    refused("'date' holds 3.* in row 1", seconds_of, pd.Series([3, 4], name="date"), np.arange(2))
-    refused("holds nan", seconds_of, pd.Series([np.nan, 1.5e9], name="date"), np.arange(2))

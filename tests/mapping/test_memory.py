@@ -4,12 +4,14 @@ import itertools
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
 from support.helpers import make_mapping, refused
 
+from discreet.data.series import read_series
 from discreet.errors import InputError, MappingFileError
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import estimate_chain, filter_rounds, moves_over
@@ -113,9 +115,9 @@ def series(n=4000, seed=0):
 
 def learn(fact, times, groups=None, kept=None, **options):
     n = len(fact)
-    groups = np.zeros(n, int) if groups is None else groups
     kept = np.ones(n, bool) if kept is None else kept
-    return estimate_chain(fact, 2, np.asarray(times, float), groups, kept, **options)
+    found = read_series(pd.Series(times), groups, "at", **options)
+    return estimate_chain(fact, 2, found, kept)
 
 
 def counted(pairs):
@@ -151,6 +153,12 @@ def test_only_rows_to_learn_from_one_step_apart_in_one_group_are_pairs():
     np.testing.assert_allclose(found.moves, counted(pairs))
 
 
+def test_seconds_finer_than_seconds_are_told_by_their_size():
+    fact, times = series(100), 1_700_000_000 + 60 * np.arange(100)
+    for scale in (1, 1000, 10**6):
+        assert learn(fact, times * scale).interval == 60.0
+
+
 def test_a_move_that_was_never_seen_is_not_impossible():
     found = learn(np.r_[np.zeros(50, int), np.ones(50, int)], np.arange(100.0))
     assert 0 < found.moves[1][0] < 0.02
@@ -159,8 +167,9 @@ def test_a_move_that_was_never_seen_is_not_impossible():
 def test_rows_that_do_not_follow_one_another_are_refused():
     fact = series(100)
     refused("50 rows have the time of another", learn, fact, np.arange(100) // 2)
-    refused("0 rows .* 7 s later; at least 30", learn, fact, 60.0 * np.arange(100), interval=7.0)
-    refused("0 rows to learn from", learn, fact, np.arange(100), groups=np.arange(100))
+    refused("0 rows .* 7 s later; at least 30", learn, fact, 60.0 * np.arange(100), step=7.0)
+    refused("no two rows at different times", learn, fact, np.arange(100), groups=np.arange(100))
+    refused("0 rows to learn from", learn, fact, np.arange(100), kept=np.zeros(100, bool))
 
 
 # --- The file ------------------------------------------------------------------------------

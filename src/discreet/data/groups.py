@@ -204,29 +204,6 @@ def _times(column: Column, grouping: Grouping, places: Ints) -> Hours:
     return found
 
 
-def seconds_of(column: Column, places: Ints) -> Floats:
-    """Return the times of a column in seconds; zones that stand beside them count.
-
-    ``places``: where the rows stand in the whole table. Raises InputError: naming the first value
-    that is no time.
-    """
-    if isinstance(column.dtype, pd.PeriodDtype):
-        column = pd.Series(column.dt.to_timestamp())
-    if is_numeric(column):
-        found = _epoch_seconds(column)
-    else:
-        times = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
-        since = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
-        found = np.asarray(since, dtype=np.float64)
-    if len(bad := np.flatnonzero(np.isnan(found))):
-        raise InputError(
-            f"time column {column.name!r} holds {shown(column.iloc[bad[0]])} in row "
-            f"{places[bad[0]] + 1}, which is no time that can be read. Write times like 2015-02-04 "
-            "17:51 or as seconds since 1970, or name another column."
-        )
-    return found
-
-
 def _unreadable(column: Column, bad: Ints, places: Ints, grouping: Grouping) -> InputError:
     first, name, unit = int(bad[0]), grouping.column, grouping.unit
     what = "time with an hour" if unit == "hour" else "date or time"
@@ -241,14 +218,14 @@ def _unreadable(column: Column, bad: Ints, places: Ints, grouping: Grouping) -> 
 
 def _epochs(column: Column) -> Hours:
     """Return numbers as hours, NaT where they are no time."""
-    seconds = _epoch_seconds(column)
+    seconds = epoch_seconds(column)
     hours = np.full(len(seconds), np.datetime64("NaT"), dtype="datetime64[h]")
     known = ~np.isnan(seconds)
     hours[known] = np.floor(seconds[known] / 3600).astype(np.int64).astype("datetime64[h]")
     return hours
 
 
-def _epoch_seconds(column: Column) -> Floats:
+def epoch_seconds(column: Column) -> Floats:
     """Return numbers as seconds since 1970, NaN where they are no time."""
     values = as_floats(column)
     seconds = np.full(len(values), np.nan)

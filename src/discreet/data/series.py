@@ -12,15 +12,19 @@ hidden: a state that is the same in all of the table, for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import Column, as_floats, is_missing, is_numeric
 from discreet.data.dependence import Dependence, check_dependence
+from discreet.data.groups import epoch_seconds
 from discreet.errors import InputError
 
+_MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
 _SHUFFLES = 199
 _MOST_ROWS = 20_000  # in one stretch of the series; more show the same
 _STRETCHES = (2, 8, 32, 128, 512)  # rounds
@@ -45,8 +49,10 @@ class Series:
         return int((self.follows >= 0).sum())
 
 
-def read_series(times: Column, groups: Ints | None, name: str) -> Series:
-    """Find which row follows which, by the commonest difference between times."""
+def read_series(
+    times: Column, groups: NDArray[Any] | None, name: str, step: float | None = None
+) -> Series:
+    """Find which row follows which: ``step`` later, or by the commonest difference of times."""
     moments = _moments(times, name)
     group = np.zeros(len(moments), dtype=np.int64) if groups is None else groups
     order = np.lexsort((moments, group))
@@ -57,8 +63,14 @@ def read_series(times: Column, groups: Ints | None, name: str) -> Series:
             f"column {name!r} has no two rows at different times, so that no row follows another. "
             "Name the column with the time of every row."
         )
-    found, counts = np.unique(steps.round(6), return_counts=True)
-    step = float(found[counts.argmax()])
+    if (equal := int(np.sum(ahead[together] == 0))) > _MOST_EQUAL * len(steps):
+        raise InputError(
+            f"column {name!r}: {equal} rows have the time of another, so that it cannot be seen "
+            "which row follows which. Name what tells them apart, as a home, with --group."
+        )
+    if step is None:
+        found, counts = np.unique(steps.round(6), return_counts=True)
+        step = float(found[counts.argmax()])
     # Clocks are not exact: half a step either way is the same round.
     next_one = together & (np.abs(ahead - step) < 0.5 * step)
     follows = np.full(len(moments), -1, dtype=np.int64)
@@ -67,11 +79,12 @@ def read_series(times: Column, groups: Ints | None, name: str) -> Series:
 
 
 def _moments(times: Column, name: str) -> Floats:
-    """Return times in seconds, or the numbers of a counter."""
+    """Return times in seconds; numbers that are none, such as a counter, as they are."""
     if is_missing(times).any():
         raise InputError(f"column {name!r} has rows without a time. Fill or drop them.")
     if is_numeric(times):
-        return as_floats(times)
+        since = epoch_seconds(times)
+        return as_floats(times) if np.isnan(since).any() else since
     read = pd.to_datetime(times.astype(str), errors="coerce", utc=True)
     bad = read.isna().to_numpy()
     if bad.any():
@@ -79,8 +92,8 @@ def _moments(times: Column, name: str) -> Floats:
             f"column {name!r} has {str(times.iloc[int(bad.argmax())])[:60]!r}, which is no time. "
             "Write times as in 2026-01-31 14:05:00, or as seconds."
         )
-    since = (read - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
-    return np.asarray(since, dtype=np.float64)
+    elapsed = (read - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return np.asarray(elapsed, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm, logm
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats
+from discreet.data.series import Series
 from discreet.errors import InputError
 from discreet.mapping.parts import PublicChain
 
 MIN_STEPS = 30
 """Fewest pairs of successive rows that a chain is estimated from."""
 _SMOOTHING = 0.5  # of each move, so that none is impossible for not having been seen
-_MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
 _LEAST = 1e-12  # below it a class is taken to be impossible for rounding only
 
 
@@ -60,44 +60,19 @@ def moves_over(chain: PublicChain, interval: float) -> Floats:
 
 
 def estimate_chain(
-    classes: NDArray[Any],
-    n_classes: int,
-    times: Floats,
-    groups: NDArray[Any],
-    kept: NDArray[np.bool_],
-    interval: float | None = None,
+    classes: NDArray[Any], n_classes: int, series: Series, kept: NDArray[np.bool_]
 ) -> PublicChain:
-    """Estimate how a fact moves from rows that are one interval apart.
-
-    ``times``: of all rows, in seconds; only rows of the same group follow one another. ``kept``:
-    which rows may be learned from. ``interval``: by default what is usual between rows.
-    """
-    one, other, apart = _successive(times, groups)
-    if interval is None:
-        interval = float(np.median(apart[apart > 0])) if np.any(apart > 0) else 1.0
-    pairs = (np.abs(apart - interval) < interval / 2) & kept[one] & kept[other]
+    """Estimate how a fact moves from rows that follow one another, if both may be learned from."""
+    one = np.flatnonzero(series.follows >= 0)
+    other = series.follows[one]
+    pairs = kept[one] & kept[other]
     if (steps := int(pairs.sum())) < MIN_STEPS:
         raise InputError(
-            f"{steps} rows to learn from have another one {interval:g} s later; at least "
+            f"{steps} rows to learn from have another one {series.step:g} s later; at least "
             f"{MIN_STEPS} are needed to see how long the public fact lasts. Give the time between "
             "rounds with --every, hold out whole days with --group, or leave out --time-column."
         )
     counts = np.full((n_classes, n_classes), _SMOOTHING)
     np.add.at(counts, (classes[one[pairs]], classes[other[pairs]]), 1.0)
     moves = counts / counts.sum(axis=1, keepdims=True)
-    return PublicChain(moves=moves.tolist(), interval=interval, steps=steps)
-
-
-def _successive(times: Floats, groups: NDArray[Any]) -> tuple[Ints, Ints, Floats]:
-    """Return the rows that have a next one in their group, that one, and the seconds between."""
-    order = np.lexsort((times, groups))
-    one, other = order[:-1], order[1:]
-    within = groups[one] == groups[other]
-    one, other = one[within], other[within]
-    apart = times[other] - times[one]
-    if (equal := int(np.sum(apart == 0))) > _MOST_EQUAL * len(apart):
-        raise InputError(
-            f"{equal} rows have the time of another one, so that it cannot be seen which row "
-            "follows which. Name what tells them apart, as a home, with --group."
-        )
-    return one, other, apart
+    return PublicChain(moves=moves.tolist(), interval=series.step, steps=steps)
