@@ -59,7 +59,7 @@ OVERHEARD = np.diag([1.4, 1.95, 1.45, 1.4]) + np.array(
 def name_of(way: Way) -> str:
     often = "every round" if way.every == 1 else f"every {way.every} rounds"
     who = "one sensor in turn" if way.in_turn else "all sensors"
-    return f"{who}, {often}, {'no noise' if way.kept == 1.0 else f'kept {way.kept:.2f}'}"
+    return f"{who}, {often}, {'no noise' if way.kept == 1.0 else f'kept {way.kept:.3f}'}"
 
 
 def one_round(joint: Floats, way: Way) -> str:
