@@ -134,12 +134,23 @@ def test_ledger_and_bundle_fail_closed(tmp_path):
 
 def test_a_fresh_symbol_is_kept_until_delivered_over_reboots(tmp_path):
     needs("gcc")
-    write_header(tmp_path, make_sensor(repeat="never", budget=50.0))
+    write_header(tmp_path, make_sensor(repeat="never", budget=100.0))
     program = build(str(tmp_path), "retry.c", *STRICT, *SANITIZED, "-O1")
     lines = run_native(program).decode().splitlines()
     assert dict(line.split() for line in lines) == {
         "not-started": "-5", "same": "1", "counted-once": "1", "forgotten": "1",
-        "both-symbols": "1", "writes": "80", "no-more-writes": "80", "no-such-symbol": "1",
+        "both-symbols": "1", "writes": "120", "no-more-writes": "120", "no-such-symbol": "1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_once_the_budget_is_spent_flash_is_left_alone(tmp_path, repeat):
+    needs("gcc")
+    write_header(tmp_path, make_sensor(repeat=repeat, budget=20.0))
+    program = build(str(tmp_path), "retry.c", *STRICT, *SANITIZED, "-O1")
+    lines = run_native(program, "spent").decode().splitlines()
+    assert dict(line.split() for line in lines) == {
+        "afforded": "9", "failed": "0", "both-symbols": "1", "writes": "0",
     }  # fmt: skip
 
 

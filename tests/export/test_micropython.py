@@ -232,6 +232,24 @@ def test_a_retry_after_a_reboot_sends_the_same_symbol(start, repeat):
         assert start(repeat=repeat, budget=200.0).pending == -1
 
 
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_once_the_budget_is_spent_nothing_is_written(device, start, repeat, tmp_path, monkeypatch):
+    for period in range(1, 10):
+        sensor = start(make_new=True, repeat=repeat, budget=20.0)
+        sensor.release(0.0, period)
+        sensor.delivered()
+    assert sensor.spent == 9 * sensor.table.epsilon
+    stored, found = (tmp_path / "hall.ledger").read_bytes(), set()
+    monkeypatch.setattr(device, "_store", None)
+    for period in range(10, 60):
+        sensor = start(repeat=repeat, budget=20.0)
+        first = sensor.release(0.0, period)
+        assert sensor.release(1.0, period + 1) == first
+        found.add(first)
+        sensor.delivered()
+    assert (tmp_path / "hall.ledger").read_bytes() == stored and found == {0, 1}
+
+
 def test_a_record_that_a_lost_rename_left_is_safe_before_the_next(device, start, tmp_path):
     sensor = start(make_new=True, budget=20.0)
     sensor.release(0.0, 1)

@@ -241,16 +241,37 @@ def test_once_delivered_a_symbol_is_forgotten(at_work):
 
 
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
-def test_a_retry_is_the_same_also_once_the_budget_is_spent(at_work, repeat):
-    found = set()
-    for period in range(4, 30):
-        first = at_work(repeat=repeat, budget=nats(3)).release(0, period)
-        sensor = at_work(repeat=repeat, budget=nats(3))
-        if period > 7:
-            assert sensor.release(1, period) == first
-            found.add(first)
+def test_once_the_budget_is_spent_nothing_is_written(at_work, repeat, tmp_path, monkeypatch):
+    policy = {"repeat": repeat, "budget": nats(3)}
+    for period in range(1, 4):
+        sensor = at_work(**policy)
+        sensor.release(0, period)
         sensor.delivered()
-    assert sensor.spent == 3 * COST and found == {0, 1}
+    assert sensor.spent == 3 * COST
+    stored, found = (tmp_path / "hall.ledger").read_bytes(), set()
+    monkeypatch.setattr(device.Ledger, "store", broken(30))  # as if flash were read-only
+    for period in range(4, 60):
+        sensor = at_work(**policy)
+        first = sensor.release(0, period)
+        assert sensor.release(1, period + 1) == first  # a retry, as long as the device is up
+        found |= {first, *sensor.release_rows([0, 1], period)}
+        sensor.delivered()
+    assert (tmp_path / "hall.ledger").read_bytes() == stored and found == {0, 1}
+
+
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_a_clock_that_goes_back_from_a_period_without_budget_finds_no_new_draw(at_work, repeat):
+    sensor = at_work(repeat=repeat, budget=nats(3))
+    sensor.release_rows([0, 1, 2], 1)
+    if repeat == "period":
+        sensor.release_rows([0], 2)
+        sensor.release_rows([0], 3)
+    last = sensor.ledger.record
+    before = sensor.release_rows([0, 1, 2], last.period)
+    sensor.release_rows([0, 1, 2] * 9, last.period + 1)
+    assert sensor.ledger.record == last
+    if repeat != "never":  # only what was counted is sent again
+        assert sensor.release_rows([0, 1, 2], last.period) == before
 
 
 def test_a_symbol_of_another_bundle_is_not_sent(at_work):

@@ -93,7 +93,7 @@ static int releases(void)
             if (error)
                 return 40 - error;
         }
-        fwrite(stored, 1, 4 * DISCREET_RECORD, stdout);
+        fwrite(stored, 1, (size_t)stored_size, stdout);
         free(body);
         free(record);
         free(entropy);

@@ -60,9 +60,10 @@ def releases():
                 sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
             else:
                 sensor.delivered()
-        with open("job.ledger", "rb") as stream:
-            out.write(stream.read())
-        os.remove("job.ledger")
+        if "job.ledger" in os.listdir():
+            with open("job.ledger", "rb") as stream:
+                out.write(stream.read())
+            os.remove("job.ledger")
     out.close()
 
 

@@ -1,4 +1,5 @@
-/* What discreet.h does with a fresh symbol that is not delivered; the bundle repeats never. */
+/* What discreet.h does with a fresh symbol that is not delivered (the bundle repeats never), and,
+ * for any policy, with flash once the budget is spent. */
 #include <stdio.h>
 
 #include "bundle.h"
@@ -30,9 +31,9 @@ static int load(void *context, void *record, size_t size)
 static int store(void *context, const void *record, size_t size)
 {
     (void)context;
+    writes++;
     if (!writable)
         return -1;
-    writes++;
     memcpy(stored, record, size);
     return stored_size = (int)size;
 }
@@ -45,19 +46,45 @@ static int start(void)
                           1);
 }
 
-int main(void)
+/* Release in one period after the other until no more is counted, then count what is written. */
+static int spent(void)
+{
+    uint32_t period = 0, before, seen[2] = {0, 0};
+    int symbol, failed = start();
+    do {
+        before = discreet_spent(&sensor);
+        failed |= discreet_release(&sensor, 0, ++period) < 0 || discreet_delivered(&sensor);
+    } while (discreet_spent(&sensor) != before);
+    printf("afforded %u\n", (unsigned)(before / bundle_bundle[DISCREET_H_EPSILON]));
+    writes = writable = 0;
+    for (; period < 1000; period++) {
+        if (period % 7 == 0)
+            failed |= start();
+        symbol = discreet_release(&sensor, period % 3, period - period % 2);
+        failed |= symbol < 0 || discreet_release(&sensor, 0, period) != symbol;
+        seen[symbol & 1]++;
+        failed |= period % 5 && discreet_delivered(&sensor);
+    }
+    printf("failed %d\n", failed);
+    printf("both-symbols %d\n", seen[0] && seen[1]);
+    printf("writes %d\n", writes);
+    return 0;
+}
+
+int main(int count, char **arguments)
 {
     const uint32_t cost = bundle_bundle[DISCREET_H_EPSILON];
-    const uint32_t most = bundle_bundle[DISCREET_H_BUDGET] / cost; /* below 40: it runs out */
     uint32_t period, seen[2] = {0, 0};
     int same = 1, once = 1, forgotten = 1, symbol;
+    if (count > 1 && strcmp(arguments[1], "spent") == 0)
+        return spent();
     printf("not-started %d\n", discreet_delivered(&sensor));
     for (period = 1; period <= 40; period++) {
         same &= start() == 0;
         symbol = discreet_release(&sensor, 0, period);
         seen[symbol & 1]++;
         same &= start() == 0 && discreet_release(&sensor, 1, period + 1) == symbol;
-        once &= discreet_spent(&sensor) == (period < most ? period : most) * cost;
+        once &= discreet_spent(&sensor) == period * cost;
         writable = 0;
         same &= discreet_delivered(&sensor) == DISCREET_NOT_STORED;
         same &= discreet_release(&sensor, 1, period) == symbol;

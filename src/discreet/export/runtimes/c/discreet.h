@@ -475,9 +475,11 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
     } else {
         symbol = discreet_pick(t, row, discreet_keyed_word(next + DISCREET_R_KEY, row));
     }
-    if (counted < 0 || repeat != DISCREET_REPEAT_CODE)
+    if (repeat != DISCREET_REPEAT_CODE)
         next[DISCREET_R_HELD] = (uint32_t)symbol; /* otherwise the key tells it again */
-    if ((turned || counted > 0 || next[DISCREET_R_HELD] != s->record[DISCREET_R_HELD]) &&
+    /* What no reading changes is not worth a write, and may be drawn again. */
+    if (counted >= 0 &&
+        (turned || counted > 0 || next[DISCREET_R_HELD] != s->record[DISCREET_R_HELD]) &&
         discreet_save(s, next))
         return DISCREET_NOT_STORED;
     s->pending = symbol;
@@ -494,7 +496,8 @@ static inline int discreet_delivered(discreet_sensor *s)
     memcpy(next, s->record, sizeof next);
     next[DISCREET_R_HELD] = DISCREET_NONE;
     if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD && s->pending >= 0 &&
-        s->record[DISCREET_R_HELD] != DISCREET_NONE && discreet_save(s, next))
+        s->record[DISCREET_R_HELD] != DISCREET_NONE && discreet_is_own(&s->table, s->record) &&
+        discreet_save(s, next))
         return DISCREET_NOT_STORED;
     s->pending = -1;
     return 0;

@@ -283,7 +283,7 @@ class Sensor:
 
         If the ledger has to note it and cannot, the next release repeats the symbol.
         """
-        waits = self.pending >= 0 and self.held != NONE
+        waits = self.pending >= 0 and self.held != NONE and self._is_own()
         if waits and self.table.repeat != REPEAT_PERIOD:
             self._keep(self.period, self.spent, self.draws, NONE, self._key)
         self.pending = -1
@@ -296,7 +296,7 @@ class Sensor:
     def _release(self, row: int, period: int) -> int:
         table = self.table
         draws, held = self.draws, self.held
-        key, memory, latest = self._key, self._memory, self.period
+        key, latest = self._key, self.period
         turned = period > self.period or not self._is_own()
         if turned:
             if not 0 <= period <= NONE:
@@ -305,16 +305,18 @@ class Sensor:
             key, draws, held, latest = random_bytes(32), 0, NONE, period
             if key == self._key:
                 raise RandomnessError("the random source repeats itself; nothing is released")
-            memory = self._symbols_of(key)
         spent, counted = self._charged(draws, held)
-        draws = min(NONE, draws + (counted > 0))
+        if counted < 0:  # what no reading changes is not worth a write, and may be drawn again
+            return table.draw([table.rows - 1])[0]
+        memory = self._symbols_of(key) if turned else self._memory
+        draws = min(NONE, draws + counted)
         if table.repeat == REPEAT_PERIOD and counted == 0:
             symbol = held
-        elif table.repeat == REPEAT_NEVER or counted < 0:
-            symbol = table.draw([row if counted >= 0 else table.rows - 1])[0]
+        elif table.repeat == REPEAT_NEVER:
+            symbol = table.draw([row])[0]
         else:
             symbol = memory[row]
-        if counted < 0 or table.repeat != REPEAT_CODE:
+        if table.repeat != REPEAT_CODE:
             held = symbol  # otherwise the key tells it again
         if turned or counted > 0 or held != self.held:
             self._keep(latest, spent, draws, held, key)

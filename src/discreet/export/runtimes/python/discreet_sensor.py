@@ -763,7 +763,7 @@ class Sensor:
         self.ledger.check_owner()
         with self._alone:
             record = self.ledger.record
-            waits = self.pending is not None and record.held != NONE
+            waits = self.pending is not None and record.held != NONE and self._is_own(record)
             if waits and self.table.repeat != REPEAT_PERIOD:
                 self.ledger.store(record._replace(held=NONE))
             self.pending = None
@@ -783,20 +783,20 @@ class Sensor:
             return list(map(int, self._released(rows, period)))
 
     def _released(self, rows: Any, period: int, keep: bool = False) -> Any:
-        record, memory = self._turned(period), self._memory
+        record, answered = self._charged(self._turned(period), len(rows))
+        told, idle = rows[:answered], len(rows) - answered
+        if not answered:  # what no reading changes is not worth a write, and may be drawn again
+            return self._answers(told, idle, [])
+        memory = self._memory
         if record.key != self.ledger.record.key:
             memory = self._symbols_of(record.key)
-        record, answered = self._charged(record, len(rows))
-        told, idle = rows[:answered], len(rows) - answered
         if self.table.repeat == REPEAT_PERIOD:
-            if record.held == NONE and len(rows):
-                first = memory[told[0]] if answered else self.table.draw([self.table.rows - 1])[0]
-                record = record._replace(held=first)
-            symbols = [record.held] * len(rows)
-        else:
-            symbols = self._answers(told, idle, memory)
-            if keep and (idle or self.table.repeat == REPEAT_NEVER):
-                record = record._replace(held=int(symbols[0]))  # otherwise the key tells it again
+            if record.held == NONE:
+                record = record._replace(held=memory[told[0]])
+            memory = [record.held] * self.table.rows
+        symbols = self._answers(told, idle, memory)
+        if keep and self.table.repeat == REPEAT_NEVER:
+            record = record._replace(held=int(symbols[0]))  # otherwise the key tells it again
         if record != self.ledger.record:
             self.ledger.store(record)  # before any symbol is handed out
         self._memory = memory
@@ -804,8 +804,8 @@ class Sensor:
 
     def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
         """Return the symbols of the rows that may be told, and others that no reading changes."""
-        known = self.table.repeat == REPEAT_CODE
-        symbols = [memory[row] for row in told] if known else self.table.draw(told)
+        fresh = self.table.repeat == REPEAT_NEVER
+        symbols = self.table.draw(told) if fresh else [memory[row] for row in told]
         return symbols + self.table.draw([self.table.rows - 1] * idle)
 
     def _is_own(self, record: Record) -> bool:
