@@ -11,6 +11,7 @@ from support.ports import free_port
 from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
 
 from discreet import network
+from discreet.export.neutral import Policy, neutral_form
 from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.network.site import joining
 from discreet.network.site.settings import load_clients, load_enrolment, load_site
@@ -97,16 +98,42 @@ def test_a_batch_that_comes_after_its_rounds_are_closed_is_told_of(command):
 def test_a_renewed_device_keeps_budget_policy_and_batch(command, tmp_path):
     additive_mapping(names=["door", "hall"]).save("pair.json")
     command("init site --mapping pair.json")
-    policy = "--batch 4 --budget 20 --period 60 --repeat period"
+    policy = "--batch 4 --budget 20 --period 60 --repeat period --anyway"
     command(f"enroll gate --site site --sensor door --sensor hall --out a {policy}")
-    assert command("enroll gate --site site --renew --out b")[0] == 0
-    assert command("enroll gate --site site --renew --out c --period 90")[0] == 0
+    assert "less than a day" in command("enroll gate --site site --renew --out b")[2]
+    assert command("enroll gate --site site --renew --out b --anyway")[0] == 0
+    assert command("enroll gate --site site --renew --out c --period 90 --anyway")[0] == 0
     for name, period in (("b", 60), ("c", 90)):
         content = load_enrolment(tmp_path / name)
         assert (content.batch, content.sensors) == (4, ("door", "hall"))
         for bundle in content.bundle_bytes:
             table = Table(bundle[:-64])
             assert (table.budget, table.period, table.repeat) == (20_000_000, period, 1)
+
+
+def test_init_and_enroll_say_what_a_day_tells_and_how_long_the_budget_lasts(
+    command, mistake, tmp_path
+):
+    pair = additive_mapping(names=["door", "hall"])
+    pair.save("pair.json")
+    cost = {each.name: each.micro_epsilon / 1e6 for each in neutral_form(pair, Policy())}
+    most = max(cost.values())
+    make = "init site --mapping pair.json --repeat never --budget"
+    assert "less than a day of 1,440. For a day take" in mistake(f"{make} {most}")
+    code, printed, error = command(f"{make} {most} --anyway")
+    assert code == 0 and error.startswith("warning: the budget of")
+    code, printed, error = command("init good --mapping pair.json --repeat period --budget 20")
+    assert (code, error) == (0, "")
+    assert "a day of 1,440 releases of each sensor: all tell at most" in printed
+    assert f"the budget of 20 nats lasts {int(20 / most)} days" in printed
+    # A device has the site's policy unless it is given one, and both are checked.
+    code, printed, _ = command("enroll hall --site good")
+    assert code == 0 and f"the budget of 20 nats lasts {int(20 / cost['hall'])} days" in printed
+    table = Table(load_enrolment(tmp_path / "hall.enrol").bundle_bytes[0][:-64])
+    assert (table.budget, table.period, table.repeat) == (20_000_000, 86_400, 1)
+    assert "or give --anyway" in mistake("enroll door --site good --repeat never")
+    code, printed, error = command("enroll door --site good --repeat never --anyway")
+    assert code == 0 and "warning: " in error and "depend on no reading" in printed
 
 
 @needs_mosquitto

@@ -97,8 +97,19 @@ def test_without_a_name_the_key_lies_beside_the_mapping(export, tmp_path):
 def test_other_targets_need_no_key(export, tmp_path, target):
     code, out, err = export("home.json", "--to", target, "--out", "edge", "--budget", "10")
     assert (code, err) == (0, "")
-    assert "4 releases are affordable" in out and "public key" not in out
+    assert "the budget of 10 nats lasts 1 days, 1,440 releases" in out and "public key" not in out
     assert any("hall" in path.name for path in (tmp_path / "edge").rglob("*"))
+
+
+def test_a_budget_of_less_than_a_day_is_refused_or_warned_of(export, mistake):
+    wanted = ["home.json", "--to", "c", "--out", "edge", "--repeat", "never", "--budget", "20"]
+    error = mistake(*wanted)
+    assert "lasts 9 releases of sensor 'hall', less than a day of 1,440" in error
+    assert "or give --anyway" in error
+    assert "of 24" in mistake(*wanted, "--interval", "3600")
+    code, out, err = export(*wanted, "--anyway")
+    assert code == 0 and err.startswith("warning: the budget of 20 nats lasts 9 releases")
+    assert "all tell at most" in out and "lasts 0.00625 days, 9 releases" in out
 
 
 def test_an_infinite_epsilon_is_said_aloud(export):
@@ -117,7 +128,7 @@ def test_an_empty_folder_may_be_there_already(export, tmp_path):
 def test_the_policy_reaches_the_bundle(export, tmp_path):
     export(
         "home.json", "--to", "python", "--out", "edge", "--key", "k", "--budget", "2.5",
-        "--period", "60", "--repeat", "period", "--quiet",
+        "--period", "60", "--repeat", "period", "--quiet", "--anyway",
     )  # fmt: skip
     public = (tmp_path / "edge" / "public_key.txt").read_text()
     table = device.read_bundle(tmp_path / "edge" / "hall.bundle", public)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
@@ -636,14 +637,16 @@ def test_messages_and_texts_hold_no_key(at_work):
 # --- What the count is worth ---------------------------------------------------------------
 
 
-def probabilities(table, rows, repeat, periods):
+def probabilities(table, rows, repeat, periods, affordable=math.inf):
     """The exact probability of every sequence of symbols, for a sequence of rows."""
-    weights = weights_of(table)
+    weights, idle = weights_of(table), len(table.tops) - 1
+    answered = schedule(repeat, periods, idle + 1, affordable)
     found = {}
     for symbols in itertools.product(range(table.symbols), repeat=len(rows)):
         chance, drawn = Fraction(1), {}
-        for row, symbol, period in zip(rows, symbols, periods, strict=True):
+        for row, symbol, period, told in zip(rows, symbols, periods, answered, strict=True):
             slot = {"code": (period, row), "period": period, "never": object()}[repeat]
+            row, slot = (row, slot) if told else (idle, object())
             if slot not in drawn:
                 drawn[slot] = symbol
                 chance *= Fraction(weights[row][symbol], TOTAL)
@@ -653,10 +656,21 @@ def probabilities(table, rows, repeat, periods):
     return found
 
 
-def largest_ratio(table, repeat, periods, same_pattern):
-    """The largest ratio of probabilities between two sequences of readings, and the count."""
+def schedule(repeat, periods, rows, affordable):
+    """Which releases depend on the reading, if so many may be counted."""
+    most = {"never": math.inf, "code": rows, "period": 1}[repeat]
+    counted, answered = Counter(), []
+    for period in periods:
+        free = counted[period] >= most
+        answered.append(free or counted.total() < affordable)
+        counted[period] += answered[-1] and not free
+    return answered
+
+
+def largest_ratio(table, repeat, periods, same_pattern, affordable=math.inf):
+    """The largest ratio of probabilities between two sequences of readings."""
     sequences = list(itertools.product(range(len(table.tops)), repeat=len(periods)))
-    found = {rows: probabilities(table, rows, repeat, periods) for rows in sequences}
+    found = {rows: probabilities(table, rows, repeat, periods, affordable) for rows in sequences}
     worst = Fraction(0)
     for a, b in itertools.product(sequences, repeat=2):
         if same_pattern and pattern(a, periods) != pattern(b, periods):
@@ -676,6 +690,18 @@ def pattern(rows, periods):
     return [pairs.index(pair) for pair in pairs]
 
 
+@pytest.mark.parametrize("affordable", [0, 1, 2])
+@pytest.mark.parametrize("repeat", ["never", "code", "period"])
+def test_a_budget_bounds_what_all_releases_tell_of_all_days(tmp_path, key, repeat, affordable):
+    periods, ratio = (1, 1, 2), Fraction(3)
+    table = make_sensor(CodesEncoder(size=2), [[0.75, 0.25], [0.25, 0.75]], repeat=repeat)
+    worst = largest_ratio(table, repeat, periods, repeat == "code", affordable)
+    assert worst == ratio**affordable  # no less either: the budget is used
+    budget = affordable * math.log(3) + 1e-5
+    limited = make_sensor(table.encoder, [[0.75, 0.25], [0.25, 0.75]], repeat=repeat, budget=budget)
+    assert counted(limited, key, tmp_path, periods) == pytest.approx(budget, abs=2e-5)
+
+
 def counted(table, key, tmp_path, periods):
     path = write_signed(tmp_path, table, key)
     ledger = tmp_path / "counted.ledger"
@@ -683,7 +709,7 @@ def counted(table, key, tmp_path, periods):
     for period in periods:
         sensor.release_rows([0], period)
     sensor.close()
-    ledger.unlink()
+    ledger.unlink(missing_ok=True)
     return sensor.spent / 1e6
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import Budget, Period, Repeat, SiteFolder, option
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import Anyway, OwnPeriod, OwnRepeat, SiteFolder, is_positive, option
+from discreet.cli.terminal import interruptible, plain_print, warn
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
+    from discreet.export.lasting import Lasting
     from discreet.network.site.joining import Enrolled
 
 NOT_IN_FORCE = 3
@@ -38,9 +39,18 @@ def enroll(
         int, option("N", "Rounds in one message, for gateways.", min=1, max=65535)
     ] = 1,
     days: Annotated[int, option("N", "How long the certificate is good.", min=1, max=3650)] = 730,
-    budget: Budget = None,
-    period: Period = 86_400,
-    repeat: Repeat = "code",
+    budget: Annotated[
+        float | None,
+        option(
+            "E",
+            "What each sensor of the device may release in all, by C1, in nats. [default: the "
+            "site's]",
+            is_positive,
+        ),
+    ] = None,
+    period: OwnPeriod = None,
+    repeat: OwnRepeat = None,
+    anyway: Anyway = False,
     renew: Annotated[
         bool,
         typer.Option(
@@ -61,7 +71,7 @@ def enroll(
 
     Example:
 
-        discreet enroll hall --sensor "Hall motion" --budget 20
+        discreet enroll hall --sensor "Hall motion" --repeat period --budget 20
 
     Home Assistant, which may read the decision and nothing else:
 
@@ -85,8 +95,10 @@ def enroll(
             plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
         else:
             out = out or Path(f"{name}.enrol")
-            policy = Policy(budget=budget, period=period, repeat=repeat)
-            wish = EnrolmentRequest(name, sensor or [], batch, policy, days, renew, _typed(ctx))
+            policy = Policy(budget=budget, period=period or 86_400, repeat=repeat or "code")
+            wish = EnrolmentRequest(
+                name, sensor or [], batch, policy, days, renew, _typed(ctx), anyway
+            )
             done = enroll_device(folder, wish, out)
             _say_enrolled(name, out, done)
         return _say_how_it_ends(folder, done)
@@ -94,6 +106,8 @@ def enroll(
 
 def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
     plain_print(f"wrote {out}: {name} speaks for {', '.join(map(repr, done.sensors))}")
+    if done.lasting is not None:
+        say_lasting(done.lasting)
     if done.late:
         plain_print(
             f"note: {done.late} rounds of each message are closed before it is sent, and "
@@ -101,6 +115,14 @@ def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
             "site.json"
         )
     plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
+
+
+def say_lasting(span: Lasting) -> None:
+    """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
+    if span.shortage:
+        warn(span.shortage)
+    for line in span.lines():
+        plain_print(line)
 
 
 def _say_how_it_ends(folder: Path, done: Enrolled) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.choices import TARGETS
-from discreet.cli.options import Budget, Period, Quiet, Repeat, one_of, option
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import Anyway, Budget, Period, Quiet, Repeat, is_positive, one_of, option
+from discreet.cli.terminal import interruptible, plain_print, warn
 
 if TYPE_CHECKING:
     from discreet.export.exporting import Exported, ExportTask
@@ -35,6 +35,11 @@ def export(
     budget: Budget = None,
     period: Period = 86_400,
     repeat: Repeat = "code",
+    interval: Annotated[
+        float,
+        option("SECONDS", "How often a sensor releases, for the figure of a day.", is_positive),
+    ] = 60.0,
+    anyway: Anyway = False,
     quiet: Quiet = False,
 ) -> None:
     """Write one bundle per sensor, with its own table only, for the device that reads it.
@@ -46,9 +51,9 @@ def export(
 
         discreet export home.json --to python --out bundles
 
-    For a microcontroller that may release 20 nats in its life:
+    For a microcontroller that sends one symbol a day, and 20 nats in its life:
 
-        discreet export home.json --to c --out firmware --budget 20
+        discreet export home.json --to c --out firmware --repeat period --budget 20
     """
     with interruptible("stopped. Nothing was written."):
         from discreet.export.exporting import ExportTask
@@ -56,8 +61,10 @@ def export(
         from discreet.export.neutral import Policy
 
         policy = Policy(budget=budget, period=period, repeat=repeat)
-        task = ExportTask(mapping, to, out, key, policy)
+        task = ExportTask(mapping, to, out, key, policy, interval, anyway)
         exported = write_bundles(task)
+        if exported.lasting.shortage:
+            warn(exported.lasting.shortage)
         for line in () if quiet else describe(task, exported):
             plain_print(line)
 
@@ -70,6 +77,7 @@ def describe(task: ExportTask, exported: Exported) -> list[str]:
     for name, table in exported.tables.items():
         called = "" if name == table.name else f" ({table.name})"
         lines.append(f"  {name}{called}: {_cost(table)}")
+    lines += exported.lasting.lines()
     if any(table.ratio is None for table in exported.tables.values()):
         lines.append("without a bound no budget can be kept: learn with --ldp-epsilon to have one")
     if exported.key is not None:
@@ -86,8 +94,4 @@ def _cost(table: SensorTable) -> str:
     codes = f"{len(table.tops) - 1} codes, {table.symbols} symbols"
     if table.micro_epsilon == NONE:
         return f"{codes}, one release tells without bound (C1)"
-    cost = f"{codes}, one release tells at most {table.micro_epsilon / MICRO:.6f} nats (C1)"
-    budget = table.policy.micro_budget
-    if budget == NONE or not table.micro_epsilon:
-        return cost
-    return f"{cost}, {budget // table.micro_epsilon} releases are affordable"
+    return f"{codes}, one release tells at most {table.micro_epsilon / MICRO:.6f} nats (C1)"

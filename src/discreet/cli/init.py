@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import option
+from discreet.cli.enroll import say_lasting
+from discreet.cli.options import Anyway, Budget, Period, Repeat, option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
 from discreet.network import need_network
@@ -57,10 +58,15 @@ def init(
     workers: Annotated[
         int, option("N", "Fusion workers that share the site's sensors.", min=1, max=64)
     ] = 1,
+    budget: Budget = None,
+    period: Period = 86_400,
+    repeat: Repeat = "code",
+    anyway: Anyway = False,
 ) -> None:
     """Write a working deployment: certificates, broker, fusion centre, services.
 
-    The folder appears whole or not at all, and only its owner can read it.
+    The folder appears whole or not at all, and only its owner can read it. Budget, period and
+    repeat are for devices that are enrolled without their own.
 
     Example:
 
@@ -68,6 +74,7 @@ def init(
     """
     with interruptible("stopped. Nothing was written."):
         need_network()
+        from discreet.export.neutral import Policy
         from discreet.network.broker import find_mosquitto
         from discreet.network.site.making import SitePlan, make_folder
         from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
@@ -87,8 +94,14 @@ def init(
             expires=_date(expires),
             workers=workers,
             broker_program=find_mosquitto(),
+            policy=Policy(budget=budget, period=period, repeat=repeat),
+            anyway=anyway,
         )
-        for line in _made(folder, make_folder(plan)):
+        site, span = make_folder(plan)
+        lines = _made(folder, site)
+        plain_print(lines[0])
+        say_lasting(span)
+        for line in lines[1:]:
             plain_print(line)
 
 

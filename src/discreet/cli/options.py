@@ -281,22 +281,19 @@ Budget = Annotated[
         "E", "What one device may release in all, by C1, in nats. [default: no limit]", is_positive
     ),
 ]
-Period = Annotated[
-    int,
-    option(
-        "SECONDS",
-        "How long a symbol is remembered.",
-        within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1),
-    ),
-]
-Repeat = Annotated[
-    str,
-    option(
-        "NAME",
-        "Which readings of a period share a symbol: those with the same code, all (period), "
-        "or none (never).",
-        one_of(REPEATS),
-    ),
+_PERIOD = "How long a symbol is remembered."
+_is_period = within("from 1 to 4294967294 seconds", lambda value: 1 <= value < 2**32 - 1)
+Period = Annotated[int, option("SECONDS", _PERIOD, _is_period)]
+_REPEAT = (
+    "Which readings of a period share a symbol: those with the same code, all (period), "
+    "or none (never)."
+)
+Repeat = Annotated[str, option("NAME", _REPEAT, one_of(REPEATS))]
+_SITES = " [default: the site's]"
+OwnPeriod = Annotated[int | None, option("SECONDS", _PERIOD + _SITES, _is_period)]
+OwnRepeat = Annotated[str | None, option("NAME", _REPEAT + _SITES, one_of(REPEATS))]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Warn only if the budget lasts less than a day.")
 ]
 SiteFolder = Annotated[
     Path | None,

@@ -34,6 +34,11 @@ def plain_console() -> Console:
     return Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
+def warn(words: str) -> None:
+    """Print a warning at once."""
+    plain_console().print(f"warning: {words}", style="yellow")
+
+
 @contextmanager
 def told_warnings(console: Console) -> Iterator[None]:
     """Gather warnings and tell each of ours once, when the work is done."""

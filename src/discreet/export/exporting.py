@@ -9,6 +9,7 @@ from pathlib import Path
 
 from discreet.choices import TARGETS
 from discreet.errors import InputError
+from discreet.export.lasting import Lasting, lasting
 from discreet.export.neutral import Policy, SensorTable, neutral_form
 from discreet.export.signing import SigningKey, load_or_make_key
 from discreet.files import check_folder, write_folder
@@ -53,6 +54,7 @@ class ExportTask:
 
     ``key``: the signing key, outside of ``out``; made if there is no such file. Bundles for Python
     are signed by default with the key beside the mapping, ``home.key`` for ``home.json``.
+    ``interval``: seconds between two releases. ``anyway``: also if a budget lasts less than a day.
     """
 
     mapping: Path
@@ -60,6 +62,8 @@ class ExportTask:
     out: Path
     key: Path | None = None
     policy: Policy = field(default_factory=Policy)
+    interval: float = 60.0
+    anyway: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Exported:
     tables: dict[str, SensorTable]
     key: SigningKey | None
     key_path: Path | None
+    lasting: Lasting
 
 
 def export(task: ExportTask) -> Exported:
@@ -78,6 +83,7 @@ def export(task: ExportTask) -> Exported:
     check_folder(task.out, "--out ")
     mapping = Mapping.load(task.mapping)
     forms = neutral_form(mapping, task.policy)
+    span = lasting(forms, task.interval, task.anyway)
     tables = dict(zip(file_names(mapping.names), forms, strict=True))
     path = _key_path(task)
     key = None if path is None else load_or_make_key(path)
@@ -88,7 +94,7 @@ def export(task: ExportTask) -> Exported:
         if path is not None and key is not None and key.made and not there:
             path.unlink(missing_ok=True)  # nothing was signed with it
         raise
-    return Exported(tables, key, path)
+    return Exported(tables, key, path, span)
 
 
 def _key_path(task: ExportTask) -> Path | None:

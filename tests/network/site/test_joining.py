@@ -65,7 +65,8 @@ def test_one_file_holds_all_that_a_device_needs(site, tmp_path):
 def test_the_policy_goes_into_the_bundles(tmp_path):
     mapping = make_mapping(names=["hall"], **_one_sensor())
     site = make_site(tmp_path, mapping)
-    content = enrolled(site, policy=Policy(budget=2.5, period=60, repeat="period"))
+    policy = Policy(budget=2.5, period=60, repeat="period")
+    content = enrolled(site, policy=policy, anyway=True)
     (tmp_path / "b").write_bytes(content.bundle_bytes[0])
     table = discreet_sensor.read_bundle(tmp_path / "b", content.public_key)
     assert (table.budget, table.period, table.repeat) == (2_500_000, 60, 1)
@@ -150,7 +151,7 @@ def test_a_renewed_device_keeps_its_policy_unless_told_otherwise(tmp_path, monke
 
     def table_of(name, *options):
         out = tmp_path / f"{name}.enrol"
-        words = ["enroll", "hall", "--site", site, "--out", out, *options]
+        words = ["enroll", "hall", "--site", site, "--out", out, "--anyway", *options]
         assert run(monkeypatch, capsys, *words)[0] == 0
         content = load_enrolment(out)
         (tmp_path / "b").write_bytes(content.bundle_bytes[0])

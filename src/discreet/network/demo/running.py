@@ -176,7 +176,7 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
         broker_program=find_mosquitto(),
     )
     plan.say(f"$ discreet {shlex.join(_init_words(wanted))}")
-    site = make_folder(wanted)
+    site, _ = make_folder(wanted)
     for sensor in plan.sensors:
         name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
         # Each round of the demo is another moment of the home, so that each is a new draw.

@@ -29,10 +29,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import Field
 
 from discreet.errors import InputError
-from discreet.export.neutral import Policy, bundle_body, neutral_form
+from discreet.export.neutral import SensorTable, bundle_body
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
-from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import model_bytes, read_bytes, read_model
 from discreet.network.site.services import access_list
 from discreet.network.site.settings import Name, Serial, Site, SiteFiles, SiteModel
@@ -250,16 +249,9 @@ def load_signing_key(folder: Path) -> SigningKey:
     return SigningKey(key)
 
 
-def signed_bundles(
-    mapping: Mapping, sensors: Sequence[str], policy: Policy, key: SigningKey
-) -> tuple[str, ...]:
-    """Return the bundle of each sensor, in base64.
-
-    Raises InputError: if a budget is asked for that a table cannot keep.
-    """
-    tables = {table.name: table for table in neutral_form(mapping, policy)}
-    bundles = [key.sign(bundle_body(tables[name])) for name in sensors]
-    return tuple(base64.b64encode(each).decode() for each in bundles)
+def signed_bundles(tables: Sequence[SensorTable], key: SigningKey) -> tuple[str, ...]:
+    """Return the bundle of each sensor, in base64."""
+    return tuple(base64.b64encode(key.sign(bundle_body(each))).decode() for each in tables)
 
 
 # --- The register --------------------------------------------------------------------------

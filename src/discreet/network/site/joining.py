@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from discreet.errors import InputError, shown, suggest
-from discreet.export.neutral import Policy
+from discreet.export.lasting import Lasting, lasting
+from discreet.export.neutral import Policy, SensorTable, neutral_form
 from discreet.files import PRIVATE, create, write_folder, write_whole
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Attempt, broker_process, reload_broker, try_connection
@@ -67,7 +68,8 @@ class EnrolmentRequest:
     ``sensors``: as the mapping calls them; by default the one that has the client's name.
     ``batch``: rounds in one message. ``renew``: give a known client a new certificate; the old one
     ends at once. ``given``: which of batch, budget, period and repeat are wanted as they stand
-    here; of a client that is renewed the others stay as they were.
+    here; the others are the site's or, of a client that is renewed, stay as they were. ``anyway``:
+    also if the budget lasts less than a day.
     """
 
     name: str
@@ -77,6 +79,7 @@ class EnrolmentRequest:
     days: int = CLIENT_DAYS
     renew: bool = False
     given: frozenset[str] = frozenset({"batch", "budget", "period", "repeat"})
+    anyway: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Enrolled:
     """What was enrolled, and whether the broker knows already.
 
     ``old``: of a renewed device: how the end of its old file went. ``late``: how many rounds of
-    each message are closed before it is sent.
+    each message are closed before it is sent. ``lasting``: how long a device's budget lasts.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Enrolled:
     told: bool
     old: Revoked | None = None
     late: int = 0
+    lasting: Lasting | None = None
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,12 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
     with locked(folder):
         register, clients = load_register(folder), load_clients(folder)
         _check_new(request, register, clients)
-        request = _as_before(request, clients.clients[request.name]) if request.renew else request
+        request = _as_before(request, clients.clients[request.name] if request.renew else site)
         mapping = Mapping.load(folder / site.mapping)
         sensors = _sensors(request, mapping, clients)
+        forms = {each.name: each for each in neutral_form(mapping, request.policy)}
+        tables = [forms[name] for name in sensors]
+        span = lasting(tables, site.interval, request.anyway)
         authority, moment = load_authority(folder), now()
         made = authority.issue_client(request.name, valid=timedelta(days=request.days))
         key = clients.clients[request.name].key if request.renew else secrets.token_hex(32)
@@ -138,7 +145,7 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             period=request.policy.period,
             repeat=request.policy.repeat,
         )
-        content = _enrolment(folder, site, mapping, request, client, made)
+        content = _enrolment(folder, site, tables, request.name, client, made)
         probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
             register = register.with_issued(request.name, "sensor", probe)
@@ -153,7 +160,7 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             _save_probe(folder, request.name, probe)
             old = _cut(folder, site, authority, request.name, probe)
     late = _late(site, client.batch)
-    return Enrolled(request.name, sensors, made.expires.date().isoformat(), told, old, late)
+    return Enrolled(request.name, sensors, made.expires.date().isoformat(), told, old, late, span)
 
 
 def _late(site: Site, batch: int) -> int:
@@ -194,14 +201,16 @@ def _check_new(request: EnrolmentRequest, register: Register, clients: Clients) 
         )
 
 
-def _as_before(request: EnrolmentRequest, before: Client) -> EnrolmentRequest:
+def _as_before(request: EnrolmentRequest, before: Client | Site) -> EnrolmentRequest:
     """Return the request with what was not given as it was: a forgotten --budget ends no budget."""
     kept = {
         name: getattr(before, name)
         for name in ("budget", "period", "repeat")
         if name not in request.given and getattr(before, name) is not None
     }
-    batch = request.batch if "batch" in request.given else before.batch
+    batch = request.batch
+    if "batch" not in request.given and isinstance(before, Client):
+        batch = before.batch
     return replace(request, batch=batch, policy=replace(request.policy, **kept))
 
 
@@ -250,28 +259,28 @@ def _sensors(request: EnrolmentRequest, mapping: Mapping, clients: Clients) -> t
 def _enrolment(
     folder: Path,
     site: Site,
-    mapping: Mapping,
-    request: EnrolmentRequest,
+    tables: Sequence[SensorTable],
+    name: str,
     client: Client,
     made: Issued,
 ) -> Enrolment:
     key = load_signing_key(folder)
     return Enrolment(
         site=site.site,
-        client=request.name,
+        client=name,
         sensors=client.sensors,
         batch=client.batch,
         epoch=site.epoch,
         interval=site.interval,
         broker=site.broker,
         boot=int(client.enrolled.timestamp()),
-        mapping=mapping.id,
+        mapping=tables[0].mapping_id,
         certificate=made.certificate.decode(),
         key=made.key.decode(),
         ca=read_bytes(SiteFiles(folder).ca).decode(),
         mac_key=client.key,
         public_key=key.public_hex,
-        bundles=signed_bundles(mapping, client.sensors, request.policy, key),
+        bundles=signed_bundles(tables, key),
     )
 
 

@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from discreet.errors import InputError
+from discreet.export.lasting import Lasting, lasting
+from discreet.export.neutral import Policy, neutral_form
 from discreet.export.signing import new_key
 from discreet.files import PRIVATE, check_folder, write_folder
 from discreet.mapping.mapping import Mapping
@@ -38,6 +40,7 @@ _COPIED = [
     "expires",
     "workers",
 ]
+_POLICY = ("budget", "period", "repeat")
 
 
 def a_year_from_now() -> date:
@@ -51,6 +54,8 @@ class SitePlan:
 
     ``folder``: new or empty. ``broker``: host that devices find the broker by, and its port.
     ``interval``, ``deadline``: seconds of a round, and seconds after it until it is closed.
+    ``policy``: of devices that are enrolled without one of their own; ``anyway``: also if its
+    budget lasts less than a day.
     """
 
     folder: Path
@@ -67,16 +72,19 @@ class SitePlan:
     expires: date | None = field(default_factory=a_year_from_now)
     workers: int = 1
     broker_program: Path | None = None
+    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    anyway: bool = False
 
 
-def make_folder(plan: SitePlan) -> Site:
-    """Write a new site; it appears whole or not at all."""
+def make_folder(plan: SitePlan) -> tuple[Site, Lasting]:
+    """Write a new site, whole or not at all; return its settings and how long its budget lasts."""
     check_name(plan.name, "name of the site")
     check_folder(plan.folder)
-    site = _settings(plan)
-    files = _files(plan, site)
+    site, mapping = _settings(plan), Mapping.load(plan.mapping)
+    span = lasting(neutral_form(mapping, plan.policy), site.interval, plan.anyway)
+    files = _files(plan, site, mapping)
     write_folder(plan.folder, files, mode=PRIVATE)
-    return site
+    return site, span
 
 
 def _settings(plan: SitePlan) -> Site:
@@ -96,11 +104,11 @@ def _settings(plan: SitePlan) -> Site:
     # A round begins with each whole interval of the clock, the first one within the present.
     epoch = int(time.time() // plan.interval * plan.interval)
     copied = {name: getattr(plan, name) for name in _COPIED}
+    copied |= {name: getattr(plan.policy, name) for name in _POLICY}
     return checked(Site, site=plan.name, epoch=epoch, **copied)
 
 
-def _files(plan: SitePlan, site: Site) -> dict[str, bytes]:
-    mapping = Mapping.load(plan.mapping)
+def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
     signing_key, bundle_key = new_key()

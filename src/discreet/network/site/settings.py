@@ -70,6 +70,9 @@ SensorNames = Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=1
 Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
 Epoch = Annotated[int, Field(ge=0, lt=2**40)]
 Interval = Annotated[float, Field(gt=0, le=86_400)]
+Budget = Annotated[float, Field(gt=0)]
+Period = Annotated[int, Field(ge=1, lt=2**32 - 1)]
+Repeat = Annotated[str, StringConstraints(pattern="^(code|period|never)$")]
 MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 _Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_000)]
 MAX_BUNDLE_TEXT = 24 * 2**20
@@ -101,7 +104,8 @@ class Site(SiteModel):
     seconds after the end of a round at which it is closed. ``database``: ``sqlite:PATH``, relative
     to the site's folder, or ``postgresql://...``. ``mapping``: file of the mapping that runs,
     relative to the site's folder. ``expires``: when the guarantee of the mapping has to be checked
-    again. ``workers``: how many fusion workers have a certificate.
+    again. ``workers``: how many fusion workers have a certificate. ``budget``, ``period``,
+    ``repeat``: the policy of devices that are enrolled without one of their own.
     """
 
     format: Literal["discreet-site"] = "discreet-site"
@@ -117,6 +121,9 @@ class Site(SiteModel):
     mapping: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "mapping.json"
     expires: date | None = None
     workers: Annotated[int, Field(ge=1, le=64)] = 1
+    budget: Budget | None = None
+    period: Period = 86_400
+    repeat: Repeat = "code"
 
 
 class Client(SiteModel):
@@ -134,9 +141,9 @@ class Client(SiteModel):
     enrolled: datetime
     revoked: datetime | None = None
     mapping: MappingId | None = None
-    budget: Annotated[float, Field(gt=0)] | None = None
-    period: Annotated[int, Field(ge=1, lt=2**32 - 1)] | None = None
-    repeat: Annotated[str, StringConstraints(pattern="^(code|period|never)$")] | None = None
+    budget: Budget | None = None
+    period: Period | None = None
+    repeat: Repeat | None = None
 
 
 class Clients(SiteModel):
