@@ -116,20 +116,23 @@ def audit_data_from_arrays(
     )
 
 
-def read_labels(fact: Fact, values: Any) -> Labels:
-    """Return the class of every row, told apart by how the classes are written."""
+def read_labels(fact: Fact, values: Any, least: int = MIN_CLASS_ROWS) -> Labels:
+    """Return the class of every row, told apart by how the classes are written.
+
+    ``least``: rows that each class must have.
+    """
     labels = Labels(fact.name, fact.places(values), fact.classes)
-    _check_counts(labels)
+    _check_counts(labels, least)
     return labels
 
 
-def _check_counts(labels: Labels) -> None:
+def _check_counts(labels: Labels, least: int) -> None:
     counts = labels.counts
-    least = int(np.argmin(counts))
-    if counts[least] < MIN_CLASS_ROWS:
+    rarest = int(np.argmin(counts))
+    if counts[rarest] < least:
         raise InputError(
-            f"class {shown(labels.classes[least])} of {labels.name!r} has {counts[least]} "
-            f"of {sum(counts)} audit rows; at least {MIN_CLASS_ROWS} are needed to begin, and "
+            f"class {shown(labels.classes[rarest])} of {labels.name!r} has {counts[rarest]} "
+            f"of {sum(counts)} audit rows; at least {least} are needed to begin, and "
             "hundreds to certify anything. Add rows of that class."
         )
 
@@ -174,6 +177,7 @@ def finish_data(
     origin: str,
     *,
     held_out: bool = False,
+    least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
     """Encode the readings; refuse the very rows that the mapping was learned from."""
     codes = mapping.encode(readings)
@@ -190,7 +194,7 @@ def finish_data(
         codes,
         public,
         tuple(private),
-        _group_index(groups, len(codes)),
+        _group_index(groups, len(codes), 2 if least else 1),
         origin,
         held_out,
     )
@@ -203,7 +207,7 @@ def _training_digest(mapping: Mapping, codes: Ints, labels: Sequence[Ints]) -> s
     return rows_digest(codes, [sensor.encoder.n_codes for sensor in mapping.sensors], labels)
 
 
-def _group_index(groups: Any, n_rows: int) -> Ints | None:
+def _group_index(groups: Any, n_rows: int, least: int) -> Ints | None:
     if groups is None:
         return None
     column = as_series(groups)
@@ -212,7 +216,7 @@ def _group_index(groups: Any, n_rows: int) -> Ints | None:
     if (gone := is_missing(column)).any():
         raise InputError(f"the group is missing in {int(gone.sum())} of {n_rows} rows. Fill it in.")
     index: Ints = np.unique(written_column(column), return_inverse=True)[1].astype(np.int64)
-    if int(index.max()) == 0:
+    if int(index.max()) + 1 < least:
         raise InputError("all rows are in one group, which counts as one observation. Add groups.")
     return index
 

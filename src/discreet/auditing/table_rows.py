@@ -18,7 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
-from discreet.auditing.data import UNCHECKED, AuditData, finish_data, read_labels, readings_of
+from discreet.auditing.data import (
+    MIN_CLASS_ROWS,
+    UNCHECKED,
+    AuditData,
+    finish_data,
+    read_labels,
+    readings_of,
+)
 from discreet.auditing.rounds import SeriesData
 from discreet.data.checks import check_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
@@ -58,6 +65,7 @@ def audit_data_from_table(
     group: str | None = None,
     assume_independent: bool = False,
     time_column: str | None = None,
+    least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
     """Choose the rows of a table that may vouch for the mapping, and check them.
 
@@ -67,7 +75,8 @@ def audit_data_from_table(
     or rows in their order, see ``data.groups``; by default what the rows were split by.
     ``assume_independent``: the rows are independent, although those that were learned from came in
     groups, or although they look otherwise. With ``group``, the groups are. ``time_column``: the
-    time of every row, for an audit of many rounds.
+    time of every row, for an audit of many rounds. ``least``: rows that each class must have;
+    with 0 a single group will do as well.
     """
     table = as_table(table)
     labels = _label_columns(mapping, table, public, private)
@@ -75,7 +84,7 @@ def audit_data_from_table(
     rows = _rows_that_may_vouch(mapping, table, labels)
     chosen = np.ones(table.rows, dtype=bool) if rows is None else rows
     groups = None if group is None else _groups(table, group)
-    data = _audit_data(mapping, table, labels, chosen, groups, rows)
+    data = _audit_data(mapping, table, labels, chosen, groups, rows, least)
     facts = labels[mapping.public.name], [labels[fact.name] for fact in mapping.private]
     first = first_rows(table, MOST_ROWS)
     asked = groups is None and not assume_independent
@@ -165,6 +174,7 @@ def _audit_data(
     chosen: NDArray[np.bool_],
     groups: Labels | None,
     held_out: NDArray[np.bool_] | None,
+    least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
     """Return the mapping with the chosen rows, some or all of those that were held out."""
     origin = UNCHECKED
@@ -179,11 +189,12 @@ def _audit_data(
     data = finish_data(
         mapping,
         readings_of(mapping, found),
-        read_labels(mapping.public, found[labels[mapping.public.name]]),
-        [read_labels(fact, found[labels[fact.name]]) for fact in mapping.private],
+        read_labels(mapping.public, found[labels[mapping.public.name]], least),
+        [read_labels(fact, found[labels[fact.name]], least) for fact in mapping.private],
         None if groups is None else groups.take(chosen).values,
         origin if groups is None else f"{origin}, grouped by {groups.name!r}",
         held_out=held_out is not None,
+        least=least,
     )
     unit = "group" if groups is None else group_noun(groups.name, table.columns)
     learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)

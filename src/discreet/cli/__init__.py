@@ -27,6 +27,7 @@ UNREAD = 1
 COMMANDS = {  # in the order of the help; the file of each
     "learn": "learn",
     "audit": "audit",
+    "recheck": "recheck",
     "diff": "diff",
     "plan": "plan",
     "budget": "budget",

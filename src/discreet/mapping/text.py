@@ -13,9 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from discreet.data.strict_model import Model, explain
+from discreet.data.strict_model import explain
 from discreet.errors import InputError, MappingFileError, shown
 from discreet.files import write_whole
 
@@ -185,7 +185,7 @@ def write_file(path: str | PathLike[str], text: str) -> None:
 # Reading files with results: frontiers, reproductions, benchmarks. Nothing in them is trusted.
 
 
-_Result = TypeVar("_Result", bound=Model)
+_Result = TypeVar("_Result", bound=BaseModel)
 
 
 def load_result(

@@ -1,0 +1,308 @@
+"""The re-check of a certificate on a running site: its file, and the one state that follows.
+
+Labelled rows of the site are judged as they come (``contests``). If the certificate holds, it is
+withdrawn at any time of its life with a probability of at most ``false_share``, for all claims
+together and however often one looks. A withdrawal is final: only another mapping begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from discreet.auditing.contests import (
+    Attackers,
+    Contest,
+    Count,
+    LabelledRows,
+    Part,
+    admit,
+    hold_sittings,
+    new_contest,
+)
+from discreet.auditing.summary import AuditSummary
+from discreet.data.digest import coded_digest
+from discreet.data.strict_model import MAX_TEXT
+from discreet.errors import InputError, shown
+from discreet.files import PRIVATE, write_whole
+from discreet.mapping.mapping import Mapping
+from discreet.mapping.text import load_result
+
+FALSE_SHARE = 0.05
+DUE_DAYS = 30
+RISE = 0.1
+"""Rows are enough if they would have shown that an attacker gains so much beyond the limit."""
+NONE, VALID, DUE, BROKEN = "none", "valid", "due", "broken"
+
+_ANSWER_WEIGHT = 0.1  # of the wealth; the private facts share the rest
+_MOST_BYTES = 64 * 2**20
+_MOST_TABLES = 1_000
+_REMEDY = "Restore it from a good copy, or delete it to begin the re-check anew."
+
+_Date = Annotated[date, Field(strict=False)]
+_Text = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class Claim(Part):
+    """No attacker gains more on a private fact than this."""
+
+    fact: _Text
+    limit: Annotated[float, Field(ge=0, lt=1)]
+
+
+class Judged(Part):
+    """The first rows of a table that were judged, so that they are not judged twice."""
+
+    rows: Count
+    digest: _Text
+
+
+class Withdrawal(Part):
+    """When a claim was found to fail, and which."""
+
+    on: _Date
+    rows: Count
+    words: Annotated[str, Field(max_length=10_000)]
+
+
+class Recheck(Part):
+    """What is claimed, what was seen, and whether it still stands.
+
+    ``certified``: the date of the certificate. ``answer``: the balanced accuracy that is claimed
+    for the public answer. ``units``: independent draws so far, rows or groups. ``supported``: when
+    rows that are enough, see ``RISE``, last agreed with the claims.
+    """
+
+    format: Literal["discreet-recheck"] = "discreet-recheck"
+    version: Literal[1] = 1
+    mapping_id: _Text
+    certified: _Date
+    false_share: Annotated[float, Field(gt=0, lt=1)]
+    claims: Annotated[list[Claim], Field(max_length=1_000)]
+    answer: Annotated[float, Field(gt=0, lt=1)] | None
+    rows: Count = 0
+    units: Count = 0
+    supported: _Date | None = None
+    judged: Annotated[list[Judged], Field(max_length=_MOST_TABLES)]
+    withdrawn: Withdrawal | None = None
+    contests: list[Contest]
+
+    @property
+    def evidence(self) -> float:
+        """What bets against the claims have made of 1."""
+        return sum(contest.wealth for contest in self.contests)
+
+    @property
+    def noticeable(self) -> float:
+        """About how far beyond its limit any gain would have been noticed of late."""
+        private = [contest for contest in self.contests if contest.fact is not None]
+        return max(contest.noticeable(self.false_share) for contest in private)
+
+    def save(self, path: Path) -> None:
+        """Write the file, for its owner only: rows that wait are in it."""
+        write_whole(path, self.model_dump_json() + "\n", PRIVATE)
+
+
+def begin(
+    mapping: Mapping,
+    claims: Sequence[Claim],
+    certified: date,
+    *,
+    answer: float | None = None,
+    false_share: float = FALSE_SHARE,
+) -> Recheck:
+    """Return a re-check that has seen nothing."""
+    if not claims:
+        raise InputError("nothing is claimed, so that nothing can be re-checked. Audit first.")
+    places = {fact.name: k for k, fact in enumerate(mapping.private)}
+    unknown = next((claim.fact for claim in claims if claim.fact not in places), None)
+    if unknown is not None:
+        raise InputError(f"the mapping does not guard {shown(unknown)}. Audit this mapping.")
+    tested = [
+        (places[claim.fact], classes, claim.limit)
+        for claim in claims
+        for classes in _contested(len(mapping.private[places[claim.fact]].classes))
+    ]
+    share = (1.0 if answer is None else 1.0 - _ANSWER_WEIGHT) / len(tested)
+    contests = [new_contest(mapping, *each, share) for each in tested]
+    if answer is not None:
+        every = range(len(mapping.public.classes))
+        contests.append(new_contest(mapping, None, every, answer, _ANSWER_WEIGHT))
+    return Recheck(
+        mapping_id=mapping.id,
+        certified=certified,
+        false_share=false_share,
+        claims=list(claims),
+        answer=answer,
+        judged=[],
+        contests=contests,
+    )
+
+
+def _contested(count: int) -> Iterator[Sequence[int]]:
+    """Yield what an advantage is about: the pairs of classes, and all of them."""
+    yield from combinations(range(count), 2)
+    if count > 2:
+        yield range(count)
+
+
+def claims_of(audit: AuditSummary) -> tuple[list[Claim], float | None]:
+    """Return what an audit certifies of single reports, and the balanced accuracy of the answer.
+
+    Of a private fact, the stated limit if it is met, and else the certified bound.
+    """
+    bounds = {fact.name: fact.bound if audit.limit is None else audit.limit
+              for fact in audit.private}  # fmt: skip
+    claims = [Claim(fact=name, limit=bound) for name, bound in bounds.items() if bound is not None]
+    balanced = audit.public.balanced
+    return claims, balanced.low if balanced is not None and audit.public.useful else None
+
+
+def not_judged(found: Recheck, rows: LabelledRows) -> LabelledRows:
+    """Note a table, and return its rows after those that are known from when it was shorter.
+
+    A group that has begun is not gone on with: it was a draw already.
+    """
+    labels = [rows.public, *rows.private]
+
+    def digest(count: int) -> str:
+        return coded_digest(rows.codes[:count], [each[:count] for each in labels])
+
+    total = len(rows.codes)
+    known = [
+        each.rows
+        for each in found.judged
+        if each.rows <= total and each.digest == digest(each.rows)
+    ]
+    begun = max(known, default=0)
+    found.judged = [*found.judged, Judged(rows=total, digest=digest(total))][-_MOST_TABLES:]
+    fresh = np.arange(total) >= begun
+    if rows.groups is not None:
+        fresh &= ~np.isin(rows.groups, rows.groups[:begun])
+    return LabelledRows(
+        rows.codes[fresh],
+        rows.public[fresh],
+        [each[fresh] for each in rows.private],
+        None if rows.groups is None else rows.groups[fresh],
+        rows.sent,
+    )
+
+
+def judge(found: Recheck, mapping: Mapping, rows: LabelledRows, today: date) -> None:
+    """Bet against the claims with some rows, one after the other, until one is withdrawn."""
+    attackers = Attackers(mapping)
+    for unit in rows.units():
+        if found.withdrawn is not None:
+            return
+        for contest in found.contests:
+            admit(contest, found.units, rows, unit)
+            hold_sittings(contest, attackers)
+        found.rows, found.units = found.rows + len(unit), found.units + 1
+        if found.evidence >= 1.0 / found.false_share:
+            found.withdrawn = _withdraw(found, mapping, today)
+        elif found.noticeable <= RISE:
+            found.supported = today
+            for contest in found.contests:
+                contest.sittings = 0
+
+
+def _withdraw(found: Recheck, mapping: Mapping, today: date) -> Withdrawal:
+    worst = max(found.contests, key=lambda contest: contest.wealth)
+    bettor = max(worst.bettors, key=lambda each: each.log_wealth)
+    beyond = bettor.gains / bettor.sittings
+    if worst.fact is None:
+        words = (
+            f"the answer {shown(mapping.public.name)} had a balanced accuracy of about "
+            f"{worst.limit - beyond:.2f} of late, and at least {worst.limit:.3f} was claimed"
+        )
+    else:
+        words = (
+            f"an attacker gained about {worst.limit + beyond:.2f} of late on "
+            f"{shown(mapping.private[worst.fact].name)}, and at most {worst.limit:.3f} was claimed"
+        )
+    return Withdrawal(on=today, rows=found.rows, words=words)
+
+
+# --- Files -----------------------------------------------------------------------------------
+
+
+def load_state(path: Path) -> Recheck:
+    """Read the file of a re-check, whatever its mapping is.
+
+    Raises InputError: if it is not sound.
+    """
+    return load_result(Recheck, path, command="discreet recheck", most=_MOST_BYTES, remedy=_REMEDY)
+
+
+def load_recheck(path: Path, mapping: Mapping) -> Recheck:
+    """Read the file of a re-check of this mapping, to go on with it.
+
+    Raises InputError: if it is not sound, or of another mapping.
+    """
+    found = load_state(path)
+    if found.mapping_id != mapping.id:
+        raise InputError(f"{path}: is the re-check of another mapping. Name another file.")
+    fresh = begin(mapping, found.claims, found.certified, answer=found.answer)
+    waiting = [each for contest in found.contests for rows in contest.waiting for each in rows]
+    same = list(map(_shape, found.contests)) == list(map(_shape, fresh.contests))
+    if not same or not all(each.fits(mapping) for each in waiting):
+        raise InputError(f"{path}: does not fit the mapping. {_REMEDY}")
+    return found
+
+
+def _shape(contest: Contest) -> tuple[Any, ...]:
+    bettors = [(bettor.looks_at, bettor.sums.shape) for bettor in contest.bettors]
+    sizes = (len(contest.arrivals), len(contest.waiting))
+    return contest.fact, contest.classes, contest.limit, contest.weight, sizes, bettors
+
+
+# --- The one state ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a certificate is worth today: ``state`` is none, valid, due or broken."""
+
+    state: str
+    words: str
+
+
+def standing(
+    found: Recheck | None,
+    mapping_id: str,
+    certified: date | None,
+    expires: date | None,
+    today: date,
+) -> Standing:
+    """Return the one state that every place shows.
+
+    ``certified``: the date of the certificate in force, None if there is none. ``expires``: when it
+    runs out, if it does.
+    """
+    if certified is None:
+        return Standing(NONE, "There is no certificate: nothing is promised.")
+    if found is not None and found.mapping_id != mapping_id:
+        found = None
+    if found is not None and found.withdrawn is not None:  # a later audit of it may use old rows
+        gone = found.withdrawn
+        words = f"Withdrawn on {gone.on} after {gone.rows} labelled rows: {gone.words}."
+        return Standing(BROKEN, f"{words} Learn and audit again.")
+    if expires is not None and today > expires:
+        return Standing(DUE, f"It ran out on {expires}. Audit again on fresh labelled rows.")
+    if found is None or found.certified != certified or not found.rows:
+        return Standing(NONE, "It was never re-checked: labelled rows of the site can tell.")
+    if found.supported is None:
+        words = f"{found.rows} labelled rows show no fault, but would show a rise of {RISE} hardly"
+        return Standing(DUE, f"{words}. Add more, of every class.")
+    age = (today - found.supported).days
+    if age > DUE_DAYS:
+        return Standing(DUE, f"The last labelled rows that were enough are {age} days old.")
+    words = f"{found.rows} labelled rows agree with it, those until {found.supported} enough to "
+    return Standing(VALID, f"{words}notice a rise of {RISE}.")

@@ -1,0 +1,143 @@
+"""An audit as a file has it: what ``discreet audit --json`` prints, as far as others use it.
+
+It may come from anybody, so that every part used is checked; the rest is not looked at.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from discreet.data.strict_model import MAX_TEXT
+from discreet.mapping.text import load_result
+
+_MOST_BYTES = 64 * 2**20
+_REMEDY = "Write it again with `discreet audit --json`."
+_Part = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Words = Annotated[str, Field(max_length=10_000)]
+
+
+class _Certificate(BaseModel):
+    model_config = _Part
+    name: Text
+    certifiable: bool
+    value: float | None = None
+
+
+class _Best(BaseModel):
+    model_config = _Part
+    name: Text
+    advantage: float
+    lower: float
+
+
+class _Attacks(BaseModel):
+    model_config = _Part
+    best: _Best
+
+
+class _Figures(BaseModel):
+    model_config = _Part
+    advantage: float
+
+
+class PrivateFact(BaseModel):
+    """One private fact: what no attacker exceeds, and what one has reached."""
+
+    model_config = _Part
+    name: Text
+    certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
+    attacks: _Attacks
+    figures: _Figures | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """The certified bound on any attacker's advantage, or None if there is none."""
+        return self._value("advantage")
+
+    @property
+    def epsilon(self) -> float | None:
+        """The certified epsilon, or None if there is none."""
+        return self._value("information epsilon")
+
+    @property
+    def reached(self) -> float:
+        """What the strongest attacker reached for certain."""
+        return self.attacks.best.lower
+
+    @property
+    def estimate(self) -> float:
+        """The advantage on the rows themselves, which promises nothing."""
+        found = self.attacks.best.advantage if self.figures is None else self.figures.advantage
+        return min(max(found, 0.0), 1.0)
+
+    def _value(self, name: str) -> float | None:
+        values = [each.value for each in self.certificates if each.name == name]
+        return values[0] if values else None
+
+
+class _Balanced(BaseModel):
+    model_config = _Part
+    estimate: Share
+    low: Share | None = None
+
+
+class PublicFact(BaseModel):
+    """How often the answer is wrong."""
+
+    model_config = _Part
+    name: Text
+    error: Share
+    error_low: Share
+    error_high: Share
+    balanced: _Balanced | None = None
+    useful: bool = True
+
+
+class _Limit(BaseModel):
+    model_config = _Part
+    name: Text
+    limit: float
+    state: Literal["met", "broken", "not shown"]
+    words: Words
+
+
+class AuditSummary(BaseModel):
+    """An audit, as far as others than the auditor use it."""
+
+    model_config = _Part
+    format: Literal["discreet-audit"] = "discreet-audit"
+    mapping_id: Text
+    rows: Annotated[int, Field(ge=0)]
+    confidence: Share
+    releases: Annotated[int, Field(ge=1)] = 1
+    date: date
+    verdict: Words
+    public: PublicFact
+    private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
+    limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
+    conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
+
+    @property
+    def limit(self) -> float | None:
+        """The limit on the advantage of one report that was stated and met, if there was one."""
+        found = [each.limit for each in self.limits if each.name == "advantage"]
+        met = all(each.state == "met" for each in self.limits)
+        return found[0] if found and met and self.releases == 1 else None
+
+
+def load_audit(path: Path) -> AuditSummary | None:
+    """Return an audit, or None if there is no such file.
+
+    Raises InputError: if the file is not an audit.
+    """
+    if not path.exists():
+        return None
+    return load_result(
+        AuditSummary, path, command="discreet audit --json", most=_MOST_BYTES, remedy=_REMEDY
+    )
