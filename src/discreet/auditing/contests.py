@@ -45,7 +45,8 @@ _MOST_LISTED = 4096  # outputs; beyond, symbols are drawn
 _DRAWS = 64
 _MOST_WAITING = 200  # rows of a class; the oldest go
 _RULE_MEMORY = 0.5 ** (1 / 200)  # per sitting: a rule forgets half in two hundred
-_STAKE_MEMORY = 0.5 ** (1 / 50)
+_STAKE_MEMORY = 0.5 ** (1 / 40)
+_BOLDER = 1.3  # than growth is largest for: gains of late are behind those to come
 _BOLDEST = 0.6  # of the stake that the worst case would take all of
 _FIRST_SITTINGS, _FIRST_SQUARE = 5, 0.08  # as if so many had been seen, with no gain
 _WORST_MEMORY = -1.0  # what better days have lost counts no more than this
@@ -118,7 +119,7 @@ class Bettor(Part):
     def bet(self, payoff: float, worst: float) -> None:
         """Stake a share on a payoff of at least ``-worst``, and remember it for the next stake."""
         gain = self.gains / (self.sittings + _FIRST_SITTINGS)
-        stake = min(max(0.0, gain / self.square), _BOLDEST / worst)
+        stake = min(max(0.0, _BOLDER * gain / self.square), _BOLDEST / worst)
         self.log_wealth += math.log1p(stake * payoff)
         self.gains = max(self.gains * _STAKE_MEMORY + payoff, _WORST_MEMORY)
         self.squares = self.squares * _STAKE_MEMORY + payoff**2
