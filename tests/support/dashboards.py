@@ -12,8 +12,11 @@ from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 
+import numpy as np
 import uvicorn
 
+from discreet.auditing.contests import LabelledRows
+from discreet.auditing.recheck import Claim, begin, judge
 from discreet.data.encoders import BinsEncoder
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
@@ -94,6 +97,18 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
         ],
         "limits": [check] if limits else [],
     }
+
+
+def make_recheck(mapping, certified, looked, *, leaks=False, rows=260):
+    """Return a re-check with rows that agree with a certificate, or do not."""
+    rng = np.random.default_rng(0)
+    fact = mapping.private[0]
+    found = begin(mapping, [Claim(fact=fact.name, limit=0.1)], certified)
+    private = rng.integers(2, size=rows)
+    codes = rng.integers(2, size=(rows, len(mapping.sensors)))
+    codes = 2 * np.where(leaks, private[:, None], codes)
+    judge(found, mapping, LabelledRows(codes, rng.integers(2, size=rows), [private]), looked)
+    return found
 
 
 def make_frontier(mapping):
@@ -202,7 +217,7 @@ class SiteMaker:
 
 
 def healthy(folder, **options):
-    """Six devices, a certificate in force and a quiet canary."""
+    """Six devices, a certificate in force and a re-check that agrees."""
     day = timedelta(days=1)
     maker = SiteMaker(folder, expires=date.today() + 80 * day, **options)
     for k, sensor in enumerate(SENSORS):
@@ -212,8 +227,9 @@ def healthy(folder, **options):
     maker.decide()
     maker.note()
     write(folder / "audit.json", make_audit(maker.mapping, maker.today - 10 * day))
-    canary = make_audit(maker.mapping, maker.today - 2 * day, bound=None, rows=220, limits=False)
-    write(folder / "canary.json", canary)
+    make_recheck(maker.mapping, maker.today - 10 * day, maker.today - 2 * day).save(
+        folder / "recheck.json"
+    )
     make_frontier(maker.mapping).save(folder / "frontier.json")
     return maker
 
@@ -234,8 +250,9 @@ def troubled(folder):
     maker.note()
     maker.refuse(kitchen__mac=12, kitchen__replay=3, gateway__late=40, stranger__malformed=7)
     write(folder / "audit.json", make_audit(maker.mapping, maker.today - 100 * day))
-    canary = make_audit(maker.mapping, maker.today - day, bound=None, reached=0.21, rows=220)
-    write(folder / "canary.json", canary)
+    make_recheck(maker.mapping, maker.today - 100 * day, maker.today - day, leaks=True).save(
+        folder / "recheck.json"
+    )
     make_frontier(maker.mapping).save(folder / "frontier.json")
     return maker
 
@@ -250,7 +267,7 @@ def hostile(folder):
     maker.decide()
     facts = (HOSTILE[0], HOSTILE[2])
     write(folder / "audit.json", make_audit(mapping, maker.today, facts=facts))
-    write(folder / "canary.json", {"format": HOSTILE[0]})
+    write(folder / "recheck.json", {"format": HOSTILE[0]})
     return maker
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,7 @@ def serve(
     with interruptible("stopped."):
         need_network()
         from discreet.mapping.mapping import Mapping
+        from discreet.network.dashboard.guarantee import standing_of
         from discreet.network.fusion.intake import Registry
         from discreet.network.fusion.service import FusionService
         from discreet.network.fusion.state import Pages
@@ -63,7 +65,13 @@ def serve(
         registry = Registry(files.clients, site.site, mapping)
         store = open_store(site.database, site_folder, site.site)
         service = FusionService(
-            fusion_settings(site_folder, worker, keep), mapping, registry, store
+            fusion_settings(site_folder, worker, keep),
+            mapping,
+            registry,
+            store,
+            standing=lambda: standing_of(
+                site_folder, site.expires, mapping.id, datetime.now(UTC).date()
+            ),
         )
         on_signals(service.stop)
         with Pages(service.state, site.metrics.host, site.metrics.port + worker - 1) as pages:

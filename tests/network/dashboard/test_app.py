@@ -367,8 +367,8 @@ def test_trouble_is_told(open_site):
         "1 device silent",
         "1 device never seen",
         "2 budgets spent",  # one of them has less left than a release costs
-        "Certificate expired",
-        "The guarantee no longer fits",
+        "Certificate withdrawn",
+        "The guarantee no longer holds",
         "Messages are refused",
     ):
         assert words in text
@@ -458,10 +458,10 @@ def test_a_disk_without_room_is_told(inside, monkeypatch, free, words):
 
 def test_a_file_that_changes_is_read_again(inside):
     (inside.maker.folder / "audit.json").write_text("{")
-    (inside.maker.folder / "canary.json").unlink()
+    (inside.maker.folder / "recheck.json").unlink()
     inside.dashboard._snapshots._last = None
     text = inside.get("/").text
-    assert "audit.json cannot be read" in text and "No canary" in text
+    assert "audit.json cannot be read" in text and "Never re-checked" in text
     assert str(inside.maker.folder) not in text
 
 

@@ -4,11 +4,12 @@ import json
 from datetime import date, timedelta
 
 import pytest
-from support.dashboards import make_audit, make_mapping
+from support.dashboards import make_audit, make_mapping, make_recheck
 from support.report_cases import private
 
+from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
-from discreet.network.dashboard.guarantee import AuditSummary, assess, load_audit
+from discreet.network.dashboard.guarantee import assess, standing_of
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
@@ -19,12 +20,9 @@ def summary(day=TODAY - 5 * DAY, **changes):
     return AuditSummary.model_validate(make_audit(MAPPING, day, **changes))
 
 
-def state(audit=None, canary=None, expires=TODAY + 100 * DAY, mapping=MAPPING.id):
-    found = assess(audit, canary, mapping, expires, TODAY)
-    return (found.certificate.level, found.certificate.short), (
-        found.canary.level,
-        found.canary.short,
-    )
+def state(audit=None, recheck=None, expires=TODAY + 100 * DAY, mapping=MAPPING.id):
+    found = assess(audit, recheck, mapping, expires, TODAY)
+    return tuple((each.level, each.short) for each in (found.certificate, found.recheck))
 
 
 @pytest.mark.parametrize(
@@ -69,27 +67,56 @@ def test_limits_that_are_not_met_are_told(limit, wanted):
     assert state(AuditSummary.model_validate(content))[0] == wanted
 
 
+AGREES = make_recheck(MAPPING, TODAY - 5 * DAY, TODAY - 2 * DAY)
+LEAKS = make_recheck(MAPPING, TODAY - 5 * DAY, TODAY - 2 * DAY, leaks=True)
+FEW = make_recheck(MAPPING, TODAY - 5 * DAY, TODAY - 2 * DAY, rows=9)
+OLD = make_recheck(MAPPING, TODAY - 5 * DAY, TODAY - 31 * DAY)
+
+
 @pytest.mark.parametrize(
-    ("canary", "wanted"),
+    ("recheck", "certificate", "wanted"),
     [
-        (None, ("warn", "No canary")),
-        (summary(rows=220, bound=None), ("good", "The canary is quiet")),
-        (summary(rows=40, bound=None), ("warn", "The canary is small")),
-        (summary(TODAY - 31 * DAY, rows=220), ("warn", "The canary is old")),
-        (summary(rows=220, reached=0.06), ("good", "The canary is quiet")),
-        (summary(rows=220, reached=0.061), ("bad", "The guarantee no longer fits")),
-        (summary(TODAY - 90 * DAY, reached=0.2), ("bad", "The guarantee no longer fits")),
+        (None, ("good", "Certified"), ("warn", "Never re-checked")),
+        (AGREES, ("good", "Certified"), ("good", "The re-check agrees")),
+        (FEW, ("warn", "Certified, a re-check is due"), ("warn", "A re-check is due")),
+        (OLD, ("warn", "Certified, a re-check is due"), ("warn", "A re-check is due")),
+        (LEAKS, ("bad", "Certificate withdrawn"), ("bad", "The guarantee no longer holds")),
     ],
 )
-def test_a_canary_that_leaks_more_than_is_certified_is_an_alarm(canary, wanted):
-    assert state(summary(bound=0.06), canary)[1] == wanted
+def test_a_recheck_overrides_what_is_said_of_the_certificate(recheck, certificate, wanted):
+    assert state(summary(), recheck) == (certificate, wanted)
 
 
-def test_a_canary_of_another_mapping_says_nothing():
-    other = AuditSummary.model_validate(make_audit(make_mapping(("a", "b")), TODAY, reached=0.4))
-    found = assess(summary(), other, MAPPING.id, None, TODAY)
-    assert found.canary.short == "The canary is of another mapping"
-    assert found.facts[0].canary is None
+def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
+    def found(recheck, expires=TODAY + 9 * DAY, problem=""):
+        return assess(summary(), recheck, MAPPING.id, expires, TODAY, problem)
+
+    assert (found(AGREES).days_left, len(found(AGREES).facts)) == (9, 1)
+    assert found(FEW).days_left is None
+    assert found(FEW, TODAY - DAY).days_left == -1
+    assert (found(LEAKS).days_left, found(LEAKS).facts) == (None, ())
+    assert found(LEAKS, TODAY - DAY).certificate.short == "Certificate withdrawn"
+    unread = found(None, problem="It cannot be read.")
+    assert (unread.standing.state, unread.certificate.level) == ("due", "warn")
+
+
+def test_a_recheck_of_another_mapping_says_nothing():
+    other = make_recheck(make_mapping(("a", "b")), TODAY - 5 * DAY, TODAY, leaks=True)
+    assert state(summary(), other)[1] == ("warn", "Never re-checked")
+
+
+def test_the_state_of_a_folder_is_due_where_a_file_cannot_be_read(tmp_path):
+    def now():
+        return standing_of(tmp_path, None, MAPPING.id, TODAY).state
+
+    assert now() == "none"
+    audit = make_audit(MAPPING, TODAY - 5 * DAY)
+    (tmp_path / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
+    for recheck, wanted in ((AGREES, "valid"), (FEW, "due"), (LEAKS, "broken")):
+        recheck.save(tmp_path / "recheck.json")
+        assert now() == wanted
+    (tmp_path / "recheck.json").write_text("{")
+    assert now() == "due"
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ import pytest
 from support.dashboards import make_audit, make_frontier, make_mapping
 from support.frontiers import ABOUT, point
 
+from discreet.auditing.summary import AuditSummary
 from discreet.frontiers.results import Frontier
 from discreet.network.dashboard.charts import HEIGHT, MOST_POINTS, WIDTH, draw, thinned
-from discreet.network.dashboard.guarantee import AuditSummary
 from discreet.network.dashboard.pages import (
     REASONS,
     code,

@@ -9,6 +9,7 @@ from support.commands import run
 from support.helpers import make_mapping, refused
 from support.sites import broker_of, make_site, needs_mosquitto
 
+from discreet.auditing.recheck import Claim, Withdrawal, begin
 from discreet.network.broker import Broker
 from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
@@ -57,7 +58,7 @@ def test_a_site_that_runs_is_well(site, tmp_path):
     with broker_of(site):
         found = by_subject(site)
     unwell = {name for name, each in found.items() if each.level != "ok"}
-    assert unwell <= {"guarantee", "clock", "disk"}  # the latter two are this machine's
+    assert unwell <= {"guarantee", "re-check", "clock", "disk"}  # the latter two are this machine's
     assert "refuses clients without a certificate" in found["TLS"].words
 
 
@@ -366,6 +367,20 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
     for expires, level in ((today + timedelta(days=90), "ok"), (date(2026, 2, 1), "failure")):
         settings = change_settings(site, expires=expires)
         assert findings(content.mapping(site, settings))["guarantee"].level == level
+    found = begin(make_mapping(), [Claim(fact="who", limit=0.1)], date(2026, 1, 1))
+    found.rows, found.supported = 300, today
+    for withdrawn, level in (
+        (None, "ok"),
+        (Withdrawal(on=today, rows=300, words="too much"), "failure"),
+    ):
+        found.withdrawn = withdrawn
+        found.save(site / "recheck.json")
+        settings = change_settings(site, expires=today + timedelta(days=90))
+        seen = findings(content.mapping(site, settings))
+        assert seen["guarantee"].level == seen["re-check"].level == level
+    assert "discreet recheck" in seen["re-check"].fix
+    (site / "recheck.json").write_text("{")
+    assert findings(content.mapping(site, settings))["guarantee"].level == "failure"
 
 
 # --- The command ---------------------------------------------------------------------------

@@ -16,10 +16,12 @@ from support.network_samples import additive_mapping, classes_mapping
 from support.network_sites import PlainSite, Running, wait_for
 from support.sites import needs_mosquitto
 
+from discreet.auditing.recheck import Standing
 from discreet.errors import InputError
 from discreet.network import wire
 from discreet.network.broker import Broker
 from discreet.network.fusion import link
+from discreet.network.fusion import service as service_module
 from discreet.network.fusion.closing import discovery_message
 from discreet.network.fusion.state import Pages, State
 from discreet.network.store.connection import StoreError
@@ -399,6 +401,24 @@ def test_home_assistant_is_told_of_the_decision_and_nothing_else(tmp_path):
     assert content["options"] == ["a", "b", "c"]
 
 
+@needs_mosquitto
+def test_the_one_state_of_the_certificate_is_part_of_the_health(site, caplog, monkeypatch):
+    monkeypatch.setattr(service_module, "_STANDING_EVERY", 0.01)
+    states = [Standing("valid", "Fine."), Standing("broken", "Withdrawn.")]
+    running = site.service()
+    running._standing = lambda: states[0]
+
+    def shown():
+        return running.state.summary()["parts"].get("certificate", {}).get("state")
+
+    with Running(running):
+        for wanted in ("valid", "broken"):
+            wait_for(lambda wanted=wanted: shown() == wanted)
+            assert running.state.value("certificate_valid") == (wanted == "valid")
+            states.pop(0) if len(states) > 1 else None
+    assert "the certificate is broken. Withdrawn." in caplog.text
+
+
 SHOWN = [
     ("discreet_messages", "counter", "Messages stored."),
     ("discreet_readings", "counter", "Symbols stored."),
@@ -416,6 +436,11 @@ SHOWN = [
     ("discreet_reported", "gauge", "Sensors heard in the last closed round."),
     ("discreet_expected", "gauge", "Sensors of the mapping."),
     ("discreet_last_round", "gauge", "The last closed round."),
+    (
+        "discreet_certificate_valid",
+        "gauge",
+        "Whether a certificate stands and a re-check agrees with it.",
+    ),
     ("discreet_resident_bytes", "gauge", "Largest resident memory so far."),
     ("discreet_refused", "counter", "Messages refused, by reason."),
 ]

@@ -282,6 +282,7 @@ def describe(now: Snapshot) -> dict[str, Any]:
             "expires": guarantee.expires and guarantee.expires.isoformat(),
             "days_left": guarantee.days_left,
             "certificate": asdict(guarantee.certificate),
-            "canary": asdict(guarantee.canary),
+            "state": guarantee.standing.state,
+            "recheck": asdict(guarantee.recheck),
         },
     }

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from discreet.auditing.summary import AuditSummary
 from discreet.frontiers.points import describe
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import AuditSummary
 from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.store.rows import Decision, slope
 

@@ -1,10 +1,8 @@
-"""The health of the guarantee: whether a certificate is there, fits what runs, and for how long.
+"""The health of the guarantee: whether a certificate is there, fits what runs, and still stands.
 
 A guarantee belongs to a distribution. That the distribution still holds can only be seen on rows
-whose private fact is known: a canary. A certificate therefore has a date and runs out.
-
-``audit.json`` and ``canary.json`` of a site are what ``discreet audit --json`` prints. They may
-come from anybody, so that every part used is checked; the rest is not looked at.
+whose private fact is known: those of the re-check. Its one state overrides whatever else is said of
+the certificate and of its days.
 """
 
 from __future__ import annotations
@@ -13,12 +11,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from discreet.data.strict_model import MAX_TEXT
-from discreet.network.site.files import read_model
+from discreet.auditing.recheck import (
+    BROKEN,
+    DUE,
+    NONE,
+    VALID,
+    Recheck,
+    Standing,
+    load_state,
+    standing,
+)
+from discreet.auditing.summary import AuditSummary, load_audit
+from discreet.errors import InputError
+from discreet.network.site.settings import SiteFiles
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 _ORDER = (GOOD, WARN, BAD)
@@ -39,176 +45,74 @@ def worst(levels: Iterable[str]) -> str:
     return max(levels, key=_ORDER.index, default=GOOD)
 
 
-# --- Audits as files have them -------------------------------------------------------------
-
-
-_REMEDY = "Write it again with `discreet audit --json`."
-Share = Annotated[float, Field(ge=0, le=1)]
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
-Words = Annotated[str, Field(max_length=10_000)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class _Certificate(_Part):
-    name: Text
-    certifiable: bool
-    value: float | None = None
-
-
-class _Best(_Part):
-    name: Text
-    advantage: float
-    lower: float
-
-
-class _Attacks(_Part):
-    best: _Best
-
-
-class _Figures(_Part):
-    advantage: float
-
-
-class PrivateFact(_Part):
-    """One private fact: what no attacker exceeds, and what one has reached."""
-
-    name: Text
-    certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
-    attacks: _Attacks
-    figures: _Figures | None = None
-
-    @property
-    def bound(self) -> float | None:
-        """The certified bound on any attacker's advantage, or None if there is none."""
-        return self._value("advantage")
-
-    @property
-    def epsilon(self) -> float | None:
-        """The certified epsilon, or None if there is none."""
-        return self._value("information epsilon")
-
-    @property
-    def reached(self) -> float:
-        """What the strongest attacker reached for certain."""
-        return self.attacks.best.lower
-
-    @property
-    def estimate(self) -> float:
-        """The advantage on the rows themselves, which promises nothing."""
-        found = self.attacks.best.advantage if self.figures is None else self.figures.advantage
-        return min(max(found, 0.0), 1.0)
-
-    def _value(self, name: str) -> float | None:
-        values = [each.value for each in self.certificates if each.name == name]
-        return values[0] if values else None
-
-
-class _Balanced(_Part):
-    estimate: Share
-
-
-class PublicFact(_Part):
-    """How often the answer is wrong."""
-
-    name: Text
-    error: Share
-    error_low: Share
-    error_high: Share
-    balanced: _Balanced | None = None
-    useful: bool = True
-
-
-class _Limit(_Part):
-    name: Text
-    limit: float
-    state: Literal["met", "broken", "not shown"]
-    words: Words
-
-
-class AuditSummary(_Part):
-    """An audit, as far as the dashboard shows it."""
-
-    format: Literal["discreet-audit"]
-    mapping_id: Text
-    rows: Annotated[int, Field(ge=0)]
-    confidence: Share
-    date: date
-    verdict: Words
-    public: PublicFact
-    private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
-    limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
-    conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
-
-
-def load_audit(path: Path) -> AuditSummary | None:
-    """Return an audit, or None if there is no such file.
-
-    Raises InputError: if the file is not an audit.
-    """
-    return read_model(path, AuditSummary, _REMEDY) if path.exists() else None
-
-
-# --- What they are worth today -------------------------------------------------------------
-
-
 SOON_DAYS = 14
-CANARY_DAYS = 30
-CANARY_ROWS = 200
 
 
 @dataclass(frozen=True)
 class FactBound:
-    """What is promised about one private fact, and what the canary shows of it now."""
+    """What is promised about one private fact; nothing once the certificate is withdrawn."""
 
     name: str
     bound: float | None
     epsilon: float | None
     reached: float
-    canary: float | None
-
-    @property
-    def is_broken(self) -> bool:
-        return self.bound is not None and self.canary is not None and self.canary > self.bound
 
 
 @dataclass(frozen=True)
 class Guarantee:
     """What the site promises today.
 
-    ``days_left``: negative once it has expired.
+    ``standing``: the one state, which ``certificate`` and ``recheck`` put into words for people.
+    ``days_left``: negative once it has expired; None where a re-check ends it or is due.
     """
 
     issued: date | None
     expires: date | None
     days_left: int | None
+    standing: Standing
     certificate: Finding
-    canary: Finding
+    recheck: Finding
     facts: tuple[FactBound, ...]
     audit: AuditSummary | None
 
     @property
     def level(self) -> str:
-        return worst((self.certificate.level, self.canary.level))
+        return worst((self.certificate.level, self.recheck.level))
 
 
 def assess(
     audit: AuditSummary | None,
-    canary: AuditSummary | None,
+    recheck: Recheck | None,
     mapping_id: str,
     expires: date | None,
     today: date,
+    problem: str = "",
 ) -> Guarantee:
-    """Return the health of the guarantee on a day."""
+    """Return the health of the guarantee on a day.
+
+    ``problem``: why the re-check cannot be read, if so; it may have ended the guarantee.
+    """
+    certified = audit.date if audit and audit.mapping_id == mapping_id else None
+    found = standing(recheck, mapping_id, certified, expires, today)
+    if problem:
+        found = Standing(DUE, problem)
+    certificate = _certificate(audit, mapping_id, expires, today)
+    if found.state == BROKEN:
+        certificate = Finding(BAD, "Certificate withdrawn", found.words)
+    elif found.state == DUE and certificate.level == GOOD:
+        certificate = Finding(WARN, "Certified, a re-check is due", found.words)
+    expired = expires is not None and today > expires
+    counts = found.state in (NONE, VALID) or (expired and found.state == DUE)
+    facts = audit.private if audit and found.state != BROKEN else ()
+    level, short = _RECHECK[found.state]
     return Guarantee(
         issued=audit.date if audit else None,
         expires=expires,
-        days_left=(expires - today).days if expires else None,
-        certificate=_certificate(audit, mapping_id, expires, today),
-        canary=_canary(audit, canary, mapping_id, today),
-        facts=_facts(audit, canary if canary and canary.mapping_id == mapping_id else None),
+        days_left=(expires - today).days if expires and counts else None,
+        standing=found,
+        certificate=certificate,
+        recheck=Finding(level, short, found.words),
+        facts=tuple(FactBound(each.name, each.bound, each.epsilon, each.reached) for each in facts),
         audit=audit,
     )
 
@@ -252,39 +156,20 @@ def _certificate(
     return Finding(GOOD, "Certified", f"Issued on {audit.date}, good until {expires}.")
 
 
-def _canary(
-    audit: AuditSummary | None, canary: AuditSummary | None, mapping_id: str, today: date
-) -> Finding:
-    if canary is None:
-        words = (
-            f"Nothing has checked whether the guarantee still holds. About {CANARY_ROWS} fresh "
-            "labelled rows show it."
-        )
-        return Finding(WARN, "No canary", words)
-    if canary.mapping_id != mapping_id:
-        return Finding(WARN, "The canary is of another mapping", "Audit the rows again.")
-    broken = next((fact for fact in _facts(audit, canary) if fact.is_broken), None)
-    if broken is not None:
-        words = (
-            f"On {canary.date} a real attacker gained at least {broken.canary:.3f} on "
-            f"“{broken.name}”; the certificate allows at most {broken.bound:.3f}. The world has "
-            "changed: learn and audit again."
-        )
-        return Finding(BAD, "The guarantee no longer fits", words)
-    age = (today - canary.date).days
-    if age > CANARY_DAYS:
-        words = f"It is from {canary.date}, {age} days ago. Fresh labelled rows are due."
-        return Finding(WARN, "The canary is old", words)
-    if canary.rows < CANARY_ROWS:
-        words = f"It has {canary.rows} rows; fewer than {CANARY_ROWS} see little."
-        return Finding(WARN, "The canary is small", words)
-    words = f"{canary.rows} labelled rows of {canary.date} show no more leak than is certified."
-    return Finding(GOOD, "The canary is quiet", words)
+_RECHECK = {
+    NONE: (WARN, "Never re-checked"),
+    VALID: (GOOD, "The re-check agrees"),
+    DUE: (WARN, "A re-check is due"),
+    BROKEN: (BAD, "The guarantee no longer holds"),
+}
 
 
-def _facts(audit: AuditSummary | None, canary: AuditSummary | None) -> tuple[FactBound, ...]:
-    seen = {fact.name: fact.reached for fact in canary.private} if canary else {}
-    return tuple(
-        FactBound(fact.name, fact.bound, fact.epsilon, fact.reached, seen.get(fact.name))
-        for fact in (audit.private if audit else ())
-    )
+def standing_of(folder: Path, expires: date | None, mapping_id: str, today: date) -> Standing:
+    """Return the one state of a site's certificate; files that cannot be read make it due."""
+    files = SiteFiles(folder)
+    try:
+        audit = load_audit(files.audit)
+        recheck = load_state(files.recheck) if files.recheck.exists() else None
+    except InputError as error:
+        return Standing(DUE, str(error))
+    return assess(audit, recheck, mapping_id, expires, today).standing

@@ -12,20 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from discreet.auditing.recheck import load_state
+from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.data.columns import written
 from discreet.errors import DiscreetError
 from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Sensor
-from discreet.network.dashboard.guarantee import (
-    BAD,
-    AuditSummary,
-    Finding,
-    Guarantee,
-    assess,
-    load_audit,
-)
+from discreet.network.dashboard.guarantee import BAD, Finding, Guarantee, assess
 from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 
@@ -47,7 +42,7 @@ class SiteView:
         self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
         self._clients = _Watched(self.files.clients, lambda _: load_clients(folder))
         self._audit = _Watched(self.files.audit, load_audit)
-        self._canary = _Watched(self.folder / "canary.json", load_audit)
+        self._recheck = _Watched(self.files.recheck, load_state)
         self._frontier = _Watched(self.files.frontier, Frontier.load)
 
     def clients(self) -> Clients:
@@ -66,14 +61,15 @@ class SiteView:
         today = datetime.fromtimestamp(now, UTC).date()
         return assess(
             self._audit.value,
-            self._canary.value,
+            self._recheck.value,
             self.mapping.id,
             self.settings.expires,
             today,
+            "The file recheck.json cannot be read." if self._recheck.problem else "",
         )
 
     def problems(self) -> list[Finding]:
-        watched = (self._clients, self._audit, self._canary, self._frontier)
+        watched = (self._clients, self._audit, self._recheck, self._frontier)
         return [
             # Where the site lies is of no interest on a page.
             Finding(

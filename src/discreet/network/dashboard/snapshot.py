@@ -215,7 +215,7 @@ class Snapshots:
                     *_fusion(self.view, stored, now),
                     *_devices(devices),
                     guarantee.certificate,
-                    guarantee.canary,
+                    guarantee.recheck,
                     marginals.finding,
                     *_refusals(stored, now),
                     *([store.disk] if store.disk else []),

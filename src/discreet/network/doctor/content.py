@@ -10,9 +10,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from discreet.auditing.recheck import load_state
+from discreet.auditing.summary import load_audit
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import BAD, GOOD, assess, load_audit
+from discreet.network.dashboard.guarantee import BAD, GOOD, assess
 from discreet.network.doctor.machine import Finding, failure, ok, warning
 from discreet.network.site.authority import Entry, load_register
 from discreet.network.site.files import read_bytes
@@ -86,7 +88,7 @@ def mapping(folder: Path, site: Site) -> Iterator[Finding]:
         yield failure("devices", str(error), "Restore fusion/clients.json from a good copy.")
         return
     yield _devices(found, clients)
-    yield _promise(folder, site, found)
+    yield from _promise(folder, site, found)
 
 
 def _devices(mapping: Mapping, clients: Clients) -> Finding:
@@ -111,19 +113,29 @@ def _devices(mapping: Mapping, clients: Clients) -> Finding:
     return ok("devices", f"{len(live)} speak for all {len(mapping.names)} sensors")
 
 
-def _promise(folder: Path, site: Site, mapping: Mapping) -> Finding:
-    """Return the state of the mapping's guarantee."""
-    fix = "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
+def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
+    """Return the state of the mapping's guarantee, and of the re-check that it stands on."""
+    files = SiteFiles(folder)
+    audit_again = (
+        "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
+    )
+    more_rows = f"Judge it by labelled rows of the site: discreet recheck {folder / site.mapping}"
     try:
-        audit = load_audit(SiteFiles(folder).audit)
+        audit = load_audit(files.audit)
+        recheck = load_state(files.recheck) if files.recheck.exists() else None
     except InputError as error:
-        return failure("guarantee", str(error), fix)
-    today = datetime.now(UTC).date()
-    state = assess(audit, None, mapping.id, site.expires, today).certificate
-    words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
-    if state.level == GOOD:
-        return ok("guarantee", words)
-    return (failure if state.level == BAD else warning)("guarantee", words, fix)
+        yield failure("guarantee", str(error), audit_again)
+        return
+    found = assess(audit, recheck, mapping.id, site.expires, datetime.now(UTC).date())
+    for subject, state, fix in (
+        ("guarantee", found.certificate, audit_again),
+        ("re-check", found.recheck, more_rows),
+    ):
+        words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
+        if state.level == GOOD:
+            yield ok(subject, words)
+        else:
+            yield (failure if state.level == BAD else warning)(subject, words, fix)
 
 
 # --- Certificates --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
@@ -45,6 +46,8 @@ _NOTE_EVERY = 2.0  # seconds
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
 _FORGET_EVERY = 600.0  # seconds
+_STANDING_EVERY = 60.0  # seconds
+_CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
 
 _T = TypeVar("_T")
 
@@ -70,7 +73,8 @@ class FusionSettings:
 class FusionService:
     """A worker of the fusion centre.
 
-    ``on_decision``: called with each decision, from the thread of the database.
+    ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
+    called now and then for what the certificate of the site is worth.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class FusionService:
         registry: Registry,
         store: Store,
         on_decision: Callable[[Decision], None] | None = None,
+        standing: Callable[[], Standing] | None = None,
     ) -> None:
         self._settings, self._mapping = settings, mapping
         self._registry, self._store = registry, store
@@ -97,7 +102,7 @@ class FusionService:
             self._turned,
             settings.receive_maximum,
         )
-        self._on_decision = on_decision
+        self._on_decision, self._standing = on_decision, standing
         self._waiting: deque[tuple[Ticket, StoredMessage | None]] = deque()
         self._something = threading.Event()
         self._stop = threading.Event()
@@ -107,7 +112,7 @@ class FusionService:
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = time.time()
-        self._next_note = self._next_look = self._next_forget = 0.0
+        self._next_note = self._next_look = self._next_forget = self._next_standing = 0.0
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
 
@@ -272,6 +277,9 @@ class FusionService:
             self._take_turns(now)
         if self._closer.due(now):  # after a long absence it takes several turns
             self._announce(self._closer.close(now))
+        if self._standing is not None and now >= self._next_standing:
+            self._next_standing = now + _STANDING_EVERY
+            self._show(self._standing())
         if now >= self._next_note:
             self._next_note = now + _NOTE_EVERY
             self._note(now)
@@ -282,6 +290,12 @@ class FusionService:
             ):
                 self._next_forget = now  # there is more, after what has arrived meanwhile
         self._database(None)
+
+    def _show(self, found: Standing) -> None:
+        self.state.put(certificate_valid=int(found.state == VALID))
+        if self.state.turn("certificate", found.state, found.words):
+            level = logging.INFO if found.state == VALID else logging.WARNING
+            logger.log(level, "the certificate is %s. %s", _CERTIFICATE[found.state], found.words)
 
     def _take_turns(self, now: float) -> None:
         if self._store.lead():

@@ -37,6 +37,10 @@ _METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] =
     "reported": (GaugeMetricFamily, "Sensors heard in the last closed round."),
     "expected": (GaugeMetricFamily, "Sensors of the mapping."),
     "last_round": (GaugeMetricFamily, "The last closed round."),
+    "certificate_valid": (
+        GaugeMetricFamily,
+        "Whether a certificate stands and a re-check agrees with it.",
+    ),
     "resident_bytes": (GaugeMetricFamily, "Largest resident memory so far."),
 }
 

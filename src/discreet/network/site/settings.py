@@ -237,6 +237,7 @@ class SiteFiles:
         self.probes = self.folder / "keys" / "probes"
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
+        self.recheck = self.folder / "recheck.json"
         self.frontier = self.folder / "frontier.json"
 
     def fusion_certificate(self, worker: int = 1) -> tuple[Path, Path]:
