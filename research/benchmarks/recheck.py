@@ -295,7 +295,7 @@ def day_counts(rng, jump, weekend):
 
 def alarmed_after(seed, days, jump_at=None, jump=0.0, weekends=False):
     """Return the day of the alarm, counted from the end of the reference, or None."""
-    rng, watch = np.random.default_rng(seed), begin_watch("", [2] * SENSORS)
+    rng, watch = np.random.default_rng(seed), begin_watch("")
     for k in range(REFERENCE_DAYS + days):
         risen = jump if jump_at is not None and k >= REFERENCE_DAYS + jump_at else 0.0
         watch.add(TODAY + timedelta(k), day_counts(rng, risen, weekends and k % 7 >= 5))

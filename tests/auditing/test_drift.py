@@ -20,7 +20,7 @@ def day_of(rng, share=0.3, n=400):
 
 
 def watched(days, watch=None):
-    watch = begin_watch("sha256:x", [2, 2]) if watch is None else watch
+    watch = begin_watch("sha256:x") if watch is None else watch
     for k, counts in enumerate(days):
         watch.add(DAY + timedelta(k), counts)
     return watch
@@ -31,7 +31,7 @@ def test_the_watch_grows_by_at_most_one_a_day_if_days_are_exchangeable():
     for n in range(1, 7):
         total = 0.0
         for order in itertools.permutations(range(n)):
-            watch = begin_watch("sha256:x", [2])
+            watch = begin_watch("sha256:x")
             for score in order:
                 watch._bet(float(score))
             total += watch.watched
@@ -70,7 +70,7 @@ def test_days_go_forward_and_have_all_symbols():
 def test_a_watch_goes_on_from_its_file():
     rng = np.random.default_rng(2)
     days = [day_of(rng) for _ in range(REFERENCE_DAYS + 10)]
-    whole, resumed = watched(days), begin_watch("sha256:x", [2, 2])
+    whole, resumed = watched(days), begin_watch("sha256:x")
     for k, counts in enumerate(days):
         resumed.add(DAY + timedelta(k), counts)
         resumed = DriftWatch.model_validate_json(resumed.model_dump_json())

@@ -71,7 +71,7 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
         known = {"certifiable": False, "reason": "few rows"} if value is None else {"value": value}
         return {"name": name, "certifiable": True, "words": "…", **known}
 
-    check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "within", "fact": "who"}
+    check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "within", "radius": 0.06}
     return {
         "format": "discreet-audit",
         "version": 1,

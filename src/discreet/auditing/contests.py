@@ -60,6 +60,8 @@ def _rows_of_numbers(value: object) -> Floats:
         found = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("must be rows of numbers of equal length") from None
+    if not found.size and found.ndim == 1:
+        found = found.reshape(0, 0)
     if found.ndim != 2 or not np.isfinite(found).all() or (found < 0).any():
         raise ValueError("must be rows of numbers of at least 0")
     return found

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -31,10 +32,12 @@ from discreet.arrays import Floats
 from discreet.auditing.contests import Part, RowsOfNumbers
 from discreet.data.strict_model import MAX_TEXT
 from discreet.errors import InputError
+from discreet.mapping.text import load_result
 
 FALSE_PER_MONTH = 0.01
 REFERENCE_DAYS = 20
 _MONTH = 30
+_MOST_BYTES = 64 * 2**20
 _STAKED, _WIDER = 0.7, (1, 2, 4)  # h; a day of a drift may rank behind a few of the days before
 _SHRUNK, _LEAST_SPREAD = 0.1, 1e-3  # of the covariance; standard deviation of a share
 
@@ -72,11 +75,12 @@ class DriftWatch(Part):
         if self.last is not None and on <= self.last:
             raise InputError(f"{on} is not after {self.last}, the last day that was watched.")
         day = np.concatenate([np.array(each) / max(1, sum(each)) for each in counts])
-        if len(day) != self.reference.shape[1]:
-            raise InputError(f"{on} has {len(day)} symbols; {self.reference.shape[1]} are watched.")
+        watched = self.reference.shape[1] or len(day)
+        if len(day) != watched:
+            raise InputError(f"{on} has {len(day)} symbols; {watched} are watched.")
         self.last = on
         if len(self.reference) < REFERENCE_DAYS:
-            self.reference = np.vstack([self.reference, day])
+            self.reference = np.vstack([self.reference.reshape(-1, watched), day])
         else:
             self._bet(how_far(day, self.reference))
         if self.alarmed is None and self.watched >= self.threshold:
@@ -91,18 +95,26 @@ class DriftWatch(Part):
         self.bets = np.minimum(begun * np.where(since < n, pays, 1.0), 1e200)
 
 
-def begin_watch(
-    mapping_id: str, n_symbols: Sequence[int], false_per_month: float = FALSE_PER_MONTH
-) -> DriftWatch:
+def begin_watch(mapping_id: str, false_per_month: float = FALSE_PER_MONTH) -> DriftWatch:
     """Return a watch that has seen no day."""
     return DriftWatch.model_validate(
         {
             "mapping_id": mapping_id,
             "false_per_month": false_per_month,
-            "reference": np.empty((0, sum(n_symbols))),
+            "reference": [],
             "scores": [],
             "bets": np.empty((len(_WIDER), 0)),
         }
+    )
+
+
+def load_watch(path: Path) -> DriftWatch:
+    """Read the file of a watch.
+
+    Raises InputError: if it is not sound.
+    """
+    return load_result(
+        DriftWatch, path, command="discreet serve", most=_MOST_BYTES, remedy="Delete it."
     )
 
 

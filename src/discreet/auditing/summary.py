@@ -105,6 +105,7 @@ class _Limit(BaseModel):
     limit: float
     state: Literal["met", "broken", "not shown"]
     words: Words
+    radius: float | None = None
 
 
 class AuditSummary(BaseModel):
@@ -122,6 +123,13 @@ class AuditSummary(BaseModel):
     private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
     limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
     conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
+
+    @property
+    def radius(self) -> float | None:
+        """How far readings may drift, in total variation, while every limit that is met stays."""
+        met = [each.radius for each in self.limits if each.state == "met"]
+        known = [radius for radius in met if radius is not None]
+        return min(known) if known and len(known) == len(met) else None
 
     @property
     def limit(self) -> float | None:

@@ -72,6 +72,7 @@ def serve(
             standing=lambda: standing_of(
                 site_folder, site.expires, mapping.id, datetime.now(UTC).date()
             ),
+            drift=files.drift,
         )
         on_signals(service.stop)
         with Pages(service.state, site.metrics.host, site.metrics.port + worker - 1) as pages:

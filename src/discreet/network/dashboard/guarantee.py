@@ -170,6 +170,6 @@ def standing_of(folder: Path, expires: date | None, mapping_id: str, today: date
     try:
         audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
-    except InputError as error:
+    except (InputError, OSError) as error:
         return Standing(DUE, str(error))
     return assess(audit, recheck, mapping_id, expires, today).standing

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from discreet.auditing.drift import load_watch
 from discreet.auditing.recheck import load_state
 from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.data.columns import written
@@ -20,11 +21,17 @@ from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Sensor
-from discreet.network.dashboard.guarantee import BAD, Finding, Guarantee, assess
+from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, assess
+from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, describe
 from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 
 _T = TypeVar("_T")
+_DRIFT = {
+    LEARNING: ("", "Days are being learned"),
+    QUIET: (GOOD, "Days are alike"),
+    ALARM: (WARN, "Symbols have changed"),
+}
 
 
 class SiteView:
@@ -43,6 +50,7 @@ class SiteView:
         self._clients = _Watched(self.files.clients, lambda _: load_clients(folder))
         self._audit = _Watched(self.files.audit, load_audit)
         self._recheck = _Watched(self.files.recheck, load_state)
+        self._drift = _Watched(self.files.drift, load_watch)
         self._frontier = _Watched(self.files.frontier, Frontier.load)
 
     def clients(self) -> Clients:
@@ -67,6 +75,18 @@ class SiteView:
             today,
             "The file recheck.json cannot be read." if self._recheck.problem else "",
         )
+
+    def drift(self) -> Finding:
+        """Return what days of symbols show without labels; a later re-check settles an alarm."""
+        watch, recheck = self._drift.value, self._recheck.value
+        if watch is None or watch.mapping_id != self.mapping.id:
+            return Finding("", "Days not watched yet", "The fusion centre has seen no whole day.")
+        state, words = describe(watch)
+        supported = recheck and recheck.supported
+        if watch.alarmed and supported and supported > watch.alarmed:
+            return Finding(GOOD, "Symbols have changed, and a re-check agreed since", words)
+        level, short = _DRIFT[state]
+        return Finding(level, short, words)
 
     def problems(self) -> list[Finding]:
         watched = (self._clients, self._audit, self._recheck, self._frontier)

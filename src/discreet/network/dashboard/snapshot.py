@@ -128,6 +128,7 @@ class Snapshot:
     devices: tuple[Device, ...]
     store: StoreState
     guarantee: Guarantee
+    drift: Finding
     marginals: Marginals
     findings: tuple[Finding, ...]
 
@@ -196,7 +197,7 @@ class Snapshots:
         )
         marginals = self._check_marginals(devices, now)
         store = _store_state(self.view, stored, failure, took)
-        guarantee = self.view.guarantee(now)
+        guarantee, drift = self.view.guarantee(now), self.view.drift()
         return Snapshot(
             at=now,
             site=settings.site,
@@ -207,6 +208,7 @@ class Snapshots:
             devices=devices,
             store=store,
             guarantee=guarantee,
+            drift=drift,
             marginals=marginals,
             findings=_sorted(
                 [
@@ -216,6 +218,7 @@ class Snapshots:
                     *_devices(devices),
                     guarantee.certificate,
                     guarantee.recheck,
+                    drift,
                     marginals.finding,
                     *_refusals(stored, now),
                     *([store.disk] if store.disk else []),

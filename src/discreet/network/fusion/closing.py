@@ -82,6 +82,14 @@ class Closer:
             self._warm = True
         self._next, self._wait_until = first, now + self._clock.deadline
 
+    @property
+    def leads(self) -> bool:
+        return self._next is not None
+
+    def symbols(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the symbols of some rounds, rounds by sensors, with what is missing marked."""
+        return self._gather(first, last)
+
     def wait(self, now: float) -> None:
         """Give what is overdue one more deadline, because no message could be accepted.
 

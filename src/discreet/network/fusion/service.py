@@ -15,12 +15,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
+from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.intake import Intake, Registry
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import State
@@ -74,7 +76,8 @@ class FusionService:
     """A worker of the fusion centre.
 
     ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
-    called now and then for what the certificate of the site is worth.
+    called now and then for what the certificate of the site is worth. ``drift``: where days of
+    symbols are watched, if they are.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class FusionService:
         store: Store,
         on_decision: Callable[[Decision], None] | None = None,
         standing: Callable[[], Standing] | None = None,
+        drift: Path | None = None,
     ) -> None:
         self._settings, self._mapping = settings, mapping
         self._registry, self._store = registry, store
@@ -103,6 +107,9 @@ class FusionService:
             settings.receive_maximum,
         )
         self._on_decision, self._standing = on_decision, standing
+        self._drift = None if drift is None else DailyDrift(
+            drift, mapping, settings.clock, self._closer.symbols
+        )  # fmt: skip
         self._waiting: deque[tuple[Ticket, StoredMessage | None]] = deque()
         self._something = threading.Event()
         self._stop = threading.Event()
@@ -280,6 +287,7 @@ class FusionService:
         if self._standing is not None and now >= self._next_standing:
             self._next_standing = now + _STANDING_EVERY
             self._show(self._standing())
+            self._watch(now)
         if now >= self._next_note:
             self._next_note = now + _NOTE_EVERY
             self._note(now)
@@ -296,6 +304,13 @@ class FusionService:
         if self.state.turn("certificate", found.state, found.words):
             level = logging.INFO if found.state == VALID else logging.WARNING
             logger.log(level, "the certificate is %s. %s", _CERTIFICATE[found.state], found.words)
+
+    def _watch(self, now: float) -> None:
+        if self._drift is None or not self._closer.leads:
+            return
+        state, words = self._drift.look(now)
+        if self.state.turn("symbols by day", state, words) and state == ALARM:
+            logger.warning("%s", words)
 
     def _take_turns(self, now: float) -> None:
         if self._store.lead():

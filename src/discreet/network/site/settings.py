@@ -238,6 +238,7 @@ class SiteFiles:
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
         self.recheck = self.folder / "recheck.json"
+        self.drift = self.folder / "fusion" / "drift.json"
         self.frontier = self.folder / "frontier.json"
 
     def fusion_certificate(self, worker: int = 1) -> tuple[Path, Path]:
