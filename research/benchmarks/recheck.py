@@ -336,6 +336,8 @@ def draw(delays, path):
         axes.set_xlabel("jump of one sensor's share of symbols")
         axes.set_ylabel("days until the alarm: median, 10 to 90 %")
         axes.set_ylim(0, AFTER)
+        ticks = range(0, AFTER, 10)
+        axes.set_yticks([*ticks, AFTER], [*map(str, ticks), "later"])
         return rendered(figure, path, 150)
 
 
