@@ -238,10 +238,11 @@ def test_the_file_of_another_mapping_is_refused(tmp_path):
 # --- Claims and the one state ----------------------------------------------------------------
 
 
-def audit_of(limits=(), bound=0.06, releases=1, useful=True):
+def audit_of(limits=(), bound=0.06, releases=1, useful=True, rounds=None):
     certificate = {"name": "advantage", "certifiable": bound is not None, "value": bound}
     best = {"name": "forest", "advantage": 0.1, "lower": 0.0}
     fact = {"name": "who", "certificates": [certificate], "attacks": {"best": best}}
+    fact["rounds"] = rounds
     public = {"name": "fall", "error": 0.1, "error_low": 0.0, "error_high": 0.2, "useful": useful}
     checks = [{"name": name, "limit": 0.1, "state": state, "words": ""} for name, state in limits]
     return AuditSummary.model_validate(
@@ -267,6 +268,7 @@ def audit_of(limits=(), bound=0.06, releases=1, useful=True):
         (audit_of([("advantage", "met")]), 0.1, 0.8),
         (audit_of([("advantage", "not shown")]), 0.06, 0.8),
         (audit_of([("advantage", "met")], releases=9), 0.06, 0.8),
+        (audit_of([("advantage", "met")], rounds={"rounds": 1440}), 0.06, 0.8),
         (audit_of(bound=None), None, 0.8),
     ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -54,6 +54,7 @@ class PrivateFact(BaseModel):
     certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
     attacks: _Attacks
     figures: _Figures | None = None
+    rounds: dict[str, Any] | None = None
 
     @property
     def bound(self) -> float | None:
@@ -136,7 +137,8 @@ class AuditSummary(BaseModel):
         """The limit on the advantage of one report that was stated and met, if there was one."""
         found = [each.limit for each in self.limits if each.name == "advantage"]
         met = all(each.state == "met" for each in self.limits)
-        return found[0] if found and met and self.releases == 1 else None
+        one = self.releases == 1 and all(fact.rounds is None for fact in self.private)
+        return found[0] if found and met and one else None
 
 
 def load_audit(path: Path) -> AuditSummary | None:
