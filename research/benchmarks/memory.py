@@ -7,6 +7,8 @@ First the paper's synthetic world at correlation 0, with the tables that `ModelM
 stays with the probability given. All ways tell as much in a day as every fourth round does. "Day"
 takes rounds to be independent given the private fact, which they are not where the public fact
 lasts; "told" is for an attacker who is told the public fact of every round. Errors are simulated.
+Draws differ: of the tables learned from 1,000 rows a day tells between 0.12 and 0.48. The default
+draw was chosen because a day tells 0.22 there; `--draws` takes others.
 
 Then a made-up house in which people walk through four rooms whose sensors overhear one another:
 whether somebody is in the kitchen is public, whether one person is ill that day is private. Where
