@@ -80,7 +80,7 @@ class ProgressReport:
             self._bar = None
 
     def _show_in_time(self) -> None:
-        seconds = _QUIET_SECONDS
+        seconds = _QUIET_SECONDS if self.live else _LINE_SECONDS
         while not self._closed.wait(seconds):
             if self.live:
                 return self._begin_bar()
