@@ -27,10 +27,22 @@ pytestmark = pytest.mark.slow
 STANDING = Progress("design", 0.25, 0.1234, 0.6926, 0.6925)
 
 # Each makes the process wait where a test wants to interrupt it.
+HELD_REPORTS = """
+report = discreet.cli.learn.LearnReport.__call__
+def slow(self, progress):
+    answer = report(self, progress)
+    for _ in range(1200):  # until the interrupt comes, which waits for what is shown
+        if self.stop_asked or progress.private_risk is None:
+            break
+        time.sleep(0.05)
+    return answer or self.stop_asked
+discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress._QUIET_SECONDS = 0.0
+"""
 SLOW_REPORTS = """
 report = discreet.cli.learn.LearnReport.__call__
 def slow(self, progress):
-    time.sleep(0.05)
+    time.sleep(0.1)
     return report(self, progress)
 discreet.cli.learn.LearnReport.__call__ = slow
 discreet.cli.progress._QUIET_SECONDS = 0.0
@@ -83,7 +95,7 @@ def terminal(tmp_path):
 
 
 def test_one_interrupt_keeps_the_best_mapping(terminal, tmp_path):
-    command = terminal(changes=SLOW_REPORTS)
+    command = terminal(changes=HELD_REPORTS)
     command.wait_for("floor")
     command.interrupt()
     assert command.end() == 0
@@ -95,7 +107,7 @@ def test_one_interrupt_keeps_the_best_mapping(terminal, tmp_path):
 
 
 def test_two_interrupts_keep_nothing(terminal, tmp_path):
-    command = terminal(changes=SLOW_REPORTS + SLOW_FUSION, out="old.json")
+    command = terminal(changes=HELD_REPORTS + SLOW_FUSION, out="old.json")
     command.wait_for("floor")
     command.interrupt()
     command.wait_for("nearly there")
@@ -107,7 +119,7 @@ def test_two_interrupts_keep_nothing(terminal, tmp_path):
 
 
 def test_an_interrupt_during_the_search_keeps_nothing(terminal, tmp_path):
-    command = terminal("--max-advantage", "0.1", changes=SLOW_REPORTS)
+    command = terminal("--max-advantage", "0.1", changes=HELD_REPORTS)
     command.wait_for("search")
     command.interrupt()
     assert command.end() == 130

@@ -227,12 +227,12 @@ def test_it_can_be_read_without_scripts(visit):
     assert reader.page.locator("#devices tbody tr").count() == 1
 
 
-def test_an_expired_certificate_is_red(visit):
+def test_a_withdrawn_certificate_is_red(visit):
     _, reader = visit("troubled")
     reader.log_in()
     reader.show("guarantee")
     notice = reader.page.locator("#certificate .notice.bad")
-    assert "expired" in notice.inner_text()
+    assert "withdrawn" in notice.inner_text()
     red, green, blue = reader.picture(notice)[5, -20]
     assert red > green + 10 and red > blue + 10
 

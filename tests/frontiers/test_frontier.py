@@ -241,7 +241,7 @@ def test_only_what_is_missing_is_computed(fits, tmp_path):
     # What the file had besides stays: it was looked at, and the bounds must allow for it.
     assert {p.key for p in first.points} < {p.key for p in more.points}
     assert Frontier.load(file) == more and more.complete
-    assert [(t.done, t.planned, t.found) for t in told] == [(3, 4, 3), (4, 4, 3)]
+    assert [(t.finished, t.planned, t.found) for t in told] == [(3, 4, 3), (4, 4, 3)]
     assert frontier(X, y, g, n_restarts=1, ratios=[0.95], resume=file) == more
     assert len(fits) == 4
 
@@ -313,7 +313,7 @@ def test_an_interrupted_run_keeps_its_points_and_goes_on(fits, monkeypatch, tmp_
     options = {"ratios": [0.9, 0.95, 0.99], "n_restarts": 1, "resume": file}
 
     def stop(standing):
-        if standing.done == 2:
+        if standing.finished == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"2 of 4 points are in .*f.json; the same command"):

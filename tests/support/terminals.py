@@ -19,7 +19,7 @@ class Terminal:
 
     def __init__(self, folder, arguments, changes, **environment):
         pty = pytest.importorskip("pty")  # there is none on Windows
-        code = "import time, discreet.cli.progress, discreet.learning\n"
+        code = "import time, discreet.cli.learn, discreet.cli.progress, discreet.learning\n"
         code += changes + "from discreet.cli import main\nmain()"
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
