@@ -16,7 +16,17 @@ from support.sites import needs_mosquitto
 from discreet import Mapping
 from discreet import network as network_package
 from discreet.cli import demo
-from discreet.cli.made_up_home import RESIDENTS, SENSORS, exact_outputs, make_home, moments_of
+from discreet.cli.made_up_home import (
+    RESIDENTS,
+    SENSORS,
+    STAY,
+    error_over,
+    errors,
+    exact_outputs,
+    make_home,
+    moments_of,
+)
+from discreet.export.neutral import Policy
 from discreet.network.connecting import broker_process
 from discreet.network.demo import running
 from discreet.network.demo.children import Children
@@ -48,6 +58,39 @@ def test_the_demo_tells_its_story_and_can_be_repeated(told):
     printed = re.search(r"^\$ discreet (.*)$", first.stdout, re.MULTILINE)[1]
     assert run_apart(*shlex.split(printed), folder=folder.parent).returncode == 0
     assert Mapping.load(folder / "home.json").id == made.id
+
+
+def test_the_demo_says_what_a_day_tells_and_keeps_it(told):
+    first, folder = told
+    assert "for one report of every sensor" in first.stdout
+    said = float(re.search(r"a day of 1,440 reports errs .* with (\d\.\d+),", first.stdout)[1])
+    mapping = Mapping.load(folder / "home.json")
+    assert said == pytest.approx(error_over(1440, mapping), abs=5e-4)
+    assert error_over(1, mapping) == pytest.approx(errors(exact_outputs(mapping))[1], abs=1e-4)
+    assert "a day of 1,440 releases of each sensor: all tell at most" in first.stdout
+    days = float(re.search(r"the budget of 4180 nats lasts ([\d.]+) days", first.stdout)[1])
+    spent = float(re.search(r"spent: at most ([\d.]+) of the 4180 nats", first.stdout)[1])
+    assert days >= 1 and 0 < spent <= 4180
+    assert all(each.budget == 4180 for each in load_clients(folder / "network/site").live.values())
+
+
+def test_the_error_over_many_rounds_is_that_of_the_best_attacker(told):
+    """A forward-backward pass over simulated symbols knows all that the rounds tell."""
+    mapping, rounds, rng = Mapping.load(told[1] / "home.json"), 41, np.random.default_rng(0)
+    outputs = exact_outputs(mapping)
+    given = np.array([(outputs[False, who] + outputs[True, who]) / 2 for who in RESIDENTS])
+    moves = np.array([[STAY, 1 - STAY], [1 - STAY, STAY]])
+    trials = 4000
+    who = rng.integers(2, size=(trials, 1)) ^ (rng.random((trials, rounds)) > STAY).cumsum(1) % 2
+    cuts = given.cumsum(axis=1)
+    seen = (rng.random((trials, rounds, 1)) > cuts[who][..., :-1]).sum(axis=2)
+    belief = np.ones((2, trials, 2))
+    for side, order in enumerate((range(rounds // 2), range(rounds - 1, rounds // 2, -1))):
+        for number in order:
+            belief[side] = (belief[side] * given[:, seen[:, number]].T) @ moves
+    score = belief[0] * belief[1] * given[:, seen[:, rounds // 2]].T
+    wrong = np.mean(score.argmax(axis=1) != who[:, rounds // 2])
+    assert error_over(rounds, mapping) == pytest.approx(wrong, abs=4 * 0.5 / trials**0.5)
 
 
 def test_the_demo_leaves_a_report(told):
@@ -114,6 +157,7 @@ def network(told, tmp_path):
             audit=learned / "audit.json",
             frontier=learned / "frontier.json",
             sensors=SENSORS,
+            policy=Policy(budget=4180.0, repeat="never"),
             draw=lambda: draw(said) or next(moments),
             seconds=seconds,
             say=said.append,

@@ -87,7 +87,7 @@ def test_days_and_figures_of_several_sensors_and_policies():
     assert found.day == pytest.approx(1440 * (math.log(1.5) + math.log(8)), rel=1e-6)
     assert found.lines() == [
         "a day of 1,440 releases of each sensor: all tell at most 3,579 nats (C1), whatever is "
-        "read",
+        "read; that much may settle any fact",
         "the budget of 3000 nats lasts 1.001 days, 1,442 releases; from then on symbols depend on "
         "no reading",
     ]

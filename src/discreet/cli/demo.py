@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _SECONDS = 8.0
 _ROWS = 1500
 _LIMIT = 0.15  # of the attacker's advantage; what 450 held-out rows can certify
+_EPSILON = 2.9  # of one release, C1: a device can count a day of them, at most 4,294 nats
+_DAY = 1440  # rounds
+_BUDGET = 4180.0  # a day's, and no more
 _RATIOS = [0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999]
 
 
@@ -92,11 +96,12 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     _write_table(table, make_home(_ROWS, seed))
     plain_print(f"A made-up home, {_ROWS} rows. To be inferred: did somebody fall. Not: who.")
     command = ["discreet", "learn", str(table), "--public", "fall", "--private", "who"]
+    command += ["--ldp-epsilon", str(_EPSILON)]
     command += ["--seed", str(seed)] * (seed != 0) + ["--out", str(out)]
     plain_print(f"$ {shlex.join(command)}")
     split = make_split(0.3, seed, None)
     task = Task(table, "fall", ["who"], split=split, options={"random_state": seed})
-    learned = run_learn(task, out)
+    learned = run_learn(replace(task, options={**task.options, "ldp_epsilon": _EPSILON}), out)
     mapping = Mapping.load(out)
     plain_print()
     _show_figures(mapping)
@@ -178,11 +183,20 @@ def _missing_parts() -> str:
 def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
     """Run site, broker, sensors, fusion centre and dashboard, and leave an account."""
     from discreet.cli.made_up_home import SENSORS, moments_of
+    from discreet.export.lasting import lasting
+    from discreet.export.neutral import Policy, neutral_form
+    from discreet.mapping.mapping import Mapping
     from discreet.network.demo.running import DemoPlan, run_network
 
     plain_print()
     moments = moments_of(seed)
-    plain_print("Now the home is lived in, a round every second:")
+    policy = Policy(budget=_BUDGET, repeat="never")
+    plain_print(
+        "Now the home is lived in. A round takes a second and stands for a minute; then what is "
+        "promised is:"
+    )
+    for line in lasting(neutral_form(Mapping.load(folder / "home.json"), policy), 60.0).lines():
+        plain_print(f"  {line}")
     account = run_network(
         DemoPlan(
             folder=folder / "network",
@@ -190,6 +204,7 @@ def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
             audit=folder / "audit.json",
             frontier=folder / "frontier.json",
             sensors=SENSORS,
+            policy=policy,
             draw=lambda: next(moments),
             seconds=seconds,
             say=lambda line: plain_print(line),
@@ -210,6 +225,7 @@ def _account(account: Account) -> list[str]:
         f"broker: {account.broker}",
         f"{account.messages} messages stored and acknowledged, {account.refused} refused",
         f"{len(account.decisions)} rounds decided, {len(complete)} of them with every sensor",
+        f"spent: at most {account.spent / 1e6:.2f} of the {_BUDGET:g} nats (C1) of each sensor",
     ]
     if complete:
         share = account.right / len(complete)
@@ -246,18 +262,30 @@ def _is_made_up(file: Path, home: pd.DataFrame) -> bool:
 
 
 def _show_figures(mapping: Mapping) -> None:
-    from discreet.cli.made_up_home import errors, exact_outputs, odds_factor
+    from discreet.cli.made_up_home import STAY, error_over, errors, exact_outputs, odds_factor
 
-    plain_print("The error of the best possible rule, exact for this home (0.5 is guessing):")
+    plain_print(
+        "The error of the best possible rule for one report of every sensor, exact for this"
+    )
+    plain_print("home (0.5 is guessing):")
     plain_print(f"{'':28}{'did somebody fall':>18}{'who is it':>12}")
     raw, sent = errors(exact_outputs(None)), errors(exact_outputs(mapping))
     plain_print(f"{'from the raw readings':28}{raw[0]:18.3f}{raw[1]:12.3f}")
     plain_print(f"{'from the symbols sent':28}{sent[0]:18.3f}{sent[1]:12.3f}")
     plain_print(
-        f"Whatever the symbols, they change the odds of Ada against Ben by a factor of at most "
-        f"{odds_factor(exact_outputs(mapping)):.2f};"
+        f"Whatever the symbols of one report, they change the odds of Ada against Ben by a factor "
+        f"of at most {odds_factor(exact_outputs(mapping)):.2f};"
     )
     plain_print("raw readings can make it certain.")
+    plain_print(
+        f"Whoever sees a day of {_DAY:,} reports errs about who is there in one of them with "
+        f"{error_over(_DAY, mapping):.3f},"
+    )
+    plain_print(
+        f"if the resident stays with probability {STAY:g} from report to report, and reports have "
+        "nothing"
+    )
+    plain_print("else in common: so it is in this home; `discreet budget` computes it for others.")
 
 
 def _show_sending(mapping: Mapping, held_out: pd.DataFrame) -> None:

@@ -7,19 +7,22 @@ residents it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import numpy as np
 import pandas as pd
 
 from discreet.arrays import Floats
 from discreet.data.columns import written
+from discreet.leakage.belief_grid import figures_between
+from discreet.leakage.chains import Chain
 from discreet.leakage.exact import bayes_error
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping
 
 SENSORS = ("floor_vibration", "hall_motion", "bed_pressure", "door_light")
 RESIDENTS = ("Ada", "Ben")
+STAY = 0.99
+"""Probability that the next round is about the same resident, when the home is lived in."""
 # Level of each sensor for (fall, resident); a reading is the level -1, 0 or +1.
 _LEVELS = {(False, "Ada"): 2, (False, "Ben"): 4, (True, "Ada"): 6, (True, "Ben"): 8}
 
@@ -50,11 +53,17 @@ def exact_outputs(mapping: Mapping | None) -> dict[tuple[bool, str], Floats]:
 
 
 def moments_of(seed: int) -> Iterator[tuple[dict[str, int], str]]:
-    """Yield the readings of one moment of the home after the other, and whether somebody fell."""
-    for number in count(1):
-        home = make_home(1000, (seed + number) % 2**32)
-        for row in home.to_dict("records"):
-            yield {name: int(row[name]) for name in SENSORS}, written(bool(row["fall"]))
+    """Yield the readings of one moment of the home after the other, and whether somebody fell.
+
+    Each moment has the law of ``make_home``; only the resident has to do with the one before.
+    """
+    rng = np.random.default_rng((seed, 1))
+    who = int(rng.integers(2))
+    while True:
+        fall = bool(rng.random() < 0.5)
+        level = _LEVELS[fall, RESIDENTS[who]]
+        yield {name: int(level + rng.integers(-1, 2)) for name in SENSORS}, written(fall)
+        who ^= int(rng.random() >= STAY)
 
 
 def _by_resident(outputs: dict[tuple[bool, str], Floats]) -> Floats:
@@ -66,6 +75,13 @@ def errors(outputs: dict[tuple[bool, str], Floats]) -> tuple[float, float]:
     by_fall = np.array([sum(outputs[fall, who] for who in RESIDENTS) / 2 for fall in (False, True)])
     half = np.array([0.5, 0.5])
     return bayes_error(by_fall, half), bayes_error(_by_resident(outputs), half)
+
+
+def error_over(rounds: int, mapping: Mapping) -> float:
+    """Return the least error about the resident of a round for whoever sees all the rounds."""
+    given, chain = _by_resident(exact_outputs(mapping)), Chain.of_stay(STAY, [0.5, 0.5])
+    ((_, most),) = figures_between(given, chain, [rounds])
+    return 0.5 - most.advantage
 
 
 def odds_factor(outputs: dict[tuple[bool, str], Floats]) -> float:

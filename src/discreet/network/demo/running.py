@@ -42,8 +42,8 @@ class DemoPlan:
     """What the network of the demo is made of.
 
     ``folder``: for the site, the devices and their logs; emptied if it is of an earlier demo.
-    ``seconds``: how long it runs; by default until it is stopped. ``say``: takes each line that the
-    user sees.
+    ``policy``: of all devices. ``seconds``: how long it runs; by default until it is stopped.
+    ``say``: takes each line that the user sees.
     """
 
     folder: Path
@@ -51,6 +51,7 @@ class DemoPlan:
     audit: Path
     frontier: Path
     sensors: Sequence[str]
+    policy: Policy
     draw: Draw
     seconds: float | None
     say: Callable[[str], None]
@@ -65,6 +66,7 @@ class Account:
     truths: dict[int, str] = field(default_factory=dict)
     messages: int = 0
     refused: int = 0
+    spent: int = 0
 
     @property
     def complete(self) -> list[Decision]:
@@ -104,7 +106,9 @@ def run_network(plan: DemoPlan) -> Account:
                 raise
             plan.say("stopping")  # which is how it is meant to end
         with suppress(Exception):  # the summary is useful without it
-            account.messages = sum(each.messages for each in reader.clients())
+            clients = reader.clients()
+            account.messages = sum(each.messages for each in clients)
+            account.spent = max((each.spent for each in clients), default=0)
             account.refused = sum(each.times for each in reader.refused() if each.kept_out)
     return account
 
@@ -174,15 +178,16 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
         audit=plan.audit,
         frontier=plan.frontier,
         broker_program=find_mosquitto(),
+        policy=plan.policy,
+        anyway=True,  # a round takes a second here, so that a day of them is soon over
     )
     plan.say(f"$ discreet {shlex.join(_init_words(wanted))}")
     site, _ = make_folder(wanted)
     for sensor in plan.sensors:
         name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
-        # Each round of the demo is another moment of the home, so that each is a new draw.
-        enroll(folder, EnrolmentRequest(name, [sensor], policy=Policy(repeat="never")), out)
-        words = ["enroll", name, "--site", str(folder), "--sensor", sensor]
-        plan.say(f"$ discreet {shlex.join([*words, '--repeat', 'never', '--out', str(out)])}")
+        enroll(folder, EnrolmentRequest(name, [sensor], policy=plan.policy, anyway=True), out)
+        words = ["enroll", name, "--site", str(folder), "--sensor", sensor, "--out", str(out)]
+        plan.say(f"$ discreet {shlex.join([*words, '--anyway'])}")
     return folder, site
 
 
@@ -196,9 +201,11 @@ def _init_words(wanted: SitePlan) -> list[str]:
         "--deadline": f"{wanted.deadline:g}",
         "--audit": wanted.audit,
         "--frontier": wanted.frontier,
+        "--repeat": wanted.policy.repeat,
+        "--budget": wanted.policy.budget,
     }
     words = ["init", str(wanted.folder), "--mapping", str(wanted.mapping), "--name", wanted.name]
-    return words + [str(each) for pair in ports.items() for each in pair]
+    return [*words, *(str(each) for pair in ports.items() for each in pair), "--anyway"]
 
 
 def _device(sensor: str) -> str:
