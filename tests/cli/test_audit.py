@@ -40,7 +40,7 @@ def test_the_verdict_comes_first_and_the_rows_are_named(home):
     code, out, err = home()
     assert code == 0 and err == ""
     lines = out.splitlines()
-    assert lines[0].startswith("NO LIMIT STATED: 'who': no attacker's advantage is above")
+    assert lines[0].startswith("NO LIMIT STATED: 'who': no attacker's advantage in one report is")
     assert "the 120 of 400 rows that were held out" in out
     for certificate in ("advantage", "accuracy", "information epsilon", "structural epsilon"):
         assert any(line.startswith(f"  {certificate} ") for line in lines)

@@ -322,8 +322,8 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert re.search(r"\d+ rows to learn from, \d+ held out by 'day' for the audit", progress)
     mapping = Mapping.load("m")
     assert f"wrote m, id {mapping.id[:19]}" in printed
-    assert re.search(r"expected on new rows .* advantage -?\d\.\d+", printed)
-    assert "structural bound C1" in printed
+    assert re.search(r"expected of one report .* advantage -?\d\.\d+", printed)
+    assert "structural bound C1" in printed and "all of this is about one report" in printed
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -494,8 +494,8 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     code, printed, _ = command("learn", "home.csv", *FACTS, *options)
     assert code == 0
     assert re.search(
-        r"expected on new rows \(\d folds, an estimate and no certificate\).*; what was asked for "
-        r"is met\n",
+        r"expected of one report \(\d folds, an estimate and no certificate\).*; what was asked "
+        r"for is met\n",
         printed,
     )
     assert Mapping.load("m").design.parameters["max_advantage"] == 0.2

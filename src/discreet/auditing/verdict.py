@@ -145,6 +145,10 @@ def _order_basis(data: AuditData) -> str:
     return f"checked as far as order tells: {found.words}"
 
 
+ONE_REPORT = "in one report"
+"""What a bound is about that was not made for several reports."""
+
+
 # --- Limits ----------------------------------------------------------------------------------
 
 
@@ -181,10 +185,10 @@ def _check(
 ) -> LimitCheck:
     certificate = _certificate(name, fact, releases, independent)
     upper, lower = certificate.bound, _lower(name, fact)
-    many = "" if releases == 1 else f" over {releases} reports"
+    span = ONE_REPORT if releases == 1 else f"over {releases} reports"
     if fact.rounds is not None:
-        many = f" over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
-    who = f"{name} of {shown(fact.name)}{many}"
+        span = f"over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
+    who = f"{name} of {shown(fact.name)} {span}"
     if upper is not None and upper <= limit:
         one = releases == 1 and fact.rounds is None and name != "epsilon"
         radius = (limit - upper) / eta if eta and one else None
@@ -310,4 +314,4 @@ def _between(fact: FactAudit) -> str:
     )
     if upper is None:
         return f"{who}: no bound on the attacker's advantage can be certified, {reached}"
-    return f"{who}: no attacker's advantage is above {upper:.3f}, {reached}"
+    return f"{who}: no attacker's advantage {ONE_REPORT} is above {upper:.3f}, {reached}"

@@ -413,7 +413,10 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
     lines.append(
         f"structural bound C1, any fact and distribution, one release: epsilon <= {bound:.2f}"
         if bound < float("inf")
-        else "structural bound C1: none, some symbols are certain for some codes"
+        else "structural bound C1, one release: none, some symbols are certain for some codes"
+    )
+    lines.append(
+        "all of this is about one report; discreet budget computes what a day of them tells"
     )
     return lines
 
@@ -432,7 +435,7 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 def _privacy_line(expected: Expected) -> str:
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
     return (
-        f"expected on new rows ({expected.folds} folds, an estimate and no certificate): "
+        f"expected of one report ({expected.folds} folds, an estimate and no certificate): "
         f"attacker's advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict

@@ -221,6 +221,7 @@ def test_a_limit_over_several_reports_stands_beside_the_bound_over_them():
     assert "from one report" in text and "you are here, one report" in text
     once = text_of((private,))
     assert "stated limit" in once and "all 24 reports" not in once and "from one report" in once
+    assert "Stated limit on one report: a gain of at most" in once
 
 
 @pytest.mark.slow
