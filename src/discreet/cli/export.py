@@ -53,7 +53,7 @@ def export(
 
     For a microcontroller that sends one symbol a day, and 20 nats in its life:
 
-        discreet export home.json --to c --out firmware --repeat period --budget 20
+        discreet export home.json --to c --out fw --repeat period --budget 20
     """
     with interruptible("stopped. Nothing was written."):
         from discreet.export.exporting import ExportTask
