@@ -227,6 +227,14 @@ def test_it_can_be_read_without_scripts(visit):
     assert reader.page.locator("#devices tbody tr").count() == 1
 
 
+def test_an_expired_certificate_is_red(visit):
+    maker, reader = visit("troubled")
+    (maker.folder / "recheck.json").unlink()  # which withdraws it before
+    reader.log_in()
+    reader.show("guarantee")
+    assert "expired" in reader.page.locator("#certificate .notice.bad").inner_text()
+
+
 def test_a_withdrawn_certificate_is_red(visit):
     _, reader = visit("troubled")
     reader.log_in()
