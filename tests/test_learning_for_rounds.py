@@ -31,6 +31,7 @@ def test_a_limit_on_a_window_becomes_one_on_a_round(prepared):
     assert figure.met and figure.reached <= 0.2
 
 
+@pytest.mark.slow
 def test_how_long_a_fact_lasts_is_read_from_the_series(prepared):
     known, read = (
         learn_for_rounds(prepared(column), 60, stay)[1]

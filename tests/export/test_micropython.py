@@ -278,6 +278,7 @@ def test_a_new_table_with_longer_periods_gets_new_keys(start):
     assert sensor.period == 20_002 and len(set(keys)) == 3
 
 
+@pytest.mark.slow
 def test_a_bad_source_is_refused_every_time(device, start, monkeypatch, tmp_path):
     for name, source in BAD_SOURCES.items():
         monkeypatch.setattr(os, "urandom", source)

@@ -142,6 +142,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, key, monkeypatch):
         device.read_bundle(tmp_path / "large", key.public_hex)
 
 
+@pytest.mark.slow
 def test_mutated_bundles_are_refused_and_their_bodies_never_crash(tmp_path, key):
     refused, sound = fuzz_python(tmp_path, key, 800)
     assert refused == 800  # every one of them
@@ -213,6 +214,7 @@ def test_a_symbol_is_drawn_once_and_kept_until_delivered(at_work):
     assert sensor.spent == 20 * COST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
 def test_a_retry_after_a_reboot_sends_the_same_symbol(at_work, repeat):
     for period in range(1, 20):
@@ -228,6 +230,7 @@ def test_a_retry_after_a_reboot_sends_the_same_symbol(at_work, repeat):
         sensor.delivered()
 
 
+@pytest.mark.slow
 def test_once_delivered_a_symbol_is_forgotten(at_work):
     pairs = set()
     for period in range(1, 40):
@@ -525,6 +528,7 @@ def cut_power(monkeypatch, step):
         monkeypatch.setattr(os, name, until_then(getattr(os, name)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(12))  # two writes of five steps, and the draft of a cut one
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
 def test_power_that_fails_during_a_write_refills_no_budget(at_work, monkeypatch, repeat, step):

@@ -63,6 +63,7 @@ def test_beyond_the_answer_the_worst_public_class_counts(mapping, rows):
     assert told.one_round[0] == max(each.one_round[0] for each in own)
 
 
+@pytest.mark.slow
 def test_the_curve_rises_to_the_figure_of_all_rounds(mapping, rows):
     found = discreet.over_time(mapping, rows, rounds=60, stay=0.9)
     curve = found.curve()

@@ -44,6 +44,7 @@ def test_same_rows_give_the_same_mapping():
     assert first.fusion == second.fusion
 
 
+@pytest.mark.slow
 def test_an_exclusive_or_is_seen():
     X, h, g = exclusive_or(800, 0)
     fitted = CountMapper(privacy_ratio=0.9, random_state=0).fit(X, h, private=g)
@@ -55,6 +56,7 @@ def test_an_exclusive_or_is_seen():
     assert fitted.expected_.balanced_accuracy > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", [{"epsilon": 0.5}, {"ldp_epsilon": 1.0}])
 def test_ratios_are_limited(wish):
     X, h, g = draw_table(600, 0.2, 0)
@@ -66,6 +68,7 @@ def test_ratios_are_limited(wish):
     assert figures.epsilon <= 1.0
 
 
+@pytest.mark.slow
 def test_beyond_the_answer_leaks_less_within_each_public_class():
     X, h, g = draw_table(1500, 0.2, 0)
     told = []

@@ -102,6 +102,7 @@ def test_headings_come_in_order_and_tables_say_what_they_head(case):
     assert counts[0] == counts[1] > 3
 
 
+@pytest.mark.slow
 @each_case
 def test_nothing_is_loaded_and_nothing_runs(case):
     text, found = page(*case), Page(page(*case))

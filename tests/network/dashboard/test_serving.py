@@ -152,6 +152,7 @@ def test_two_commands_do_not_change_the_users_at_once(folder, run):
     assert code == BAD_INPUT and "another command" in err
 
 
+@pytest.mark.slow
 def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
     """They are closed in time, and what is whole is answered as ever."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)

@@ -32,6 +32,7 @@ def after(days):
     return (START + timedelta(days=days)).timestamp()
 
 
+@pytest.mark.slow
 def test_whole_days_are_watched_across_restarts_and_a_change_is_an_alarm(tmp_path):
     assert watch_in(tmp_path).look(after(0))[0] == LEARNING
     states = [watch_in(tmp_path).look(after(day))[0] for day in range(1, LATE + 12)]

@@ -58,6 +58,7 @@ def test_the_page_loads_and_runs_nothing(made):
     assert "default-src 'none'" in page
 
 
+@pytest.mark.slow
 def test_every_table_choice_and_finding_is_on_the_page(made):
     results, page = made
     for each in results:
