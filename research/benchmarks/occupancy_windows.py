@@ -19,8 +19,7 @@ import pandas as pd
 from discreet import ModelMapper
 from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.windows import Rounds, WindowAttack, attack_windows
-from discreet.auditing.bounds.window import count_steps
-from discreet.data.series import Series, check_hidden_state, read_series
+from discreet.data.series import Series, check_hidden_state, count_steps, read_series
 from discreet.data.tables import read_table
 from discreet.leakage.joint_outputs import average_outputs
 from research.paper.datasets import OCCUPANCY_FILE, find_file, load_occupancy

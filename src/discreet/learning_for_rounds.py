@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Floats
-from discreet.auditing.bounds.window import count_steps
-from discreet.data.series import read_series
+from discreet.data.series import count_steps, read_series
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.over_time import advantage_of_rounds

@@ -28,10 +28,9 @@ from discreet.auditing.bounds.window import (
     WindowBound,
     bound_kept,
     bound_window,
-    count_steps,
 )
 from discreet.data.labels import Labels
-from discreet.data.series import HiddenState, Series, check_hidden_state
+from discreet.data.series import HiddenState, Series, check_hidden_state, count_steps
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs

@@ -96,6 +96,17 @@ def _moments(times: Column, name: str) -> Floats:
     return np.asarray(elapsed, dtype=np.float64)
 
 
+def count_steps(index: Ints, follows: Ints, n_classes: int) -> Ints:
+    """Return how often each class was followed by each.
+
+    ``follows``: for every row the place of the row one round later, -1 where there is none.
+    """
+    there = np.flatnonzero(follows >= 0)
+    steps = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(steps, (index[there], index[follows[there]]), 1)
+    return steps
+
+
 @dataclass(frozen=True)
 class HiddenState:
     """Whether the facts are all that links the rounds of a series, as far as it shows."""

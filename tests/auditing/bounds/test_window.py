@@ -9,8 +9,8 @@ from discreet.auditing.bounds.window import (
     bound_kept,
     bound_one_round,
     bound_window,
-    count_steps,
 )
+from discreet.data.series import count_steps
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.exact import squared_information
 

@@ -105,17 +105,6 @@ def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> 
 # --- The chain -----------------------------------------------------------------------------
 
 
-def count_steps(index: Ints, follows: Ints, n_classes: int) -> Ints:
-    """Return how often each class was followed by each.
-
-    ``follows``: for every row the place of the row one round later, -1 where there is none.
-    """
-    there = np.flatnonzero(follows >= 0)
-    steps = np.zeros((n_classes, n_classes), dtype=np.int64)
-    np.add.at(steps, (index[there], index[follows[there]]), 1)
-    return steps
-
-
 def bound_kept(steps: Ints, alpha: float) -> float:
     """Bound the share of x that a step leaves, forwards and backwards."""
     m = len(steps)
