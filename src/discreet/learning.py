@@ -103,7 +103,7 @@ class Task:
     private: Sequence[str]
     sensors: Sequence[str] | None = None
     exclude: Sequence[str] = ()
-    method: str = "npo"
+    method: str = "auto"
     split: Split = field(default_factory=Split)
     options: dict[str, Any] = field(default_factory=dict)
     further: Sequence[Path] = ()

@@ -81,7 +81,7 @@ def mistake(command, tmp_path):
         ("--symbols =3", "--symbols names the column '', which is no sensor"),
         ("--kernel gauss", "--kernel must be one of product, .*, got gauss"),
         ("--loss zero", "--loss must be one of logistic, .*, got zero"),
-        ("--method best", "--method must be one of npo, .*, got best"),
+        ("--method best", "--method must be one of auto, .*, got best"),
         ("--binning fine", "--binning must be one of quantile, .*, got fine"),
         ("--binning hall=fine", "--binning must be one of quantile, .*, got fine for 'hall'"),
         ("--binning hal=uniform", "--binning names the column 'hal', which is no sensor"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from discreet import CountMapper, ModelMapper, RandomizedResponseMapper
+from discreet import Mapper, ModelMapper, RandomizedResponseMapper
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ class SuppliedModel(Supplied, ModelMapper):
     pass
 
 
-class SuppliedCounts(Supplied, CountMapper):
+class SuppliedCounts(Supplied, Mapper):
     pass
 
 

@@ -5,6 +5,7 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -84,7 +85,7 @@ def learn(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")],
     method: Annotated[
         str, typer.Option(metavar="NAME", callback=one_of(METHODS), help=", ".join(METHODS) + ".")
-    ] = "npo",
+    ] = "auto",
     sensors: Sensors = None,
     exclude: Exclude = None,
     symbols: Annotated[
@@ -102,7 +103,7 @@ def learn(
         typer.Option(
             metavar="P",
             callback=is_share,
-            help="Share of the largest private risk to keep. [default: 0.998]",
+            help="Share of the largest private risk to keep. [default: 0.998 for npo]",
         ),
     ] = None,
     max_advantage: Annotated[
@@ -110,7 +111,7 @@ def learn(
         typer.Option(
             metavar="A",
             callback=is_share,
-            help="Ask instead that no attacker beat guessing by more than this.",
+            help="Ask that no attacker beat guessing by more than this. [default: 0.05 for auto]",
         ),
     ] = None,
     epsilon: Annotated[
@@ -165,6 +166,14 @@ def learn(
         ),
     ] = None,
     seed: Seed = 0,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When --method auto takes the best mapping so far, such as 60s or 10m. "
+            "[default: 60s]",
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -224,7 +233,11 @@ def learn(
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    most, seconds = _byte_count(memory), _seconds(every)
+    most, seconds = _byte_count(memory), _seconds("--every", every)
+    if (limit := _seconds("--time-limit", time_limit)) is not None:
+        if method != "auto":
+            raise InputError(f"--time-limit is for --method auto, got --method {method}.")
+        options["time_budget"] = limit
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
     with interruptible():
@@ -282,7 +295,7 @@ def _byte_count(text: str | None) -> int | None:
     return count
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(option: str, text: str | None) -> float | None:
     """Return a time such as 60s, 5m or 1h in seconds."""
     if text is None:
         return None
@@ -290,7 +303,7 @@ def _seconds(text: str | None) -> float | None:
     seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
     if not 0 < seconds <= _LONGEST:
         raise InputError(
-            f"--every must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
+            f"{option} must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
             f"1h, got {text!r}."
         )
     return seconds
@@ -407,6 +420,7 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append(
             f"useless: it answers {public!r} no better than guessing, as far as the rows show"
         )
+        lines += [_alternative_line(each) for each in getattr(mapper, "alternatives_", [])]
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
@@ -442,6 +456,16 @@ def _privacy_line(expected: Expected) -> str:
     )
 
 
+def _alternative_line(expected: Expected) -> str:
+    """Say what more leak would buy, and how to ask for it."""
+    # What rows left out show with a standard error to spare, rounded up: so much they allow.
+    asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
+    return (
+        f"of use would be --max-advantage {asked:g}: balanced accuracy about "
+        f"{expected.balanced_accuracy:.3f} at an attacker's advantage of {expected.advantage:.3f}"
+    )
+
+
 def _answer_lines(expected: Expected, public: str) -> list[str]:
     """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
     return [
@@ -460,9 +484,8 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
 class LearnReport:
     """Shows how the learning goes, and passes on the wish to stop.
 
-    ``phase``: what is being done: None before the first report, "search" while a privacy level is
-    looked for, "design" once there is a mapping that may be kept. ``stop_asked``: whether the next
-    report answers that the work should stop.
+    ``phase``: what is being done: None before the first report. ``keeps``: whether a stop now would
+    leave a mapping. ``stop_asked``: whether the next report answers that the work should stop.
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
@@ -471,26 +494,20 @@ class LearnReport:
         self.shown = ProgressReport(console, quiet=quiet)
         self.stop_asked = False
         self.phase: str | None = None
+        self.keeps = False
 
     def __call__(self, progress: Progress) -> bool:
+        from discreet.progress import standing
+
         self.phase = progress.phase
+        self.keeps = progress.phase == "design" if progress.keeps is None else progress.keeps
         self.shown.show(progress.phase, progress.done, standing(progress))
         return self.stop_asked
 
 
-def standing(progress: Progress) -> str:
-    """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
-    if progress.public_risk is None:  # there is no mapping yet
-        return "reading rows"
-    text = f"public risk {progress.public_risk:.4f}"
-    if progress.private_risk is not None and progress.floor is not None:
-        text += f", private {progress.private_risk:.4f} (floor {progress.floor:.4f})"
-    return text
-
-
 @contextmanager
 def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
-    """Let the first Ctrl-C ask for a stop and the second one end everything.
+    """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
 
     Before there is a mapping to keep, the first one ends everything.
 
@@ -500,7 +517,7 @@ def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
     def ask(_signal: int, _frame: FrameType | None) -> None:
         if report.stop_asked:
             raise KeyboardInterrupt("stopped at once. No mapping was written.")
-        if report.phase != "design":
+        if not report.keeps:
             during = "during the search for a privacy level, " if report.phase == "search" else ""
             raise KeyboardInterrupt(
                 f"stopped {during}before there was a mapping to keep. No mapping was written."
@@ -510,13 +527,15 @@ def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
         clear = b"\r\x1b[2K" if report.shown.live else b""
         os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # a shell that starts us in the background says: ignore it
-        signal.signal(signal.SIGINT, ask)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # a shell that starts us in the background says so
+            signal.signal(number, ask)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         report.shown.close()
 
 
