@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.cli.options import (
     AssumeIndependent,
     AuditGroup,
     Json,
     Quiet,
+    argument,
+    flag,
     is_confidence,
     is_count,
     is_positive,
@@ -47,13 +47,12 @@ _TABLES = " (tables)"  # beside a bound that the rows add nothing to
 
 
 def audit(
-    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file to audit.")],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file to audit.")],
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="Rows to audit with. Of the table that was learned from, the held-out part is "
-            "used.",
+        argument(
+            "TABLE...",
+            "Rows to audit with. Of the table that was learned from, the held-out part is used.",
         ),
     ],
     public: Annotated[
@@ -80,9 +79,9 @@ def audit(
     ] = None,
     beyond_answer: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--beyond-answer",
-            help="--max-advantage limits what an attacker gains who is told the public fact.",
+            "--max-advantage limits what an attacker gains who is told the public fact.",
         ),
     ] = False,
     epsilon: Annotated[
@@ -94,10 +93,9 @@ def audit(
     releases: Annotated[int, option("N", "How many reports to add up.", is_count)] = 1,
     independent_releases: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--independent-releases",
-            help="Declare that readings of different reports are independent given the "
-            "private fact.",
+            "Declare that readings of different reports are independent given the private fact.",
         ),
     ] = False,
     rounds: Annotated[

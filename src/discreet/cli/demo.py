@@ -14,12 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.cli.audit import AuditTask, audit_files
 from discreet.cli.frontier import Job, run_frontier
 from discreet.cli.learn import run_learn
-from discreet.cli.options import is_seed
+from discreet.cli.options import flag, is_seed, option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
 from discreet.files import write_whole
@@ -42,22 +40,21 @@ _RATIOS = [0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999]
 
 def demo(
     folder: Annotated[
-        Path,
-        typer.Option("--out", metavar="FOLDER", help="Where everything goes that the demo makes."),
+        Path, option("FOLDER", "Where everything goes that the demo makes.", name="--out")
     ] = Path("discreet-demo"),
-    seed: Annotated[int, typer.Option(metavar="N", callback=is_seed, help="Seed of the rows.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the rows.", is_seed)] = 0,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--for",
-            metavar="SECONDS",
+        option(
+            "SECONDS",
+            "How long the network runs once it is up; 0 leaves it out. [default: 8]",
+            name="--for",
             min=0,
             max=86_400,
-            help="How long the network runs once it is up; 0 leaves it out. [default: 8]",
         ),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the network up until Ctrl-C, to look around.")
+        bool, flag("--keep", "Leave the network up until Ctrl-C, to look around.")
     ] = False,
 ) -> None:
     """Learn from a made-up home, audit it, and run it as a network.

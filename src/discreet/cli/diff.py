@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from discreet.cli.options import AssumeIndependent, AuditGroup, Json
+from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import shown
 
@@ -38,15 +36,13 @@ _NAMES_ONLY = (
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Mapping file.")],
-    after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="Mapping file to compare it with.")
-    ],
+    before: Annotated[Path, argument("BEFORE", "Mapping file.")],
+    after: Annotated[Path, argument("AFTER", "Mapping file to compare it with.")],
     tables: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[TABLE]...",
-            help="Labelled rows, to compare error and leak on those that neither learned from.",
+        argument(
+            "[TABLE]...",
+            "Labelled rows, to compare error and leak on those that neither learned from.",
         ),
     ] = None,
     group: AuditGroup = None,

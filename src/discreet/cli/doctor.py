@@ -6,9 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.options import Json, SiteFolder
+from discreet.cli.options import Json, SiteFolder, flag
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.network import find_site, need_network
 
@@ -22,9 +20,7 @@ _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}
 def doctor(
     site: SiteFolder = None,
     as_json: Json = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")
-    ] = False,
+    strict: Annotated[bool, flag("--strict", "Exit code 3 for warnings as well.")] = False,
 ) -> int:
     """Look for what is wrong with a site, and say what to do about it.
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import Anyway, OwnPeriod, OwnRepeat, SiteFolder, is_positive, option
+from discreet.cli.options import (
+    Anyway,
+    OwnPeriod,
+    OwnRepeat,
+    SiteFolder,
+    argument,
+    flag,
+    is_positive,
+    option,
+)
 from discreet.cli.terminal import interruptible, plain_print, warn
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
@@ -22,9 +31,7 @@ NOT_IN_FORCE = 3
 
 def enroll(
     ctx: typer.Context,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the device: a-z, 0-9 and -.")
-    ],
+    name: Annotated[str, argument("NAME", "Name of the device: a-z, 0-9 and -.")],
     site: SiteFolder = None,
     sensor: Annotated[
         list[str] | None,
@@ -53,15 +60,13 @@ def enroll(
     anyway: Anyway = False,
     renew: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--renew",
-            help="New certificate and tables for a device that is enrolled; its old file ends at "
-            "once.",
+            "New certificate and tables for a device that is enrolled; its old file ends at once.",
         ),
     ] = False,
     observer: Annotated[
-        bool,
-        typer.Option("--observer", help="May read the decision only; writes a folder of PEMs."),
+        bool, flag("--observer", "May read the decision only; writes a folder of PEMs.")
     ] = False,
 ) -> int:
     """Let a device in: certificate, tables and configuration in one file.
@@ -147,7 +152,7 @@ def _typed(ctx: typer.Context) -> frozenset[str]:
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was enrolled.")],
+    name: Annotated[str, argument("NAME", "Name that was enrolled.")],
     site: SiteFolder = None,
 ) -> int:
     """Shut a device out at once, and make sure that it is.

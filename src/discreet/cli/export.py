@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.choices import TARGETS
-from discreet.cli.options import Anyway, Budget, Period, Quiet, Repeat, is_positive, one_of, option
+from discreet.cli.options import (
+    Anyway,
+    Budget,
+    Period,
+    Quiet,
+    Repeat,
+    argument,
+    is_positive,
+    one_of,
+    option,
+)
 from discreet.cli.terminal import interruptible, plain_print, warn
 
 if TYPE_CHECKING:
@@ -17,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    mapping: Annotated[
-        Path, typer.Argument(metavar="MAPPING", help="Mapping file to take the tables from.")
-    ],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file to take the tables from.")],
     to: Annotated[
         str, option("NAME", f"What the devices run: {', '.join(TARGETS)}.", one_of(TARGETS))
     ],

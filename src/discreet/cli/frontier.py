@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from discreet.choices import METHODS
 from discreet.cli.learn import announce
 from discreet.cli.options import (
@@ -33,6 +31,7 @@ from discreet.cli.options import (
     Quiet,
     Seed,
     Sensors,
+    argument,
     from_to,
     mapper_options,
     name_among,
@@ -60,9 +59,7 @@ if TYPE_CHECKING:
 
 
 def frontier(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
-    ],
+    table: Annotated[Path, argument("TABLE", "CSV, TSV or Parquet file, a row per moment.")],
     public: Public,
     private: Private,
     out: Annotated[

@@ -7,10 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.cli.enroll import say_lasting
-from discreet.cli.options import Anyway, Budget, Period, Repeat, option
+from discreet.cli.options import Anyway, Budget, Period, Repeat, argument, option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.errors import InputError
 from discreet.network import need_network
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder to write.")],
+    folder: Annotated[Path, argument("FOLDER", "New folder to write.")],
     mapping: Annotated[Path, option("FILE", "Mapping file that the site is to run.")],
     name: Annotated[str, option("NAME", "Name of the site: a-z, 0-9 and -.")] = "home",
     host: Annotated[

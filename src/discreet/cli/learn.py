@@ -15,8 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from discreet.choices import METHODS
 from discreet.cli.options import (
     MOST_SYMBOLS,
@@ -34,6 +32,7 @@ from discreet.cli.options import (
     Quiet,
     Seed,
     Sensors,
+    argument,
     by_column,
     is_count,
     is_positive,
@@ -42,6 +41,7 @@ from discreet.cli.options import (
     mapper_options,
     name_list,
     one_of,
+    option,
     option_name,
     whole_number,
 )
@@ -74,25 +74,23 @@ _LISTED_CLASSES = 4
 def learn(
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
+        argument(
+            "TABLE...",
+            "CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
             "table.",
         ),
     ],
     public: Public,
     private: Private,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")],
-    method: Annotated[
-        str, typer.Option(metavar="NAME", callback=one_of(METHODS), help=", ".join(METHODS) + ".")
-    ] = "auto",
+    out: Annotated[Path, option("FILE", "Mapping file to write.")],
+    method: Annotated[str, option("NAME", ", ".join(METHODS) + ".", one_of(METHODS))] = "auto",
     sensors: Sensors = None,
     exclude: Exclude = None,
     symbols: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[COLUMN=]N",
-            help="Symbols that each sensor may send, or that of one column; may be given several "
+        option(
+            "[COLUMN=]N",
+            "Symbols that each sensor may send, or that of one column; may be given several "
             "times. [default: 2]",
         ),
     ] = None,
@@ -100,33 +98,26 @@ def learn(
     loss: LossName = "logistic",
     ratio: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_share,
-            help="Share of the largest private risk to keep. [default: 0.998 for npo]",
-        ),
+        option("P", "Share of the largest private risk to keep. [npo's default: 0.998]", is_share),
     ] = None,
     max_advantage: Annotated[
         float | None,
-        typer.Option(
-            metavar="A",
-            callback=is_share,
-            help="Ask that no attacker beat guessing by more than this. [default: 0.05 for auto]",
+        option(
+            "A",
+            "Ask that no attacker beat guessing by more than this. [auto's default: 0.05]",
+            is_share,
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            metavar="E",
-            callback=is_positive,
-            help="Ask that no symbols shift the log-probability of a private class by more.",
+        option(
+            "E",
+            "Ask that no symbols shift the log-probability of a private class by more.",
+            is_positive,
         ),
     ] = None,
     ldp_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", callback=is_positive, help="Local differential privacy of every sensor."
-        ),
+        float | None, option("E", "Local differential privacy of every sensor.", is_positive)
     ] = None,
     decide: Decide = "balanced",
     binning: Binning = None,
@@ -135,58 +126,55 @@ def learn(
     group: Group = None,
     time_column: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="When each row was written: how long the public fact lasts is learned as well, "
+        option(
+            "COLUMN",
+            "When each row was written: how long the public fact lasts is learned as well, "
             "and the fusion centre remembers. Fits --repeat never.",
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            callback=is_count,
-            help="--max-advantage limits what N rounds tell together, such as 1440 of a day.",
+        option(
+            "N",
+            "--max-advantage limits what N rounds tell together, such as 1440 of a day.",
+            is_count,
         ),
     ] = None,
     stay: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_probability,
-            help="Probability that a private fact is the same in the next round, for --rounds.",
+        option(
+            "P",
+            "Probability that a private fact is the same in the next round, for --rounds.",
+            is_probability,
         ),
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Time from one round to the next, such as 60s, 5m or 1h. [default: what is usual "
+        option(
+            "TIME",
+            "Time from one round to the next, such as 60s, 5m or 1h. [default: what is usual "
             "between rows]",
         ),
     ] = None,
     seed: Seed = 0,
     time_limit: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="When --method auto takes the best mapping so far, such as 60s or 10m. "
-            "[default: 60s]",
+        option(
+            "TIME",
+            "When --method auto takes the best mapping so far, such as 60s or 10m. [default: 60s]",
         ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Most memory to learn in, such as 500M or 8G; a Parquet table that takes more is "
+        option(
+            "SIZE",
+            "Most memory to learn in, such as 500M or 8G; a Parquet table that takes more is "
             "streamed. [default: 4G, more where streaming is not possible]",
         ),
     ] = None,
     work_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Where a streamed table is packed. [default: beside the mapping]"
-        ),
+        option("DIR", "Where a streamed table is packed. [default: beside the mapping]"),
     ] = None,
     dask: Dask = None,
     quiet: Quiet = False,

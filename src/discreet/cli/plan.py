@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Json,
     PointConfidence,
+    argument,
     from_to,
     is_count,
     is_part,
@@ -35,7 +34,7 @@ def plan(
         float, option("A", "Limit on how far any attacker may beat guessing.", is_share)
     ],
     mapping: Annotated[
-        Path | None, typer.Argument(metavar="MAPPING", help="Mapping file whose tables are meant.")
+        Path | None, argument("MAPPING", "Mapping file whose tables are meant.")
     ] = None,
     sensors: Annotated[
         int | None, option("N", "Sensors, without a mapping.", from_to(1, 1000))

@@ -8,9 +8,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.options import AssumeIndependent, AuditGroup, Json, is_share
+from discreet.cli.options import (
+    AssumeIndependent,
+    AuditGroup,
+    Json,
+    argument,
+    flag,
+    is_share,
+    option,
+)
 from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
 from discreet.errors import InputError
 
@@ -25,40 +31,30 @@ NOT_VALID = 3
 
 
 def recheck(
-    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file that runs.")],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file that runs.")],
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="Labelled rows of the site. Rows that were judged before are passed over, so that "
+        argument(
+            "TABLE...",
+            "Labelled rows of the site. Rows that were judged before are passed over, so that "
             "a table may grow.",
         ),
     ],
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the re-check is kept. [default: recheck.json beside MAPPING]",
-        ),
+        option("FILE", "Where the re-check is kept. [default: recheck.json beside MAPPING]"),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What `discreet audit --json` printed. [default: audit.json beside MAPPING]",
+        option(
+            "FILE", "What `discreet audit --json` printed. [default: audit.json beside MAPPING]"
         ),
     ] = None,
     max_advantage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="A", callback=is_share, help="The limit, if there is no certificate to read."
-        ),
+        float | None, option("A", "The limit, if there is no certificate to read.", is_share)
     ] = None,
     sent: Annotated[
-        bool,
-        typer.Option(
-            "--sent", help="The sensors' columns hold the symbols that were sent, not readings."
-        ),
+        bool, flag("--sent", "The sensors' columns hold the symbols that were sent, not readings.")
     ] = False,
     group: AuditGroup = None,
     assume_independent: AssumeIndependent = False,
