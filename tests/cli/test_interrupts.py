@@ -17,8 +17,7 @@ from support.terminals import PATIENCE, Terminal, on_screen
 
 from discreet import Mapping, learning
 from discreet.cli import progress
-from discreet.cli.learn import LearnReport, stop_on_interrupt
-from discreet.cli.progress import time_left
+from discreet.cli.progress import LearnReport, stop_on_interrupt, time_left
 from discreet.errors import InputError
 from discreet.progress import Progress, standing
 
@@ -28,7 +27,7 @@ STANDING = Progress("design", 0.25, 0.1234, 0.6926, 0.6925)
 
 # Each makes the process wait where a test wants to interrupt it.
 HELD_REPORTS = """
-report = discreet.cli.learn.LearnReport.__call__
+report = discreet.cli.progress.LearnReport.__call__
 def slow(self, progress):
     answer = report(self, progress)
     for _ in range(1200):  # until the interrupt comes, which waits for what is shown
@@ -36,15 +35,15 @@ def slow(self, progress):
             break
         time.sleep(0.05)
     return answer or self.stop_asked
-discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress.LearnReport.__call__ = slow
 discreet.cli.progress._QUIET_SECONDS = 0.0
 """
 SLOW_REPORTS = """
-report = discreet.cli.learn.LearnReport.__call__
+report = discreet.cli.progress.LearnReport.__call__
 def slow(self, progress):
     time.sleep(0.1)
     return report(self, progress)
-discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress.LearnReport.__call__ = slow
 discreet.cli.progress._QUIET_SECONDS = 0.0
 """
 SLOW_FUSION = """

@@ -1,4 +1,4 @@
-"""``discreet learn``: progress, Ctrl-C, the closing summary.
+"""``discreet learn``: what is asked, what will be learned, the closing summary.
 
 Progress, warnings and errors go to stderr; what a script may want to read, to stdout.
 """
@@ -6,13 +6,8 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 from __future__ import annotations
 
 import math
-import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.choices import METHODS
@@ -55,14 +50,11 @@ from discreet.cli.terminal import (
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from discreet.design.calibration import Expected
     from discreet.learning import Learned, Prepared, Task
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
-    from discreet.progress import Progress
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -317,6 +309,7 @@ def run_learn(
     work where possible, with what to do. Raises ClusterError: if the cluster does not answer, or
     has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no mapping.
     """
+    from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster.connect import connected
     from discreet.learning import check_task, learn, open_table, prepare
 
@@ -365,7 +358,9 @@ def say_rounds(figure: RoundsFigure) -> str:
 
 def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
     """Write the mapping and say what was done."""
-    with _undisturbed():
+    from discreet.cli.progress import undisturbed
+
+    with undisturbed():
         mapper.mapping_.save(out)
         for line in () if quiet else summarise(mapper, out):
             plain_print(line)
@@ -464,74 +459,3 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
         f"{expected.guessing_balanced_accuracy:.3f}; raw readings: {expected.raw_error:.3f} and "
         f"{expected.raw_balanced_accuracy:.3f}",
     ]
-
-
-# --- Progress and Ctrl-C -------------------------------------------------------------------
-
-
-class LearnReport:
-    """Shows how the learning goes, and passes on the wish to stop.
-
-    ``phase``: what is being done: None before the first report. ``keeps``: whether a stop now would
-    leave a mapping. ``stop_asked``: whether the next report answers that the work should stop.
-    """
-
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        from discreet.cli.progress import ProgressReport
-
-        self.shown = ProgressReport(console, quiet=quiet)
-        self.stop_asked = False
-        self.phase: str | None = None
-        self.keeps = False
-
-    def __call__(self, progress: Progress) -> bool:
-        from discreet.progress import standing
-
-        self.phase = progress.phase
-        self.keeps = progress.phase == "design" if progress.keeps is None else progress.keeps
-        self.shown.show(progress.phase, progress.done, standing(progress))
-        return self.stop_asked
-
-
-@contextmanager
-def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
-    """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
-
-    Before there is a mapping to keep, the first one ends everything.
-
-    Raises KeyboardInterrupt: with what to tell the user.
-    """
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        if report.stop_asked:
-            raise KeyboardInterrupt("stopped at once. No mapping was written.")
-        if not report.keeps:
-            during = "during the search for a privacy level, " if report.phase == "search" else ""
-            raise KeyboardInterrupt(
-                f"stopped {during}before there was a mapping to keep. No mapping was written."
-            )
-        report.stop_asked = True
-        # os.write, not print: a handler may run in the middle of another print.
-        clear = b"\r\x1b[2K" if report.shown.live else b""
-        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # a shell that starts us in the background says so
-            signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        report.shown.close()
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait, so that what is said of the file is true."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
