@@ -20,8 +20,8 @@ from discreet.cli.options import (
 from discreet.cli.terminal import interruptible, plain_print, warn
 
 if TYPE_CHECKING:
-    from discreet.export.exporting import Exported, ExportTask
     from discreet.export.neutral import SensorTable
+    from discreet.export.targets import Exported, ExportTask
 
 
 def export(
@@ -62,9 +62,9 @@ def export(
         discreet export home.json --to c --out fw --repeat period --budget 20
     """
     with interruptible("stopped. Nothing was written."):
-        from discreet.export.exporting import ExportTask
-        from discreet.export.exporting import export as write_bundles
         from discreet.export.neutral import Policy
+        from discreet.export.targets import ExportTask
+        from discreet.export.targets import export as write_bundles
 
         policy = Policy(budget=budget, period=period, repeat=repeat)
         task = ExportTask(mapping, to, out, key, policy, interval, anyway)
