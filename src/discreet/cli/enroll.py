@@ -18,12 +18,11 @@ from discreet.cli.options import (
     is_positive,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print, warn
+from discreet.cli.terminal import interruptible, plain_print, say_lasting
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.export.lasting import Lasting
     from discreet.network.site.joining import Enrolled
 
 NOT_IN_FORCE = 3
@@ -120,14 +119,6 @@ def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
             "site.json"
         )
     plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
-
-
-def say_lasting(span: Lasting) -> None:
-    """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
-    if span.shortage:
-        warn(span.shortage)
-    for line in span.lines():
-        plain_print(line)
 
 
 def _say_how_it_ends(folder: Path, done: Enrolled) -> int:

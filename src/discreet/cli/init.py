@@ -7,9 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.enroll import say_lasting
 from discreet.cli.options import Anyway, Budget, Period, Repeat, argument, option
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.terminal import interruptible, plain_print, say_lasting
 from discreet.errors import InputError
 from discreet.network import need_network
 

@@ -21,6 +21,8 @@ from discreet.errors import DiscreetWarning, InputError, StoppedError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from discreet.export.lasting import Lasting
+
 
 def plain_print(text: str = "") -> None:
     """Print a line of results, in order with what goes to stderr."""
@@ -37,6 +39,14 @@ def plain_console() -> Console:
 def warn(words: str) -> None:
     """Print a warning at once."""
     plain_console().print(f"warning: {words}", style="yellow")
+
+
+def say_lasting(span: Lasting) -> None:
+    """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
+    if span.shortage:
+        warn(span.shortage)
+    for line in span.lines():
+        plain_print(line)
 
 
 @contextmanager
