@@ -27,15 +27,31 @@ def command(folder, monkeypatch, capsys):
     return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
-@pytest.mark.parametrize("memory", [(), ("--memory", "1M")], ids=["whole", "streamed"])
-def test_learning_on_workers_gives_the_same_file(command, folder, memory):
-    learn = ("learn", "big.parquet", *FACTS, *COUNT, *memory)
-    code, _, here = command(*learn, "--out", "here")
+def test_learning_on_workers_of_its_own_gives_the_same_file(command, folder):
+    learn = ("learn", "big.parquet", *FACTS, *COUNT)
+    assert command(*learn, "--out", "here")[0] == 0
     ended = run_apart(*learn, "--out", "there", "--dask", "local:2", folder=folder)
-    assert (code, ended.returncode) == (0, 0), ended.stderr
-    for told in (here, ended.stderr):
-        assert ("streamed" in told) == bool(memory) and "Traceback" not in told
+    assert ended.returncode == 0 and "Traceback" not in ended.stderr, ended.stderr
     assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Where two workers are found that nobody kills."""
+    with started(2) as client:
+        yield "--dask", client.scheduler.address
+
+
+def test_a_streamed_table_and_a_frontier_give_the_same_files_on_workers(command, folder, workers):
+    learn = ("learn", "big.parquet", *FACTS, *COUNT, "--memory", "1M")
+    for out, more in (("here", ()), ("there", workers)):
+        code, _, error = command(*learn, "--out", out, *more)
+        assert code == 0 and "streamed" in error, error
+    assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
+    for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
+        assert command(*start, "--out", out, *more)[0] == 0
+    assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
 
 
 def test_all_workers_lost_at_the_last_pass_is_one_message_and_no_file(command, folder, monkeypatch):
@@ -92,11 +108,3 @@ def test_processes_and_a_cluster_are_not_asked_for_together(command):
     both = ("--jobs", "2", "--dask", "local:2")
     code, _, error = command("frontier", "home.csv", *FACTS, "--out", "f.json", *both)
     assert code == 2 and "--jobs 2 was given together with --dask local:2" in error
-
-
-def test_the_frontier_on_workers_is_the_same_file(command, folder):
-    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
-    assert command(*start, "--out", "here", "--jobs", "1")[0] == 0
-    ended = run_apart(*start, "--out", "there", "--dask", "local:2", folder=folder)
-    assert ended.returncode == 0, ended.stderr
-    assert (folder / "here").read_bytes() == (folder / "there").read_bytes()
