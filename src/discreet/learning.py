@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from discreet.arrays import Ints
 from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
-from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
+from discreet.data.columns import check_column, choose_sensors
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
@@ -72,6 +72,8 @@ from discreet.mapping.memory import estimate_chain
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
 
+MIN_ROWS = 20
+"""Fewest rows worth learning from."""
 MIN_TRAINING_ROWS = 10
 """Fewest rows that may be left after the holdout."""
 DEFAULT_MEMORY = 4 << 30

@@ -17,8 +17,7 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.rounds import SeriesData
-from discreet.data.checks import check_column
-from discreet.data.columns import as_series, is_missing, written_column
+from discreet.data.columns import as_series, check_column, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import coded_digest
 from discreet.data.groups import as_noun

@@ -27,7 +27,7 @@ from discreet.auditing.data import (
     readings_of,
 )
 from discreet.auditing.rounds import SeriesData
-from discreet.data.checks import check_column
+from discreet.data.columns import check_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.digest import TableDigest, unordered_digest
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun

@@ -149,7 +149,7 @@ def _read_sent(mapping: Mapping, table: pd.DataFrame, group: str | None) -> Labe
     import numpy as np
 
     from discreet.auditing.contests import LabelledRows
-    from discreet.data.checks import check_column
+    from discreet.data.columns import check_column
     from discreet.data.groups import group_values
 
     for name in (*mapping.names, mapping.public.name, *(fact.name for fact in mapping.private)):

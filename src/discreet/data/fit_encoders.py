@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from sklearn.tree import DecisionTreeClassifier
 
 from discreet.arrays import Floats
-from discreet.data.checks import check_kind, check_names
 from discreet.data.columns import (
     Column,
     NotNumberError,
@@ -28,6 +27,8 @@ from discreet.data.columns import (
     Values,
     as_floats,
     as_series,
+    check_kind,
+    check_names,
     is_missing,
     is_numeric,
     plain,

@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.data.checks import check_column
 from discreet.data.columns import (
     Column,
     as_floats,
     as_series,
+    check_column,
     is_missing,
     is_numeric,
     written_column,

@@ -22,8 +22,7 @@ from typing import IO, Any, TypeAlias
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.checks import check_names
-from discreet.data.columns import is_numeric
+from discreet.data.columns import check_names, is_numeric
 from discreet.data.split import Read
 from discreet.errors import InputError, shown, suggest
 
