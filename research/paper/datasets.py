@@ -153,7 +153,7 @@ def load_adult(given: Given = None, *, age_levels: int | None = AGE_LEVELS) -> L
     file = find_file(ADULT_FILE, given)
     rows = list(_adult_rows(file))
     if not rows:
-        raise InputError(f"{file}: has no rows. Get it anew.")
+        raise InputError(f"{file}: has no rows. Download it again.")
     table = pd.DataFrame(rows, columns=list(ADULT_COLUMNS))
     readings = table[list(ADULT_SENSORS)].copy()
     readings["age"] = table["age"].astype(np.int64)
@@ -248,7 +248,7 @@ def _opportunity_rows(file: Path) -> NDArray[np.float64]:
     lines = read_text(file, _MAX_OPPORTUNITY_BYTES).splitlines()
     lines = [line for line in lines if line.strip()]
     if not lines:
-        raise InputError(f"{file}: has no rows. Get it anew.")
+        raise InputError(f"{file}: has no rows. Download it again.")
     for number, line in enumerate(lines, start=1):
         count = len(line.split())
         if count != OPPORTUNITY_COLUMNS:
@@ -342,7 +342,7 @@ def _check_occupancy(table: pd.DataFrame, file: Path) -> None:
     wanted = ("part", "date", *OCCUPANCY_SENSORS, "Occupancy")
     missing = [name for name in wanted if name not in table]
     if missing:
-        raise InputError(f"{file}: has no column {missing[0]!r}. Get it anew.")
+        raise InputError(f"{file}: has no column {missing[0]!r}. Download it again.")
     for name in OCCUPANCY_SENSORS:
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise InputError(f"{file}: column {name!r} does not hold numbers.")

@@ -44,7 +44,7 @@ class Experiment:
     depends on the draw. ``picture``: draws a result with Matplotlib. ``choices``: what the paper
     leaves open, and what is done here. ``known``: what depends on the setting only, once and not
     for every draw. ``findings``: says in words what a result shows. ``parameters``: choices that a
-    result depends on; with others it is computed anew. ``draws``: how many unless asked otherwise.
+    result depends on; with others it is computed again. ``draws``: how many unless asked otherwise.
     ``data_file``: the data set's file, if it needs one.
     """
 
@@ -173,7 +173,7 @@ def not_run(experiment: Experiment, asked: Asked, reason: str) -> Result:
 
 
 def with_todays_words(experiment: Experiment, result: Result) -> Result:
-    """Return an earlier result with the words that the experiment has now."""
+    """Return an earlier result with the texts that the experiment has now."""
     words = {
         "title": experiment.title,
         "choices": tuple(experiment.choices),

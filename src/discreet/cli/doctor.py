@@ -25,7 +25,7 @@ def doctor(
     """Look for what is wrong with a site, and say what to do about it.
 
     Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
-    Exit code 3 if something has to be mended.
+    Exit code 3 if something has to be fixed.
 
     Example:
 

@@ -294,7 +294,7 @@ class PointsReport:
     def _say_found(self, standing: Standing) -> None:
         if standing.anew:
             self.console.print(
-                f"{self.out} holds points of another table or other options; beginning anew"
+                f"{self.out} holds points of another table or other options; starting over"
             )
         elif standing.found:
             self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")

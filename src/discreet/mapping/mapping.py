@@ -377,7 +377,7 @@ def _content(mapping: Mapping) -> dict[str, Any]:
             if key in part and part[key] is None:
                 del part[key]
     for part, key in ((content["fusion"], "decide"), (content, "chain")):
-        if part[key] is None:  # files of old have none, and keep their id
+        if part[key] is None:  # older files have none, and keep their id
             del part[key]
     return content
 

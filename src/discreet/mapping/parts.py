@@ -202,7 +202,7 @@ class Deciding(Model):
 class _FusionRule(Model):
     """What the fusion rules share.
 
-    ``decide`` tells how a decision follows from the posterior. Without it, as in files of old,
+    ``decide`` tells how a decision follows from the posterior. Without it, as in older files,
     the most probable class is decided and a tie goes to the first.
     """
 
