@@ -37,6 +37,15 @@ NAMES = list(SENSORS)
 HALF = np.array([0.5, 0.5])
 
 
+@pytest.fixture
+def no_estimate(monkeypatch):
+    """Leave out what is expected of new rows: it takes longest, comes last and changes no table."""
+    monkeypatch.setattr(base, "_try_estimate", lambda *_: None)
+
+
+tables_only = pytest.mark.usefixtures("no_estimate")
+
+
 def home(n=200, correlation=0.0, seed=0):
     X, h, g = draw_table(n, correlation, seed)
     public = pd.Series(np.where(h == 1, "fall", "quiet"), name="state")
@@ -96,6 +105,7 @@ def test_what_is_saved_is_what_was_learned(mapper, tmp_path):
 
 
 @pytest.mark.slow
+@tables_only
 def test_protection_costs_the_attacker_more_than_the_fusion_centre():
     X, y, g = home(600)
     protected = figures_of(NPOMapper(random_state=0).fit(X, y, private=g))
@@ -116,6 +126,7 @@ def test_the_private_fact_does_not_influence_ndd():
 
 
 @pytest.mark.slow
+@tables_only
 def test_the_normalised_risk_guards_a_rare_class_that_the_bayes_error_gives_away():
     """The paper's skewed prior: one class in twenty, tied to the public fact."""
     rng = np.random.default_rng(0)
@@ -159,6 +170,7 @@ def xor_risk(mapper):
 
 
 @pytest.mark.slow
+@tables_only
 def test_the_product_kernel_sees_an_exclusive_or_that_the_count_kernel_does_not():
     X, h, g = xor_home(seed=4)
     product = NPOMapper(random_state=0).fit(X, h, private=g)
@@ -171,7 +183,8 @@ def test_the_product_kernel_sees_an_exclusive_or_that_the_count_kernel_does_not(
 
 
 @pytest.mark.slow
-def test_the_papers_case_at_default_settings(monkeypatch):
+@tables_only
+def test_the_papers_case_at_default_settings():
     """1000 rows, correlation 0, exact figures: R 0.48 at public error 0.05, or better.
 
     Asserted of the means over twenty draws: neither misses its target by more than its own
@@ -179,8 +192,6 @@ def test_the_papers_case_at_default_settings(monkeypatch):
     the rounding of the processor's linear algebra, and from one kind of processor to another the
     means move by about that much (docs/decisions/0001).
     """
-    # What is expected of new rows takes longest, comes last and changes no table.
-    monkeypatch.setattr(base, "_try_estimate", lambda *_: None)
     found = []
     for seed in range(20):
         X, y, g = home(1000, seed=seed)
@@ -201,6 +212,7 @@ def _standard_error(values):
 @pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")  # few rows
 @pytest.mark.parametrize("solver", ["gauss-seidel", "thorough"])
 @pytest.mark.slow
+@tables_only
 def test_the_papers_solver_keeps_its_floor(solver):
     X, y, g = home(40)
     fitted = NPOMapper(solver=solver, kernel="count", privacy_ratio=0.98, random_state=0)
@@ -211,6 +223,7 @@ def test_the_papers_solver_keeps_its_floor(solver):
 
 @pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")  # few rows
 @pytest.mark.slow
+@tables_only
 def test_the_thorough_solver_never_ends_worse_than_the_papers():
     """Here through the mapper; ``test_npo`` tries every kernel and loss."""
     X, y, g = home(20, 0.3)
@@ -406,6 +419,7 @@ def test_the_papers_solvers_refuse_what_they_do_not_know(solver, mapper, paramet
 
 
 @pytest.mark.slow
+@tables_only
 def test_several_private_facts_are_all_guarded():
     X, y, g = home(600)
     rng = np.random.default_rng(1)
@@ -430,6 +444,7 @@ def test_several_private_facts_are_all_guarded():
 
 @pytest.mark.parametrize("pairs", ["all", "reference"])
 @pytest.mark.slow
+@tables_only
 def test_a_private_fact_of_three_classes_is_guarded(pairs):
     rng = np.random.default_rng(0)
     n = 900
@@ -445,6 +460,7 @@ def test_a_private_fact_of_three_classes_is_guarded(pairs):
 
 
 @pytest.mark.slow
+@tables_only
 def test_a_public_fact_of_three_classes_is_answered():
     rng = np.random.default_rng(0)
     n = 900
@@ -476,6 +492,7 @@ def test_alphabets_and_symbol_counts_differ_by_sensor():
 
 
 @pytest.mark.slow
+@tables_only
 def test_more_outputs_than_can_be_listed_still_learn_and_decide():
     rng = np.random.default_rng(0)
     n = 150
@@ -498,6 +515,7 @@ def test_more_outputs_than_can_be_listed_still_learn_and_decide():
     ],
 )
 @pytest.mark.slow
+@tables_only
 def test_every_kernel_and_every_loss_learns(kernel, loss):
     """Their risks are compared with twins in all combinations, in ``test_risks``."""
     X, y, g = home(80)
@@ -582,6 +600,7 @@ def test_a_seed_repeats_the_symbols_and_none_draws_afresh():
 
 
 @pytest.mark.slow
+@tables_only
 def test_the_order_of_the_rows_does_not_matter():
     X, y, g = home()
     order = np.random.default_rng(0).permutation(len(X))
