@@ -5,7 +5,6 @@ The verdict comes first. What a script may want to read goes to stdout, progress
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
@@ -28,7 +27,7 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
+from discreet.cli.terminal import check_out, interruptible, plain_console, print_json, print_lines
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
 
@@ -152,12 +151,9 @@ def audit(
         )  # fmt: skip
         found = audit_files(task)
         if as_json:
-            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+            print_json(found.to_dict())
         elif not quiet:
-            for line in describe(found):
-                plain_print(line)
-            if html is not None:
-                plain_print(f"wrote {html}")
+            print_lines(describe(found) + [f"wrote {html}"] * (html is not None))
         return 0 if found.ok else LIMIT_NOT_MET
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.cli.options import Json, Seed, argument, flag, is_count, is_share, name_list, option
-from discreet.cli.terminal import check_out, interruptible, plain_print
+from discreet.cli.terminal import check_out, interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,12 +121,11 @@ def budget(
         ]
         ways = {} if at_most is None else _find_ways(known, rows, found, at_most, seed)
         if as_json:
-            plain_print(json.dumps(_as_dicts(found, ways), indent=1))
+            print_json(_as_dicts(found, ways))
         else:
-            for line in describe(found, origin, beyond_answer):
-                plain_print(line)
+            print_lines(describe(found, origin, beyond_answer))
             for fact, own in ways.items():
-                plain_print("\n".join(_way_lines(fact, own, known.chain, at_most)))
+                print_lines(_way_lines(fact, own, known.chain, at_most))
         if plot is not None:
             _draw(found, plot)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import shown
 
 if TYPE_CHECKING:
@@ -81,10 +80,9 @@ def diff(
         if found.measured is not None:
             _note(mappings, found.measured)
         if as_json:
-            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+            print_json(found.to_dict())
         else:
-            for line in describe(found, (str(before), str(after))):
-                plain_print(line)
+            print_lines(describe(found, (str(before), str(after))))
         return 0 if found.same else DIFFERENT
 
 

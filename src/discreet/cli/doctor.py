@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import Json, SiteFolder, flag
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.terminal import interruptible, plain_print, print_json
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def doctor(
                 if each.fix:
                     plain_print(f"         -> {each.fix}")
         if as_json:
-            plain_print(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False))
+            print_json([asdict(each) for each in found])
         else:
             plain_print(_summary(found))
         bad = ("failure", "warning") if strict else ("failure",)

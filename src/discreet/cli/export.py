@@ -17,7 +17,7 @@ from discreet.cli.options import (
     one_of,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print, warn
+from discreet.cli.terminal import interruptible, print_lines, warn
 
 if TYPE_CHECKING:
     from discreet.export.neutral import SensorTable
@@ -71,8 +71,8 @@ def export(
         exported = write_bundles(task)
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
-        for line in () if quiet else describe(task, exported):
-            plain_print(line)
+        if not quiet:
+            print_lines(describe(task, exported))
 
 
 def describe(task: ExportTask, exported: Exported) -> list[str]:

@@ -43,7 +43,7 @@ from discreet.cli.terminal import (
     check_out,
     interruptible,
     plain_console,
-    plain_print,
+    print_lines,
     told_warnings,
 )
 from discreet.errors import InputError
@@ -202,8 +202,8 @@ def run_frontier(job: Job) -> Frontier:
     found.save(job.out)
     if job.plot is not None:
         save_plot(found, job.plot)
-    for line in () if job.quiet else summarise(job, found):
-        plain_print(line)
+    if not job.quiet:
+        print_lines(summarise(job, found))
     return found
 
 

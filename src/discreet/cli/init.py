@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import Anyway, Budget, Period, Repeat, argument, option
-from discreet.cli.terminal import interruptible, plain_print, say_lasting
+from discreet.cli.terminal import interruptible, plain_print, print_lines, say_lasting
 from discreet.errors import InputError
 from discreet.network import need_network
 
@@ -98,8 +98,7 @@ def init(
         lines = _made(folder, site)
         plain_print(lines[0])
         say_lasting(span)
-        for line in lines[1:]:
-            plain_print(line)
+        print_lines(lines[1:])
 
 
 def _made(folder: Path, site: Site) -> list[str]:

@@ -45,6 +45,7 @@ from discreet.cli.terminal import (
     interruptible,
     plain_console,
     plain_print,
+    print_lines,
     told_warnings,
 )
 from discreet.errors import InputError
@@ -362,8 +363,8 @@ def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
 
     with undisturbed():
         mapper.mapping_.save(out)
-        for line in () if quiet else summarise(mapper, out):
-            plain_print(line)
+        if not quiet:
+            print_lines(summarise(mapper, out))
 
 
 def announce(prepared: Prepared) -> str:

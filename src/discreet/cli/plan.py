@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +17,7 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,11 +104,10 @@ def plan(
         limits = [max_advantage * times for times in _TIMES if max_advantage * times < most]
         found = [planned(made, limit) for limit in limits]
         if as_json:
-            plain_print(json.dumps(as_dict(made, found, confidence), indent=2))
+            print_json(as_dict(made, found, confidence))
         else:
             asked = next(each for each in found if each.limit == max_advantage)
-            for line in (*describe(made, found), sentence(made, asked, confidence)):
-                plain_print(line)
+            print_lines([*describe(made, found), sentence(made, asked, confidence)])
 
 
 def _shares(share: float | None, classes: int) -> tuple[float, ...]:

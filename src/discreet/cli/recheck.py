@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
+from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print, print_json
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def recheck(
         now = standing(found, loaded.id, found.certified, None, today)
         if as_json:
             about = {"rows": found.rows, "new": len(fresh.codes), "evidence": found.evidence}
-            plain_print(json.dumps(asdict(now) | about, indent=1, ensure_ascii=False))
+            print_json(asdict(now) | about)
         else:
             plain_print(f"{now.state}: {now.words}")
         return 0 if now.state == VALID else NOT_VALID

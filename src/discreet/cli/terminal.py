@@ -5,16 +5,17 @@ Imports nothing heavy, so that commands that need little start at once.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 def plain_print(text: str = "") -> None:
     """Print a line of results, in order with what goes to stderr."""
     print(text, file=sys.stdout, flush=True)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print results, line by line."""
+    for line in lines:
+        plain_print(line)
+
+
+def print_json(content: Any) -> None:
+    """Print results for a program."""
+    plain_print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def plain_console() -> Console:
@@ -45,8 +57,7 @@ def say_lasting(span: Lasting) -> None:
     """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
     if span.shortage:
         warn(span.shortage)
-    for line in span.lines():
-        plain_print(line)
+    print_lines(span.lines())
 
 
 @contextmanager
