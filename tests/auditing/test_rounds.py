@@ -89,6 +89,7 @@ def test_without_a_series_the_chain_is_declared(mapping):
         ({"rounds": 60, "stay": 0.9, "releases": 2}, "Give one of them"),
     ],
 )
+@pytest.mark.slow
 def test_what_makes_no_sense_is_refused(mapping, options, words):
     rows = house(np.random.default_rng(5), 1, 300, (0.9, 0.9))
     with pytest.raises(InputError, match=words):

@@ -98,6 +98,7 @@ def test_public_and_private_facts_may_have_more_classes():
     assert fitted.mapping_.tables[0].shape[1] == 3
 
 
+@pytest.mark.slow
 def test_a_useless_mapping_is_announced():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(3, size=(200, 3)), columns=list("abc"))

@@ -81,6 +81,7 @@ def test_symbols_decisions_and_probabilities_have_the_right_form(mapper):
     assert fitted.score(X, y) > 0.8
 
 
+@pytest.mark.slow
 def test_the_mapping_names_facts_and_sensors():
     X, y, g = home()
     mapping = NPOMapper(random_state=0).fit(X, y, private=g).mapping_
