@@ -11,6 +11,7 @@ from discreet.mapping.mapping import Mapping
 from research.houses import house
 
 SENSORS = ["motion", "weight"]
+pytestmark = pytest.mark.usefixtures("few_attackers")
 
 
 @pytest.fixture(scope="module")
