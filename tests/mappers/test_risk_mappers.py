@@ -241,7 +241,7 @@ def test_the_thorough_solver_never_ends_worse_than_the_papers():
 @pytest.mark.slow
 def test_max_advantage_is_met_on_new_rows_and_told():
     X, y, g = home(1000)
-    fitted = NPOMapper(max_advantage=0.12, random_state=0).fit(X, y, private=g)
+    fitted = NPOMapper(max_advantage=0.12, n_folds=3, random_state=0).fit(X, y, private=g)
     advantage = 0.5 - figures_of(fitted).risk
     expected = fitted.expected_
     assert expected.met
@@ -256,7 +256,7 @@ def test_max_advantage_is_met_on_new_rows_and_told():
 @pytest.mark.slow
 def test_epsilon_limits_what_single_outputs_tell():
     X, y, g = home(1000)
-    fitted = NPOMapper(epsilon=0.6, random_state=0).fit(X, y, private=g)
+    fitted = NPOMapper(epsilon=0.6, n_folds=3, random_state=0).fit(X, y, private=g)
     given = 2 * exact_joint(tables_by_reading(fitted.mapping_), 0.0).sum(axis=0)
     assert information_epsilon(given, HALF) <= 0.6
     assert fitted.expected_.met
