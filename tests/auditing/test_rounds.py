@@ -100,6 +100,6 @@ def test_what_makes_no_sense_is_refused(mapping, options, words):
 def test_a_series_tells_how_long_a_fact_lasts(mapping):
     rows = house(np.random.default_rng(6), 4, 300, (0.9, 0.9))
     data = audit_data_from_table(mapping, rows, time_column="date", assume_independent=True)
-    with pytest.raises(InputError, match="told by the series"):
+    with pytest.raises(InputError, match="estimated from the series"):
         audit_checked_data(data, AuditOptions(rounds=60, stay=np.array([0.9])))
     assert len(np.unique(data.series.group)) == 20  # no groups: stretches instead

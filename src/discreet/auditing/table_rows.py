@@ -314,7 +314,7 @@ def _rows_that_may_vouch(
         if same_rows:
             raise InputError(
                 f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
-                "rows in another order: which of them were held out cannot be told. Give the "
+                "rows in another order: which of them were held out is not known. Give the "
                 "table as it was."
             )
         return None

@@ -56,7 +56,7 @@ def find_files(given: Sequence[Path]) -> list[Path]:
             continue
         matches = sorted(glob.glob(text, recursive=True))
         if not matches:
-            raise InputError(f"{text}: no file is called like this. Check the pattern.")
+            raise InputError(f"{text}: no file matches this pattern. Check it.")
         found += map(Path, matches)
     if not found:
         raise InputError("no table was named. Give a file.")

@@ -23,7 +23,7 @@ VERSION: Final = 1
 MAX_BYTES = 32 * 2**20
 MAX_ITEMS = 1_000
 """Most entries of any object, and of any list that has no limit of its own."""
-MEND = "Restore the file from a good copy, or learn the mapping again."
+RESTORE = "Restore the file from a good copy, or learn the mapping again."
 _OTHER_FILE = "Give the file that `discreet learn` wrote."
 
 
@@ -78,7 +78,7 @@ def parse_text(text: str, where: str) -> dict[str, Any]:
 
 def _parse_json(text: str, where: str) -> Any:
     def refuse(problem: str) -> NoReturn:
-        raise MappingFileError(f"{where}: {problem}. {MEND}") from None
+        raise MappingFileError(f"{where}: {problem}. {RESTORE}") from None
 
     def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(pairs) > MAX_ITEMS:  # pydantic would make an error of each unknown key
