@@ -38,7 +38,7 @@ def read_whole(
     if data is None:
         raise refusal(f"{file}: is not a regular file. {remedy}")
     if len(data) > most:
-        raise refusal(f"{file}: has more than {most} bytes; at most so many are read. {remedy}")
+        raise refusal(f"{file}: has too many bytes; at most {most} are read. {remedy}")
     return data
 
 
