@@ -2,7 +2,7 @@
 
 import pytest
 from support.clusters import home, kill, process_ids, started
-from support.commands import FACTS, rooms, run, run_apart
+from support.commands import FACTS, rooms, run
 
 from discreet import Mapping
 from discreet.cluster import connect
@@ -27,14 +27,6 @@ def command(folder, monkeypatch, capsys):
     return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
-def test_learning_on_workers_of_its_own_gives_the_same_file(command, folder):
-    learn = ("learn", "big.parquet", *FACTS, *COUNT)
-    assert command(*learn, "--out", "here")[0] == 0
-    ended = run_apart(*learn, "--out", "there", "--dask", "local:2", folder=folder)
-    assert ended.returncode == 0 and "Traceback" not in ended.stderr, ended.stderr
-    assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
-
-
 @pytest.fixture(scope="module")
 def workers():
     """Where two workers are found that nobody kills."""
@@ -42,47 +34,38 @@ def workers():
         yield "--dask", client.scheduler.address
 
 
-def test_a_streamed_table_and_a_frontier_give_the_same_files_on_workers(command, folder, workers):
-    learn = ("learn", "big.parquet", *FACTS, *COUNT, "--memory", "1M")
-    for out, more in (("here", ()), ("there", workers)):
-        code, _, error = command(*learn, "--out", out, *more)
-        assert code == 0 and "streamed" in error, error
-    assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+def test_a_table_and_a_frontier_give_the_same_files_on_workers(command, folder, workers):
+    learn = ("learn", "big.parquet", *FACTS, *COUNT)
+    for memory in ((), ("--memory", "1M")):
+        for out, more in (("here", ()), ("there", workers)):
+            code, _, error = command(*learn, *memory, "--out", out, *more)
+            assert code == 0 and ("streamed" in error) == bool(memory), error
+        assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
     start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
     for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
         assert command(*start, "--out", out, *more)[0] == 0
     assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
 
 
-def test_all_workers_lost_at_the_last_pass_is_one_message_and_no_file(command, folder, monkeypatch):
+def test_all_workers_lost_is_one_message_and_no_file(command, folder, monkeypatch):
     sweep, passes = ClusterRows.sweep, []
     with started(2) as client:
-        where = ("--dask", client.scheduler.address)
-        learn = ("learn", "big.parquet", *FACTS, *COUNT, "--out", "m.json")
-
-        def counting(box, *arguments):
-            passes.append(box)
-            return sweep(box, *arguments)
-
-        monkeypatch.setattr(ClusterRows, "sweep", counting)
-        assert command(*learn, *where)[0] == 0
-        (folder / "m.json").unlink()
-        last, before = len(passes), {each.name for each in folder.iterdir()}
-        passes.clear()
 
         def ending(box, *arguments):
             passes.append(box)
-            if len(passes) == last:
+            if len(passes) == 3:
                 pids = process_ids(client)
                 while pids:
                     kill(pids)
             return sweep(box, *arguments)
 
+        before = {each.name for each in folder.iterdir()}
         monkeypatch.setattr(connect, "_RETURN_SECONDS", 1.0)
         monkeypatch.setattr(ClusterRows, "sweep", ending)
-        code, printed, error = command(*learn, *where)
+        learn = ("learn", "big.parquet", *FACTS, *COUNT, "--out", "m.json")
+        code, printed, error = command(*learn, "--dask", client.scheduler.address)
     assert (code, printed) == (2, "")
-    assert len(passes) == last
+    assert len(passes) == 3
     told = error.splitlines()[-1]
     assert told.startswith("discreet: all workers of the cluster are gone")
     assert "Traceback" not in error
