@@ -183,7 +183,7 @@ def read_text(file: Path, max_bytes: int) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise InputError(f"{file}: byte {byte:#04x} is not UTF-8 text. Download it again.") from None
+        raise InputError(f"{file}: byte {byte:#04x} is not UTF-8. Download it again.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{file}: damaged gzip file ({error}). Download it again.") from None
     except OSError as error:

@@ -286,7 +286,7 @@ def _check_rounds(data: AuditData, options: AuditOptions) -> None:
     if options.releases > 1:
         raise InputError("rounds and releases are two ways to add reports up. Give one of them.")
     if data.series is not None and stay is not None:
-        raise InputError("stay is estimated from the series. Give it only where there is no time column.")
+        raise InputError("stay is estimated from the series. Leave it out, or the time column.")
 
 
 def _check_prior(data: AuditData, prior: Floats) -> None:

@@ -230,7 +230,8 @@ def _to_compare(
 ) -> tuple[Floats, Ints, int]:
     """Return standardised features, one row each, the cells to shuffle in, and how many rows."""
     if groups is None:
-        rows = _stretches(len(readings), _affordable(readings))
+        affordable = max(_FEWER_ROWS, _SHUFFLED_CELLS // (2 * max(1, readings.shape[1])))
+        rows = _stretches(len(readings), min(MOST_ROWS, affordable))
         readings, cells = readings.iloc[rows], cells[rows]
         features = standardised(_features(readings, rng), cells)
         return features, cells, len(rows)
@@ -241,10 +242,6 @@ def _to_compare(
     means = np.stack([np.bincount(number, each) / sizes for each in features])
     common = _commonest(cells, number)
     return standardised(means, np.zeros_like(common)), common, len(sizes)
-
-
-def _affordable(readings: pd.DataFrame) -> int:
-    return min(MOST_ROWS, max(_FEWER_ROWS, _SHUFFLED_CELLS // (2 * max(1, readings.shape[1]))))
 
 
 def _stretches(n_rows: int, most: int) -> Ints:
