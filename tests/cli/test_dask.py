@@ -10,7 +10,7 @@ from discreet.cluster.fit import ClusterRows
 
 pytestmark = pytest.mark.slow
 
-COUNT = ("--kernel", "count", "--bins", "16", "--holdout", "0")
+COUNT = ("--method", "npo", "--kernel", "count", "--bins", "16", "--holdout", "0")
 
 
 @pytest.fixture

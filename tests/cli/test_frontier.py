@@ -146,7 +146,7 @@ def test_the_knee_can_be_had_by_learn(command, monkeypatch, capsys):
     wanted = Frontier.load("f.json").points[0]
     run(
         monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day",
-        "--ratio", str(wanted.ratio), "--out", "m.json",
+        "--method", "npo", "--ratio", str(wanted.ratio), "--out", "m.json",
     )  # fmt: skip
     assert Mapping.load("m.json").id == wanted.mapping
 
@@ -166,7 +166,7 @@ def test_a_kernel_that_is_blind_is_warned_about_once(command):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--methods best", "--methods: each must be one of npo, .*, got best"),
+        ("--methods best", "--methods: each must be one of auto, .*, got best"),
         ("--methods ,", "--methods is empty"),
         ("--ratios 0.9,1.5", "--ratios: each must be a number strictly between 0 and 1, got 1.5"),
         ("--ratios nan", "--ratios: each must be .*, got nan"),

@@ -322,7 +322,7 @@ def fit_packed(mapper: _Mapper, client: Any, path: str | PathLike[str]) -> _Mapp
 def check_mapper(mapper: PrivacyMapper) -> None:
     """Refuse a mapper whose work is not passes over packed rows."""
     kernel = check_kernel(mapper.kernel)
-    if mapper._designer is not design_sample:
+    if mapper._method == "auto" or mapper._designer is not design_sample:
         raise InputError(
             f"method {mapper._method!r} does not go over the rows again and again, so that a "
             "cluster is of no use to it. Learn without one."

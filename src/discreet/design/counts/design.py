@@ -19,7 +19,7 @@ from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
-_LISTED_STARTS, _DRAWN_STARTS = 9, 4
+_LISTED_STARTS, _DRAWN_STARTS = 9, 8
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _SCREENED = 0.5  # share of the work that screening is, about
 FLOOR = 0.002
@@ -70,7 +70,7 @@ def _screen(
     listed, model = problem.listed is not None, problem.units.model
     count = (_LISTED_STARTS if listed else _DRAWN_STARTS) * settings.n_restarts
     # A step costs more, the more outputs or sensors there are.
-    fewer = _FEW_SENSORS / len(model.given)
+    fewer = (_FEW_SENSORS / len(model.given)) ** 2
     if listed:
         fewer = _FEW_CHANCES / (problem.units.n_outputs * len(model.prior))
     count = max(_LEAST_STARTS, min(count, int(count * fewer)))
