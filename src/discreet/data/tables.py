@@ -6,18 +6,14 @@ the first row, and single columns can be read without the others. Any other tabl
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import os
-import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 from numpy.typing import NDArray
@@ -25,6 +21,7 @@ from numpy.typing import NDArray
 from discreet.data.checks import check_names
 from discreet.data.columns import is_numeric
 from discreet.data.split import Read
+from discreet.data.text_files import read_text_table
 from discreet.errors import InputError, shown, suggest
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -33,9 +30,6 @@ BATCH_ROWS = 1 << 16
 CELL_BYTES = 24
 """What a cell takes while it is learned from in memory: the reading, its code, and copies."""
 _PAGE_BYTES = 1 << 20  # read of a file at a time, so that a huge row group does not matter
-# From 3.1 on, pandas reads floats to the last bit of itself and frowns on being asked to.
-_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-_EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 # --- Files -------------------------------------------------------------------------------------
@@ -116,7 +110,7 @@ def read_table(path: str | PathLike[str]) -> pd.DataFrame:
             f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
             f"Use one of {', '.join(SUFFIXES)}."
         )
-    table = _read_parquet(file) if suffix == ".parquet" else _read_text(file, suffix)
+    table = _read_parquet(file) if suffix == ".parquet" else read_text_table(file)
     if table.empty:
         raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
     return table.reset_index(drop=True)
@@ -132,68 +126,6 @@ def _check_file(file: Path) -> None:
         raise InputError(f"{file}: no such file. Check the path.") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
-
-
-def _read_text(file: Path, suffix: str) -> pd.DataFrame:
-    separator = "," if suffix.startswith(".csv") else "\t"
-    with _explained_text(file):
-        # pandas renames doubled columns, fills short lines and may take the first column for
-        # an index, all in silence; so the shape is checked before it sees the file.
-        with _open_text(file) as stream:
-            _check_shape(file, stream, separator)
-        with _open_text(file) as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table: pd.DataFrame = pd.read_csv(
-                stream, sep=separator, index_col=False, low_memory=False, **_EXACT_FLOATS
-            )
-    return table
-
-
-@contextmanager
-def _explained_text(file: Path) -> Iterator[None]:
-    """Turn whatever reading text can raise into one InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text. "
-            "Save the table as UTF-8."
-        ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
-    except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
-
-
-def _open_text(file: Path) -> IO[str]:
-    # utf-8-sig also takes the mark that spreadsheets put in front.
-    if file.name.lower().endswith(".gz"):
-        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
-    return file.open(encoding="utf-8-sig", newline="")
-
-
-def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
-    lines = csv.reader(stream, delimiter=separator)
-    header = next((line for line in lines if line), None)
-    if header is None:
-        raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
-    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
-        raise InputError(
-            f"{file}: the columns seem to be separated by {other!r}, not {separator!r}. "
-            "Save it with commas as .csv or with tabs as .tsv."
-        )
-    check_names(header, str(file))
-    for line in lines:
-        if line and len(line) != len(header):
-            raise InputError(
-                f"{file}: line {lines.line_num} has {len(line)} values; the header has "
-                f"{len(header)} columns. Fix the line."
-            )
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
