@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ BATCH_ROWS = 1 << 16
 """Rows read at a time."""
 CELL_BYTES = 24
 """What a cell takes while it is learned from in memory: the reading, its code, and copies."""
+_NAMELESS_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)  # as pandas stores it
 _PAGE_BYTES = 1 << 20  # read of a file at a time, so that a huge row group does not matter
 
 
@@ -130,9 +132,9 @@ def _check_file(file: Path) -> None:
 
 def _read_parquet(file: Path) -> pd.DataFrame:
     with _explained(file), _parquet(file) as parquet:
-        check_names([str(name) for name in parquet.schema_arrow.names], str(file))
-        table: pd.DataFrame = parquet.read().to_pandas()
-    table.columns = pd.Index([str(column) for column in table.columns])
+        names = _columns(parquet.schema_arrow)
+        check_names(names, str(file))
+        table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
     return table
 
 
@@ -191,7 +193,7 @@ class Stream:
             with _explained(file), _parquet(file) as parquet:
                 _check_unchanged(file, stamp)
                 for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
-                    found = batch.to_pandas()[names]
+                    found = batch.to_pandas(ignore_metadata=True)[names]
                     found.index = pd.RangeIndex(seen, seen + len(found))
                     seen += len(found)
                     yield found
@@ -224,8 +226,9 @@ def open_stream(files: Sequence[Path]) -> Stream:
     stamps = [_stamp(file) for file in files if file.is_file()]
     for file in files:
         with _explained(file), _parquet(file) as parquet:
-            own = {field.name: _kind(field.type) for field in parquet.schema_arrow}
-            check_names([field.name for field in parquet.schema_arrow], str(file))
+            names = _columns(parquet.schema_arrow)
+            check_names(names, str(file))
+            own = {name: _kind(parquet.schema_arrow.field(name).type) for name in names}
             rows += parquet.metadata.num_rows
         kinds = kinds or own
         _check_columns(file, list(own), files[0], list(kinds))
@@ -294,6 +297,11 @@ def _parquet(file: Path) -> Any:
             f'{file}: reading Parquet needs pyarrow. Run: pip install "discreet[parquet]"'
         ) from None
     return parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False)
+
+
+def _columns(schema: Any) -> list[str]:
+    """Return the names of the columns; an index that pandas has stored is one if it has a name."""
+    return [name for name in schema.names if not _NAMELESS_INDEX.fullmatch(name)]
 
 
 def _kind(arrow_type: Any) -> str:

@@ -21,6 +21,13 @@ _OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
+MAX_LINE = 1 << 24
+"""Most characters of a line."""
+MOST_EXPANDED = 100
+"""How many times its size a gzip file may expand to, once that is ``ALWAYS_EXPANDED``."""
+ALWAYS_EXPANDED = 1 << 28
+
+
 def read_text_table(file: Path) -> pd.DataFrame:
     """Read a CSV or TSV file whole.
 
@@ -56,6 +63,10 @@ def _explained_text(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
+    except MemoryError:
+        raise InputError(
+            f"{file}: does not fit in memory. Give a part of it, or a machine with more memory."
+        ) from None
     except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
@@ -73,7 +84,7 @@ def _open_text(file: Path) -> IO[str]:
 
 
 def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
-    lines = csv.reader(stream, delimiter=separator)
+    lines = csv.reader(_bounded_lines(file, stream), delimiter=separator)
     header = next((line for line in lines if line), None)
     if header is None:
         raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
@@ -89,3 +100,23 @@ def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
                 f"{file}: line {lines.line_num} has {len(line)} values; the header has "
                 f"{len(header)} columns. Fix the line."
             )
+
+
+def _bounded_lines(file: Path, stream: IO[str]) -> Iterator[str]:
+    """Yield the lines; a small file that expands to a huge line or text is refused in time."""
+    zipped = file.name.lower().endswith(".gz")
+    most = max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
+    number = seen = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number, seen = number + 1, seen + len(line)
+        if len(line) > MAX_LINE:
+            raise InputError(
+                f"{file}: line {number} has more than {MAX_LINE} characters. Is it a table? "
+                "Write one line for each row."
+            )
+        if most is not None and seen > most:
+            raise InputError(
+                f"{file}: expands to more than {most >> 20} MiB, {MOST_EXPANDED} times its size. "
+                "If that is right, expand it first and give the .csv or .tsv."
+            )
+        yield line
