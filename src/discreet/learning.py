@@ -31,10 +31,11 @@ from discreet.arrays import Ints
 from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
+from discreet.data.column_scan import ColumnScan
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.fit_encoders import ColumnScan, begin_scans, by_column
+from discreet.data.fit_encoders import begin_scans, by_column
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared

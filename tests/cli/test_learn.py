@@ -14,8 +14,8 @@ from support.commands import FACTS, rooms, run, run_apart
 from discreet import Mapping, __version__, cli
 from discreet.choices import METHODS
 from discreet.cli import options
+from discreet.data.column_scan import STRATEGIES
 from discreet.data.encoders import MAX_CODES
-from discreet.data.fit_encoders import STRATEGIES
 from discreet.data.split import Split, split_rows
 from discreet.errors import InputError, Parameter
 from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS

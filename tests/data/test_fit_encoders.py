@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import codes, refused
 
-from discreet.data import fit_encoders as module
+from discreet.data import edges
+from discreet.data.column_scan import MAX_CATEGORIES, ColumnScan
 from discreet.data.columns import as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.data.fit_encoders import MAX_CATEGORIES, ColumnScan, fit_encoders
+from discreet.data.fit_encoders import fit_encoders
 from discreet.errors import InputError
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -301,7 +302,7 @@ def test_uniform_edges_of_many_values_are_exact(rng):
 
 
 def test_values_counted_so_far_go_into_the_sketch(rng, monkeypatch):
-    monkeypatch.setattr(module, "EXACT_VALUES", 50)
+    monkeypatch.setattr(edges, "EXACT_VALUES", 50)
     column = pd.Series(np.r_[np.repeat(np.arange(40.0), 500), rng.uniform(0, 40, size=20_000)])
     ranks = np.array([(column <= edge).mean() for edge in scan(column, batch=5000).encoder().edges])
     np.testing.assert_allclose(ranks, np.arange(1, 10) / 10, atol=0.03)

@@ -24,8 +24,9 @@ from threadpoolctl import threadpool_limits
 import discreet
 from discreet.arrays import Floats, Ints
 from discreet.choices import LOSSES
+from discreet.data.column_scan import needs_all_rows
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.fit_encoders import begin_scans, fit_encoders, needs_all_rows
+from discreet.data.fit_encoders import begin_scans, fit_encoders
 from discreet.design.answers import Answers, answer_drawn
 from discreet.design.calibration import Expected, Request, calibrate, estimate
 from discreet.design.coded import Coded, coded_file, coded_rows
