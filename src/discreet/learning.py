@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from discreet.arrays import Ints
 from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
 from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
-from discreet.data.column_scan import ColumnScan
+from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
@@ -47,6 +48,7 @@ from discreet.data.tables import (
     Frame,
     Stream,
     Table,
+    add_clock,
     can_stream,
     find_files,
     first_rows,
@@ -54,6 +56,7 @@ from discreet.data.tables import (
     open_stream,
     read_tables,
     take,
+    time_columns,
 )
 from discreet.data.unique_rows import Distinct, distinct_rows
 from discreet.design.coded import Coded, coded_file, coded_rows, sampled
@@ -66,7 +69,7 @@ from discreet.design.packed_file import (
     PackedWriter,
     packing_to,
 )
-from discreet.errors import InputError, StoppedError
+from discreet.errors import InputError, StoppedError, TimesLeftOutWarning
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import estimate_chain
@@ -278,6 +281,8 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     """
     check_method(task.method)
     table = Frame(read_tables(task.files())) if table is None else table
+    table = add_clock(table, task.sensors or ())
+    task = _without_times(task, table)
     sensors = check_roles(table.columns, task)
     for name in sensors:
         check_name("sensor", name)
@@ -291,8 +296,10 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
     held_out = hold_out(task.split, facts, groups, read=table.read)
     _check_training(int((~held_out).sum()), task.split)
-    scans = begin_scans(sensors, options.get("binning", "quantile"), options.get("n_bins", 10))
-    digest = _scan(task, table, scans, facts[0], held_out, report)
+    scans = begin_scans(
+        sensors, options.get("binning", DEFAULT_STRATEGY), options.get("n_bins", 10)
+    )
+    digest = _scan(task, table, scans, facts, held_out, report)
     if groups is None:
         dependence, warning = _check_order(task, table, sensors)
     else:
@@ -313,6 +320,21 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     return Prepared(
         task, table, sensors, options, facts, groups, held_out, encoders, source, warning, chain
     )
+
+
+def _without_times(task: Task, table: Table) -> Task:
+    """Return the task without sensors that nobody named and that are times."""
+    used = [*task.facts, *group_columns(task.split.group, table.columns), *task.exclude]
+    times = [] if task.sensors is not None else time_columns(table)
+    times = [name for name in times if name not in (*used, task.time_column)]
+    for name in times:
+        warnings.warn(
+            f"column {name!r} holds times and is no sensor. For the hour of the day or the weekday "
+            f"name the sensors, as in --sensors A,B,{name}:hour,{name}:weekday.",
+            TimesLeftOutWarning,
+            stacklevel=3,
+        )
+    return replace(task, exclude=[*task.exclude, *times]) if times else task
 
 
 def _find_chain(
@@ -363,7 +385,7 @@ def _scan(
     task: Task,
     table: Table,
     scans: Sequence[ColumnScan],
-    public: Labels,
+    facts: Sequence[Labels],
     held_out: NDArray[np.bool_],
     report: Report | None,
 ) -> str:
@@ -377,10 +399,20 @@ def _scan(
             digest.add(batch[name])
             if k < len(scans):
                 kept = batch.index[~held_out[batch.index]]
-                scans[k].add(batch[name][kept], public.index[kept])
+                scans[k].add(batch[name][kept], facts[0].index[kept])
         if k < len(scans):
             scans[k].check_worth()
+            _count_cells(table, scans[k], facts, held_out)
     return digest.result()
+
+
+def _count_cells(
+    table: Table, scan: ColumnScan, facts: Sequence[Labels], held_out: NDArray[np.bool_]
+) -> None:
+    """Show a column once more to a scan that merges bins by the facts."""
+    for batch in table.batches([scan.sensor]) if scan.counts_cells else ():
+        kept = batch.index[~held_out[batch.index]].to_numpy()
+        scan.count(batch[scan.sensor][kept], [fact.take(kept) for fact in facts])
 
 
 def _check_order(

@@ -37,6 +37,7 @@ from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
 from discreet.data.tables import (
     Table,
+    add_clock,
     as_table,
     can_stream,
     find_files,
@@ -78,7 +79,7 @@ def audit_data_from_table(
     time of every row, for an audit of many rounds. ``least``: rows that each class must have;
     with 0 a single group will do as well.
     """
-    table = as_table(table)
+    table = add_clock(as_table(table), mapping.names)
     labels = _label_columns(mapping, table, public, private)
     group = _chosen_group(mapping, table, group, assume_independent)
     rows = _rows_that_may_vouch(mapping, table, labels)
@@ -146,7 +147,7 @@ def audit_data_on_same_rows(
     Raises InputError: as for each mapping by itself, or if no rows, or no groups, may serve for all
     of them.
     """
-    table = as_table(table)
+    table = add_clock(as_table(table), (name for each in mappings for name in each.names))
     labels = [_label_columns(each, table, None, None) for each in mappings]
     group = _common_group(mappings, table, group, assume_independent)
     held_out = [

@@ -1,38 +1,36 @@
 """What the readings of one sensor look like, batch by batch, and the encoder that suits them."""
 
-import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from discreet.arrays import Floats
+from discreet.data.categories import Categories
 from discreet.data.checks import check_kind
 from discreet.data.columns import (
     Column,
     NotNumberError,
-    Plain,
     Values,
     as_floats,
     as_series,
     is_missing,
     is_numeric,
     plain,
+    understood,
     written,
 )
 from discreet.data.edges import Numbers, supervised_edges
-from discreet.data.encoders import MAX_CODES, BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
-from discreet.data.strict_model import explain
+from discreet.data.encoders import MAX_CODES, BinsEncoder, CodesEncoder, Encoder
+from discreet.data.labels import Labels
+from discreet.data.merging import FINER, MOST_MERGED, CellCounts, choose_bins
 from discreet.errors import InputError, Parameter, shown, suggest
 
-MAX_CATEGORIES = 1_000
-"""Most categories that fitting accepts; more is nearly always an identifier."""
-STRATEGIES = ("quantile", "uniform", "supervised", "categories", "codes")
-DEFAULT_STRATEGY = "quantile"
+STRATEGIES = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
+DEFAULT_STRATEGY = "merged"
 DEFAULT_BINS = 10
-_BINS = ("quantile", "uniform", "supervised")
+_BINS = ("merged", "quantile", "uniform", "supervised")
 
 
 class ColumnScan:
@@ -62,12 +60,14 @@ class ColumnScan:
                 f"{shown(n_bins)}."
             )
         self.sensor, self.strategy, self.n_bins = sensor, strategy, n_bins
-        self.rows = self.missing = 0
+        self.rows = self._gaps = 0
         self._by_name = by_name
         self._holds_numbers: bool | None = None
         self._numbers = Numbers(sensor)
-        self._categories: dict[str, Plain] = {}
+        self._categories = Categories(sensor, may_be_numbers=strategy in _BINS)
         self._supervised: Floats | None = None
+        self._fine: BinsEncoder | None = None
+        self._cells: CellCounts | None = None
 
     def add(self, column: Column, public: "Values | None" = None) -> None:
         """Look at some readings; ``public`` is their public label."""
@@ -77,37 +77,72 @@ class ColumnScan:
             self._tell_numbers(column, gone)
         if self.strategy == "codes":
             self._numbers.add(_codes(column, self.sensor))
-        elif self._cut:
+        elif self._holds_numbers and self.strategy in _BINS:
             self._numbers.add(as_floats(column))
         else:
             self._add_categories(column[~gone])
         if self._cut and self.strategy == "supervised":
             self._supervise(as_floats(column), public)
         self.rows += len(column)
-        self.missing += int(gone.sum())
+        self._gaps += int(gone.sum())
+
+    def _add_categories(self, present: Column) -> None:
+        self._categories.add(present)
+        if self._categories.may_be_numbers:
+            self._numbers.add(as_floats(present))
+        else:
+            self._numbers = Numbers(self.sensor)
+
+    @property
+    def counts_cells(self) -> bool:
+        """Whether all readings have to be shown once more, to ``count``."""
+        merged = self.strategy == "merged" and self._cut and self.n_bins <= MOST_MERGED
+        return merged and len(self._fine_edges()) > len(self._plain_edges())
+
+    def count(self, column: Column, facts: Sequence[Labels]) -> None:
+        """Look again at some readings, and at the facts of the same rows, the public one first."""
+        if self._fine is None or self._cells is None:
+            self._fine = BinsEncoder(edges=tuple(self._fine_edges()), missing=True)
+            self._cells = CellCounts(self._fine.n_codes, facts, self.rows)
+        self._cells.add(self._fine.encode(column, self.sensor), facts)
 
     def encoder(self) -> Encoder:
         """Return the encoder for what was seen."""
         if self.strategy == "codes":
             return CodesEncoder(size=int(self._numbers.most) + 1, missing=True)
         if not self._cut:
-            return self._category_encoder()
-        edges = self._supervised
-        if edges is None:
-            edges = self._numbers.edges(self.strategy, self.n_bins)
-        return BinsEncoder(edges=tuple(edges), missing=True)
+            return self._categories.encoder()
+        return BinsEncoder(edges=tuple(self._edges()), missing=True)
+
+    def _edges(self) -> Floats:
+        if self._supervised is not None:
+            return self._supervised
+        plain = self._plain_edges()
+        if self._cells is None:
+            return plain
+        fine = self._fine_edges()
+        present = [counts[:, :-1] for counts in self._cells.counts]  # the last code is for missing
+        last = np.append(np.searchsorted(fine, plain), len(fine))
+        return fine[choose_bins(present, last, self.n_bins)[:-1]]
+
+    def _plain_edges(self) -> Floats:
+        return self._numbers.edges(self.strategy, self.n_bins)
+
+    def _fine_edges(self) -> Floats:
+        return self._numbers.edges(self.strategy, FINER * self.n_bins)
 
     def check_worth(self) -> None:
         """Refuse readings that nothing can be learned from, or that seem to identify the row."""
         leave_out = f"Leave it out with --exclude {self.sensor!r}"
-        present, different = self.rows - self.missing, len(self._categories)
+        missing, different = self._gaps + self._categories.missing, len(self._categories.values)
+        present = self.rows - missing
         if not present:
             raise InputError(
                 f"sensor {self.sensor!r} is missing in all {self.rows} rows to learn from. "
                 f"{leave_out}."
             )
         # A sensor with one value and gaps still says something by its gaps.
-        if self._numbers.n_distinct + different == 1 and not self.missing:
+        if (different or self._numbers.n_distinct) == 1 and not missing:
             raise InputError(
                 f"sensor {self.sensor!r} reads {self._one_value()} in all {self.rows} rows "
                 f"to learn from, so it says nothing. {leave_out}, or hold out less."
@@ -120,19 +155,20 @@ class ColumnScan:
             )
 
     def _one_value(self) -> str:
-        found = next(iter(self._categories.values()), None)
-        return written(self._numbers.most) if found is None else shown(found)
+        found = self._categories.values
+        return shown(found[0]) if found else written(self._numbers.most)
 
     @property
     def _cut(self) -> bool:
         """Whether the readings are numbers that are cut into bins."""
-        return bool(self._holds_numbers) and self.strategy in _BINS
+        numbers = bool(self._holds_numbers) or self._categories.are_numbers
+        return numbers and self.strategy in _BINS
 
     def _tell_numbers(self, column: Column, gone: NDArray[np.bool_]) -> None:
         if column.dtype == object and gone.all():
             return
         self._holds_numbers = is_numeric(column)
-        if self._by_name and self.strategy in _BINS and not self._holds_numbers:
+        if self._by_name and self.strategy in _BINS and not is_numeric(understood(column)):
             raise InputError(
                 Parameter("binning"),
                 f" {self.strategy!r} was asked for {self.sensor!r}, which does not hold "
@@ -144,29 +180,6 @@ class ColumnScan:
             raise needs_all_rows(self.sensor)
         labels = _public_codes(public, len(readings), self.sensor)
         self._supervised = supervised_edges(readings, labels, self.n_bins)
-
-    def _add_categories(self, present: Column) -> None:
-        distinct: Any = present if present.dtype == object else present.unique()
-        for value in distinct:
-            found = plain(value)
-            # JSON has no infinity; such a reading shares the code of the unknown.
-            if found is not None and not is_infinite(found):
-                self._categories[written(found)] = found
-        if len(self._categories) > MAX_CATEGORIES:
-            raise InputError(
-                f"sensor {self.sensor!r} has {len(self._categories)} different values, like "
-                f"{shown(found)}; at most {MAX_CATEGORIES} can be categories. Group them, convert "
-                f"the column to numbers, or leave it out with --exclude {self.sensor!r}."
-            )
-
-    def _category_encoder(self) -> CategoriesEncoder:
-        try:
-            categories = tuple(sorted(self._categories.values(), key=_rank))
-            return CategoriesEncoder(categories=categories, missing=True)
-        except ValidationError as error:
-            raise InputError(
-                f"sensor {self.sensor!r} cannot be encoded: {explain(error)}."
-            ) from None
 
 
 def needs_all_rows(sensor: str) -> InputError:
@@ -210,14 +223,3 @@ def _codes(series: Column, sensor: str) -> Floats:
         limit = f" The largest code allowed is {MAX_CODES - 2}." if value >= MAX_CODES - 1 else ""
         raise InputError(f"sensor {sensor!r} holds {value:g}. {advice}{limit}")
     return readings
-
-
-def _rank(value: Plain) -> tuple[int, float, str]:
-    if isinstance(value, str):
-        return 2, 0.0, value
-    return (0 if isinstance(value, bool) else 1), value, written(value)
-
-
-def is_infinite(value: Plain) -> bool:
-    """Whether a value is a number that JSON cannot hold."""
-    return isinstance(value, float) and math.isinf(value)

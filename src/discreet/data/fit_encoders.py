@@ -1,7 +1,7 @@
 """Choose how readings become codes, from rows that teach.
 
-One encoder per column, chosen from its readings and, where asked, the public label. Applying an
-encoder needs nothing of this; see ``encoders``.
+One encoder per column, chosen from its readings and, where asked, the facts of the rows that are
+learned from. Applying an encoder needs nothing of this; see ``encoders``.
 """
 
 from collections.abc import Mapping as Dict
@@ -12,8 +12,9 @@ import pandas as pd
 
 from discreet.data.checks import check_names
 from discreet.data.column_scan import DEFAULT_BINS, DEFAULT_STRATEGY, ColumnScan
-from discreet.data.columns import Values, as_series
+from discreet.data.columns import as_series
 from discreet.data.encoders import Encoder
+from discreet.data.labels import Labels
 from discreet.errors import InputError, Parameter, shown, suggest
 
 _T = TypeVar("_T")
@@ -24,18 +25,18 @@ def fit_encoders(
     *,
     strategy: str | Dict[Any, str] = DEFAULT_STRATEGY,
     n_bins: int | Dict[Any, int] = DEFAULT_BINS,
-    public: "Values | None" = None,
+    facts: Sequence[Labels] = (),
 ) -> list[Encoder]:
     """Choose one encoder per column.
 
-    ``table``: the readings, one column per sensor. ``strategy``: ``"quantile"``, ``"uniform"`` or
-    ``"supervised"`` cut numbers into bins, ``"categories"`` takes every value for a category and
-    ``"codes"`` takes integers as they are. Text and booleans become categories. Columns that a
-    mapping leaves out get the default. ``n_bins``: most bins per column, the code for missing
-    aside. ``public``: the public label, for ``"supervised"``. The private label has no place here:
-    a bin edge that follows it would leak it. Returns in the order of the columns. Each has a code
-    for missing. Raises InputError: if there are no columns, two of one name, or one that does not
-    suit its strategy.
+    ``table``: the readings, one column per sensor. ``strategy``: ``"merged"``, ``"quantile"``,
+    ``"uniform"`` or ``"supervised"`` cut numbers into bins, ``"categories"`` takes every value for
+    a category and ``"codes"`` takes integers as they are. Text and booleans become categories.
+    Columns that a mapping leaves out get the default. ``n_bins``: most bins per column, the code
+    for missing aside. ``facts``: the public one, for ``"supervised"``, then the private ones, for
+    ``"merged"``, which is ``"quantile"`` without them. Returns in the order of the columns. Each
+    has a code for missing. Raises InputError: if there are no columns, two of one name, or one
+    that does not suit its strategy.
     """
     names = [str(column) for column in table.columns]
     if not names:
@@ -43,7 +44,10 @@ def fit_encoders(
     check_names(names, "the readings")
     scans = begin_scans(names, strategy, n_bins)
     for i, scan in enumerate(scans):
-        scan.add(as_series(table.iloc[:, i]), public)
+        column = as_series(table.iloc[:, i])
+        scan.add(column, facts[0].index if facts else None)
+        if facts and scan.counts_cells:
+            scan.count(column, facts)
     return [scan.encoder() for scan in scans]
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,7 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.checks import check_names
-from discreet.data.columns import is_numeric
+from discreet.data.clock import clock_columns, holds_times, with_clock
+from discreet.data.columns import is_numeric, understood
 from discreet.data.split import Read
 from discreet.data.text_files import read_text_table
 from discreet.errors import InputError, shown, suggest
@@ -164,7 +165,7 @@ class Frame:
         yield self.frame[list(dict.fromkeys(columns))]
 
     def holds_numbers(self, column: str) -> bool:
-        return is_numeric(self.frame[column])
+        return is_numeric(understood(self.frame[column]))
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ class Stream:
 
     ``kinds``: for every column "number", "boolean", "text", or the name of another type. ``rows``:
     how many rows there are in all, by the files' own account. ``stamps``: when each file was
-    written and how long it is, to notice if it changes.
+    written and how long it is, to notice if it changes. ``clock``: columns that are parts of a
+    time, see ``data.clock``.
     """
 
     files: list[Path]
@@ -181,26 +183,29 @@ class Stream:
     rows: int
     stamps: list[tuple[int, int]]
     read: Read = "stream"
+    clock: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
-        return list(self.kinds)
+        return [*self.kinds, *self.clock]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield the rows of some columns in their order; the index tells where they stand."""
         names, seen = list(dict.fromkeys(columns)), 0
+        parts = clock_columns(names, list(self.kinds))
+        read = list(dict.fromkeys(parts[name][0] if name in parts else name for name in names))
         for file, stamp in zip(self.files, self.stamps, strict=True):
             with _explained(file), _parquet(file) as parquet:
                 _check_unchanged(file, stamp)
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
-                    found = batch.to_pandas(ignore_metadata=True)[names]
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=read):
+                    found = batch.to_pandas(ignore_metadata=True)[read]
                     found.index = pd.RangeIndex(seen, seen + len(found))
                     seen += len(found)
-                    yield found
+                    yield with_clock(found, names)[names]
                 _check_unchanged(file, stamp)
 
     def holds_numbers(self, column: str) -> bool:
-        return self.kinds[column] == "number"
+        return column in self.clock or self.kinds[column] == "number"
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -271,6 +276,19 @@ def as_table(table: pd.DataFrame | Table) -> Table:
     if not isinstance(table, pd.DataFrame):
         return table
     return Frame(table.set_axis([str(name) for name in table], axis=1).reset_index(drop=True))
+
+
+def add_clock(table: Table, names: Iterable[str]) -> Table:
+    """Return the table with those of the columns named that are parts of a time."""
+    if isinstance(table, Frame):
+        return replace(table, frame=with_clock(table.frame, names))
+    return replace(table, clock=tuple(clock_columns(names, list(table.kinds))))
+
+
+def time_columns(table: Table) -> list[str]:
+    """Return the columns that hold times, by their first rows; numbers may be anything."""
+    first = next(iter(table.batches(table.columns)))
+    return [name for name in table.columns if holds_times(first[name])]
 
 
 def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataFrame:

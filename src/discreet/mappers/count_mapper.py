@@ -101,7 +101,7 @@ class CountMapper(PrivacyMapper):
         pairs: str = "all",
         solver: str = "fast",
         n_restarts: int = 4,
-        binning: str | Dict[str, str] = "quantile",
+        binning: str | Dict[str, str] = "merged",
         n_bins: int | Dict[str, int] = 10,
         n_folds: int = 5,
         decide: str | Dict[Any, float] = "balanced",
