@@ -154,8 +154,8 @@ def test_what_cannot_be_streamed_is_refused_only_if_memory_was_limited(tmp_path,
         refused("needs all rows in memory", scan, wanted)
     text = tmp_path / "t.csv"
     house(600).to_csv(text, index=False)
-    assert not is_streamed(task([text]), None)
-    refused("only Parquet can be streamed", is_streamed, task([text]), 1000)
+    assert is_streamed(task([text]), None)
+    refused("text beside Parquet cannot be streamed", is_streamed, task([text, *paths]), 1000)
 
 
 # --- The audit ------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared
 from discreet.data.series import read_series
 from discreet.data.split import Split, held_out_groups, hold_out
+from discreet.data.spooling import stream_text
 from discreet.data.strict_model import explain
 from discreet.data.tables import (
     BATCH_ROWS,
@@ -213,7 +214,7 @@ def make_split(holdout: float, seed: int, group: str | None) -> Split:
 # --- What to read ----------------------------------------------------------------------------
 
 
-def open_table(task: Task, memory: int | None) -> Table:
+def open_table(task: Task, memory: int | None, work_dir: Path | None = None) -> Table:
     """Return the task's table: in memory, or one to be streamed if it is too large for that.
 
     Parameters
@@ -221,6 +222,8 @@ def open_table(task: Task, memory: int | None) -> Table:
     memory : int or None
         Bytes that learning may take. None stands for 4 GiB, and for what the streamed way
         does not know it stands for as much as it takes.
+    work_dir : Path, optional
+        Where a text table that is streamed is copied to.
 
     Raises
     ------
@@ -233,13 +236,17 @@ def open_table(task: Task, memory: int | None) -> Table:
         return Frame(read_tables(files))
     if can_stream(files):
         stream = open_stream(files)
-        if memory is not None or _goes_beyond_memory(task, stream):
-            return stream
+    elif not any(can_stream([file]) for file in files):
+        stream = stream_text(files, work_dir)
     elif memory is not None:
         raise InputError(
-            f"{files[0]}: learning from it takes about {needed >> 20} MiB and only Parquet can be "
-            "streamed. Convert it to Parquet, or allow more with --memory."
+            f"{files[0]}: learning from it takes about {needed >> 20} MiB, and text beside Parquet "
+            "cannot be streamed. Give one kind of file, or allow more with --memory."
         )
+    else:
+        return Frame(read_tables(files))
+    if memory is not None or _goes_beyond_memory(task, stream):
+        return stream
     return Frame(read_tables(files))
 
 

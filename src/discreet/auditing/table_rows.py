@@ -35,6 +35,7 @@ from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, say_shared
 from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
+from discreet.data.spooling import stream_text
 from discreet.data.tables import (
     Table,
     add_clock,
@@ -54,7 +55,11 @@ def open_rows(tables: Sequence[Path], mappings: Sequence[Mapping]) -> pd.DataFra
     """Read a table; of one that was streamed to learn from, only rows that are needed are kept."""
     files, sources = find_files(tables), [mapping.design.source for mapping in mappings]
     streamed = any(source is not None and source.read == "stream" for source in sources)
-    return open_stream(files) if streamed and can_stream(files) else read_tables(files)
+    if not streamed:
+        return read_tables(files)
+    if can_stream(files):
+        return open_stream(files)
+    return read_tables(files) if any(can_stream([file]) for file in files) else stream_text(files)
 
 
 def audit_data_from_table(

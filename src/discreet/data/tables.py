@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -75,12 +75,13 @@ def read_tables(files: Sequence[Path]) -> pd.DataFrame:
     parts = [read_table(first)]
     for file in rest:
         part = read_table(file)
-        _check_columns(file, list(part.columns), first, list(parts[0].columns))
+        check_columns(file, list(part.columns), first, list(parts[0].columns))
         parts.append(part[list(parts[0].columns)])
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
 
-def _check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) -> None:
+def check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) -> None:
+    """Refuse a file with other columns than the first one of a table."""
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InputError(
@@ -107,19 +108,25 @@ def read_table(path: str | PathLike[str]) -> pd.DataFrame:
     """
     file = Path(path)
     suffix = next((each for each in SUFFIXES[::-1] if file.name.lower().endswith(each)), None)
-    _check_file(file)
+    check_file(file)
     if suffix is None:
         raise InputError(
             f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
             f"Use one of {', '.join(SUFFIXES)}."
         )
     table = _read_parquet(file) if suffix == ".parquet" else read_text_table(file)
-    if table.empty:
-        raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
+    check_rows(file, len(table))
     return table.reset_index(drop=True)
 
 
-def _check_file(file: Path) -> None:
+def check_rows(file: Path, rows: int) -> None:
+    """Refuse a table without rows."""
+    if rows == 0:
+        raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
+
+
+def check_file(file: Path) -> None:
+    """Refuse what is no file, or an empty one."""
     try:
         if file.is_dir():
             raise InputError(f"{file}: is a directory. Name a file inside it.")
@@ -175,7 +182,7 @@ class Stream:
     ``kinds``: for every column "number", "boolean", "text", or the name of another type. ``rows``:
     how many rows there are in all, by the files' own account. ``stamps``: when each file was
     written and how long it is, to notice if it changes. ``clock``: columns that are parts of a
-    time, see ``data.clock``.
+    time, see ``data.clock``. ``held``: a file that lasts as long as the table does.
     """
 
     files: list[Path]
@@ -184,6 +191,7 @@ class Stream:
     stamps: list[tuple[int, int]]
     read: Read = "stream"
     clock: tuple[str, ...] = ()
+    held: Any = field(default=None, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -236,7 +244,7 @@ def open_stream(files: Sequence[Path]) -> Stream:
             own = {name: _kind(parquet.schema_arrow.field(name).type) for name in names}
             rows += parquet.metadata.num_rows
         kinds = kinds or own
-        _check_columns(file, list(own), files[0], list(kinds))
+        check_columns(file, list(own), files[0], list(kinds))
         for name, kind in kinds.items():
             if own[name] != kind:
                 raise InputError(

@@ -33,18 +33,55 @@ def read_text_table(file: Path) -> pd.DataFrame:
 
     Raises InputError: if it is no such table, with the reason.
     """
-    separator = _separator(file)
-    with _explained_text(file):
-        # pandas renames doubled columns, fills short lines and may take the first column for
-        # an index, all in silence; so the shape is checked before it sees the file.
-        with _open_text(file) as stream:
-            _check_shape(file, stream, separator)
-        with _open_text(file) as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table: pd.DataFrame = pd.read_csv(
-                stream, sep=separator, index_col=False, low_memory=False, **_EXACT_FLOATS
-            )
+    check_text(file)
+    (table,) = _parsed(file, None, None)
     return table
+
+
+def check_text(file: Path) -> None:
+    """Refuse a file whose lines are not all of one length.
+
+    pandas renames doubled columns, fills short lines and may take the first column for an index,
+    all in silence; so the shape is checked before it sees the file.
+    """
+    with _explained_text(file), _open_text(file) as stream:
+        _check_shape(file, stream, _separator(file))
+
+
+def read_text_batches(
+    file: Path, dtypes: dict[str, str] | None = None, rows: int = 1 << 16
+) -> Iterator[pd.DataFrame]:
+    """Read a file that ``check_text`` has passed some rows at a time.
+
+    ``dtypes``: how to read each column; by default as its values in these rows suggest.
+    """
+    yield from _parsed(file, dtypes, rows)
+
+
+def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iterator[pd.DataFrame]:
+    options: dict[str, Any] = {"sep": _separator(file), "dtype": dtypes} | _EXACT_FLOATS
+    with _explained_text(file), _open_text(file) as stream:
+        with _no_guesses():
+            found = pd.read_csv(
+                stream, index_col=False, low_memory=False, chunksize=rows, **options
+            )
+        if isinstance(found, pd.DataFrame):
+            yield found
+            return
+        while True:
+            with _no_guesses():
+                batch = next(found, None)
+            if batch is None:
+                return
+            yield batch
+
+
+@contextmanager
+def _no_guesses() -> Iterator[None]:
+    """Refuse what pandas would only warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        yield
 
 
 @contextmanager
@@ -84,7 +121,8 @@ def _open_text(file: Path) -> IO[str]:
 
 
 def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
-    lines = csv.reader(_bounded_lines(file, stream), delimiter=separator)
+    text = _Lines(file, stream)
+    lines = csv.reader(text, delimiter=separator)
     header = next((line for line in lines if line), None)
     if header is None:
         raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
@@ -94,29 +132,70 @@ def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
             "Save it with commas as .csv or with tabs as .tsv."
         )
     check_names(header, str(file))
-    for line in lines:
-        if line and len(line) != len(header):
+    for number, count in _counts(text, lines, separator):
+        if count != len(header):
             raise InputError(
-                f"{file}: line {lines.line_num} has {len(line)} values; the header has "
-                f"{len(header)} columns. Fix the line."
+                f"{file}: line {number} has {count} values; the header has {len(header)} columns. "
+                "Fix the line."
             )
 
 
-def _bounded_lines(file: Path, stream: IO[str]) -> Iterator[str]:
-    """Yield the lines; a small file that expands to a huge line or text is refused in time."""
-    zipped = file.name.lower().endswith(".gz")
-    most = max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
-    number = seen = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number, seen = number + 1, seen + len(line)
+def _counts(text: _Lines, parsed: Any, separator: str) -> Iterator[tuple[int, int]]:
+    """Yield line numbers and how many values there are; blank lines have none.
+
+    Values are counted by what is between them, as long as nothing is quoted.
+    """
+    for line in text:
+        if '"' in line or len(line) > csv.field_size_limit():
+            text.put_back(line)
+            break
+        if line.rstrip("\r\n"):
+            yield text.number, line.count(separator) + 1
+    for values in parsed:
+        if values:
+            yield text.number, len(values)
+
+
+class _Lines:
+    """The lines of a file; one that expands to a huge line or text is refused in time.
+
+    ``number``: that of the last line, from 1.
+    """
+
+    def __init__(self, file: Path, stream: IO[str]) -> None:
+        self.file, self._stream, self.number, self._seen = file, stream, 0, 0
+        zipped = file.name.lower().endswith(".gz")
+        self._most = max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
+        self._again: str | None = None
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def put_back(self, line: str) -> None:
+        """Let the last line be the next one again."""
+        self._again = line
+        self.number -= 1
+
+    def __next__(self) -> str:
+        self.number += 1
+        if self._again is not None:
+            line, self._again = self._again, None
+            return line
+        line = self._stream.readline(MAX_LINE + 1)
+        if not line:
+            raise StopIteration
+        self._check(line)
+        return line
+
+    def _check(self, line: str) -> None:
+        self._seen += len(line)
         if len(line) > MAX_LINE:
             raise InputError(
-                f"{file}: line {number} has more than {MAX_LINE} characters. Is it a table? "
-                "Write one line for each row."
+                f"{self.file}: line {self.number} has more than {MAX_LINE} characters. Is it a "
+                "table? Write one line for each row."
             )
-        if most is not None and seen > most:
+        if self._most is not None and self._seen > self._most:
             raise InputError(
-                f"{file}: expands to more than {most >> 20} MiB, {MOST_EXPANDED} times its size. "
-                "If that is right, expand it first and give the .csv or .tsv."
+                f"{self.file}: expands to more than {self._most >> 20} MiB, {MOST_EXPANDED} times "
+                "its size. If that is right, expand it first and give the .csv or .tsv."
             )
-        yield line
