@@ -46,6 +46,7 @@ from discreet.data.spooling import stream_text
 from discreet.data.strict_model import explain
 from discreet.data.tables import (
     BATCH_ROWS,
+    LIBRARY_BYTES,
     Frame,
     Stream,
     Table,
@@ -54,6 +55,7 @@ from discreet.data.tables import (
     find_files,
     first_rows,
     memory_needed,
+    memory_streamed,
     open_stream,
     read_tables,
     take,
@@ -70,7 +72,7 @@ from discreet.design.packed_file import (
     PackedWriter,
     packing_to,
 )
-from discreet.errors import InputError, StoppedError, TimesLeftOutWarning
+from discreet.errors import InputError, MemoryCapWarning, StoppedError, TimesLeftOutWarning
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import estimate_chain
@@ -245,9 +247,22 @@ def open_table(task: Task, memory: int | None, work_dir: Path | None = None) -> 
         )
     else:
         return Frame(read_tables(files))
+    if memory is not None:
+        _check_cap(memory, memory_streamed(stream))
     if memory is not None or _goes_beyond_memory(task, stream):
         return stream
     return Frame(read_tables(files))
+
+
+def _check_cap(memory: int, least: int) -> None:
+    if memory < least:
+        warnings.warn(
+            f"--memory allows {max(memory >> 20, 1)} MiB; the libraries alone take about "
+            f"{LIBRARY_BYTES >> 20}, and this table, streamed, about {least >> 20} MiB. It is "
+            "learned from in as little as that. Allow more, or name fewer sensors.",
+            MemoryCapWarning,
+            stacklevel=3,
+        )
 
 
 def _goes_beyond_memory(task: Task, stream: Stream) -> bool:

@@ -28,11 +28,16 @@ from discreet.errors import InputError, shown, suggest
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 BATCH_ROWS = 1 << 16
-"""Rows read at a time."""
+"""Rows read at a time, where columns are few."""
+_BATCH_COLUMNS = 8  # with more of them, batches have fewer rows, so that they take no more memory
 CELL_BYTES = 24
 """What a cell takes while it is learned from in memory: the reading, its code, and copies."""
+LIBRARY_BYTES = 400 << 20
+"""What a process takes that learns from hardly anything."""
+_COLUMN_BYTES = 4 << 20
+_ROW_BYTES = 8
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)  # as pandas stores it
-_PAGE_BYTES = 1 << 20  # read of a file at a time, so that a huge row group does not matter
+_PAGE_BYTES = 1 << 16  # read of a file at a time, so that a huge row group does not matter
 
 
 # --- Files -------------------------------------------------------------------------------------
@@ -205,15 +210,27 @@ class Stream:
         for file, stamp in zip(self.files, self.stamps, strict=True):
             with _explained(file), _parquet(file) as parquet:
                 _check_unchanged(file, stamp)
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=read):
+                for batch in parquet.iter_batches(_batch_rows(len(read)), columns=read):
                     found = batch.to_pandas(ignore_metadata=True)[read]
                     found.index = pd.RangeIndex(seen, seen + len(found))
                     seen += len(found)
                     yield with_clock(found, names)[names]
                 _check_unchanged(file, stamp)
+        _release()
 
     def holds_numbers(self, column: str) -> bool:
         return column in self.clock or self.kinds[column] == "number"
+
+
+def _release() -> None:
+    """Give back what pyarrow keeps for the next time, so that later work can have it."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
+def _batch_rows(columns: int) -> int:
+    return max(1, BATCH_ROWS * _BATCH_COLUMNS // max(columns, _BATCH_COLUMNS))
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -276,6 +293,15 @@ def memory_needed(files: Sequence[Path]) -> int:
     return size // 4 * CELL_BYTES
 
 
+def memory_streamed(stream: Stream) -> int:
+    """Return about how many bytes it takes to learn from a stream, however small the batches.
+
+    The libraries, what a reader keeps of each column, and classes and split of each row; as
+    ``research.benchmarks.streamed_learn`` has measured them.
+    """
+    return LIBRARY_BYTES + len(stream.kinds) * _COLUMN_BYTES + stream.rows * _ROW_BYTES
+
+
 Table: TypeAlias = Frame | Stream
 
 
@@ -295,8 +321,9 @@ def add_clock(table: Table, names: Iterable[str]) -> Table:
 
 def time_columns(table: Table) -> list[str]:
     """Return the columns that hold times, by their first rows; numbers may be anything."""
-    first = next(iter(table.batches(table.columns)))
-    return [name for name in table.columns if holds_times(first[name])]
+    names = [name for name in table.columns if not table.holds_numbers(name)]
+    first = next(iter(table.batches(names))) if names else pd.DataFrame()
+    return [name for name in names if holds_times(first[name])]
 
 
 def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataFrame:

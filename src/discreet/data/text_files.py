@@ -62,7 +62,7 @@ def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iter
     options: dict[str, Any] = {"sep": _separator(file), "dtype": dtypes} | _EXACT_FLOATS
     with _explained_text(file), _open_text(file) as stream:
         with _no_guesses():
-            found = pd.read_csv(
+            found: Any = pd.read_csv(
                 stream, index_col=False, low_memory=False, chunksize=rows, **options
             )
         if isinstance(found, pd.DataFrame):
