@@ -1,14 +1,14 @@
 """Ten quantiles beside codes that are merged by what they say of the facts, at equal leak.
 
     python -m research.benchmarks.codes [--only adult,numbers,occupancy] [--method counts]
-        [--draws 6] [--first-seed 200] [--levels 0.01 0.03 0.06 0.1]
+        [--draws 6] [--first-seed 300] [--levels 0.01 0.03 0.06 0.1]
 
 Nothing is calibrated: designs get a limit under their own model, and what they deliver is measured
 on rows that were not learned from, without drawing a symbol. "leak" is the advantage of the best
 rule in hindsight, an upper estimate, the same for both. The days of occupancy are few and differ,
 so that more leaks there than the model says. Last stands the balanced accuracy at the leaks that
 both ways reach, read off the curve through the means of all draws. Adult has age in years;
-"numbers" are its numeric attributes.
+"numbers" are its numeric attributes. How to merge was chosen with an eye on the seeds 200 to 207.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--only", default="adult,numbers,occupancy")
     parser.add_argument("--method", choices=MAPPERS, default="counts")
     parser.add_argument("--draws", type=int, default=6)
-    parser.add_argument("--first-seed", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=300)
     parser.add_argument("--levels", type=float, nargs="+", default=[0.01, 0.03, 0.06, 0.1])
     given = parser.parse_args()
     seeds = range(given.first_seed, given.first_seed + given.draws)
