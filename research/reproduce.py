@@ -66,20 +66,10 @@ _LOOKED = (
 class ReproduceJob:
     """What to rerun and where it goes.
 
-    Attributes
-    ----------
-    names : sequence of str
-        Experiments; empty for all, with a page.
-    out : Path
-        A folder, made if it is not there.
-    draws : int or None
-        None for each experiment's own number.
-    data : Path or None
-        The data set's file, or a folder that has it.
-    dask : str or None
-        The cluster that computes; None for processes of this machine.
-    fresh : bool
-        Compute again what the folder has.
+    ``names``: experiments; empty for all, with a page. ``out``: a folder, made if it is not there.
+    ``draws``: none for each experiment's own number. ``data``: the data set's file, or a folder
+    that has it. ``dask``: the cluster that computes; None for processes of this machine. ``fresh``:
+    compute again what the folder has.
     """
 
     names: Sequence[str]
@@ -147,12 +137,8 @@ def _job(given: argparse.Namespace) -> ReproduceJob:
 def run_reproduce(job: ReproduceJob) -> list[Result]:
     """Rerun the experiments, write what they give, and print it.
 
-    Raises
-    ------
-    InputError
-        Before the work where possible, with what to do.
-    KeyboardInterrupt
-        With how many experiments were kept.
+    Raises InputError: before the work where possible, with what to do. Raises KeyboardInterrupt:
+    with how many experiments were kept.
     """
     console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
     steps = _plan(job)

@@ -34,6 +34,16 @@ def own_state(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def few_attackers(monkeypatch):
+    """Leave the attackers that take long out of audits."""
+    from discreet.auditing.attackers import attack
+
+    quick = ("knows-all", "table", "telltale", "naive-bayes")
+    few = {name: attack.ATTACKERS[name] for name in quick}
+    monkeypatch.setattr(attack, "ATTACKERS", few)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 

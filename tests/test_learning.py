@@ -117,7 +117,7 @@ def test_the_same_command_gives_the_same_mapping_on_one_thread_and_on_two(tmp_pa
     home = rooms(300).assign(bed=rng.normal(size=300).round(3))
     home.to_csv(tmp_path / "home.csv", index=False)
     ids = []
-    for threads in ("1", "2", "2"):
+    for threads in ("1", "2"):
         limits = {f"{name}_NUM_THREADS": threads for name in ("OMP", "OPENBLAS", "MKL")}
         options = ["--exclude", "day", "--out", f"{len(ids)}.json", "--seed", "3"]
         ended = run_apart("learn", "home.csv", *FACTS, *options, folder=tmp_path, **limits)

@@ -1,6 +1,10 @@
 import json
+import re
 import subprocess
 import sys
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +38,21 @@ def test_public_names_are_there_and_unknown_ones_are_not():
     assert set(discreet.__all__) <= set(dir(discreet))
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         discreet.nothing_of_the_kind  # noqa: B018
+
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+def test_code_that_a_page_names_is_there():
+    package, found = ROOT / "src" / "discreet", 0
+    for page in PAGES:
+        for folder, name in re.findall(r"`((?:[a-z_]+/)+)([\w.]+)`", page.read_text()):
+            if (package / folder).is_dir():
+                found += 1
+                module, *parts = name.removesuffix(".py").split(".")
+                known = import_module(f"discreet.{folder.replace('/', '.')}{module}")
+                reduce(getattr, parts, known)
+            elif folder.startswith(("tests/", "research/", "src/", "docs/")):
+                assert (ROOT / folder / name).is_file(), f"{page.name} names {folder}{name}"
+    assert found > 50

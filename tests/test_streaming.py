@@ -36,6 +36,7 @@ FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel",
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("few_attackers"),
     pytest.mark.filterwarnings("ignore::discreet.errors.DiscreetWarning"),
 ]
 

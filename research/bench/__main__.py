@@ -43,12 +43,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm")
 class BenchJob:
     """What to measure and where it goes.
 
-    Attributes
-    ----------
-    names : sequence of str
-        Benchmarks; empty for all.
-    out, plot : Path or None
-        The JSON file and the picture.
+    ``names``: benchmarks; empty for all. ``out``, ``plot``: the JSON file and the picture.
     """
 
     names: Sequence[str]
@@ -97,10 +92,7 @@ def _work(given: argparse.Namespace) -> None:
 def run_bench(job: BenchJob) -> Run:
     """Run the benchmarks, write what was asked for, and print it.
 
-    Raises
-    ------
-    InputError
-        Before the work where possible, with what to do.
+    Raises InputError: before the work where possible, with what to do.
     """
     console = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
     _check(job)
@@ -129,10 +121,7 @@ def run_bench(job: BenchJob) -> Run:
 def run_comparison(old: Path, new: Path) -> None:
     """Print what changed between two runs.
 
-    Raises
-    ------
-    InputError
-        If one of the files is no run, or they have nothing in common.
+    Raises InputError: if one of the files is no run, or they have nothing in common.
     """
     for line in change_lines(Run.load(old), Run.load(new)):
         plain_print(line)
@@ -163,15 +152,8 @@ def run_suite(
 ) -> Run:
     """Run benchmarks one after the other.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Keys of ``BENCHMARKS``.
-    size : Size
-    begun : callable
-        Told of each before its first round; returns what is told the rounds that are done.
-    done : callable
-        Told what each found.
+    ``names``: keys of ``BENCHMARKS``. ``begun``: told of each before its first round; returns what
+    is told the rounds that are done. ``done``: told what each found.
     """
     contests = []
     for name in names:

@@ -19,19 +19,10 @@ Report = Callable[[int], None]
 class Setup:
     """A benchmark that is ready to run.
 
-    Attributes
-    ----------
-    name, title, size, unit, factor, ours, yardstick, missing
-        As in ``Contest``.
-    contestants : mapping of str to callable
-        Each does its work once; it is told the number of the round.
-    rounds : int
-    promised : sequence of Promise
-    warm : bool
-        Do the work once more before each time that counts, so that each finds its own data
-        in the caches, as in a fit.
-    notes : callable
-        Says what the contestants ended at, after the last round.
+    ``name``, ``title``, ``size``, ``unit``, ``factor``, ``ours``, ``yardstick``, ``missing``: as in
+    ``Contest``. ``contestants``: each does its work once; it is told the number of the round.
+    ``warm``: do the work once more before each time that counts, so that each finds its own data in
+    the caches, as in a fit. ``notes``: says what the contestants ended at, after the last round.
     """
 
     name: str
@@ -53,10 +44,8 @@ class Setup:
 class Promise:
     """A figure that is promised.
 
-    Attributes
-    ----------
-    measure : callable
-        Returns the figure from the times by name; a contestant that is missing is a KeyError.
+    ``measure``: returns the figure from the times by name; a contestant that is missing is a
+    KeyError.
     """
 
     words: str
@@ -68,11 +57,7 @@ class Promise:
 def run_contest(setup: Setup, report: Report = lambda _: None) -> Contest:
     """Run all rounds; the first one, which loads and compiles, does not count.
 
-    Parameters
-    ----------
-    setup : Setup
-    report : callable, optional
-        Told how many rounds are done.
+    ``report``: told how many rounds are done.
     """
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in setup.contestants}
     with one_thread():

@@ -87,10 +87,7 @@ _LEFT = -0.6  # where titles begin, in widths of the axes: above the names
 def save_picture(run: Run, path: Path) -> None:
     """Draw a run into an SVG or PNG file.
 
-    Raises
-    ------
-    InputError
-        If the name has another suffix, or the file cannot be written.
+    Raises InputError: if the name has another suffix, or the file cannot be written.
     """
     check_suffix(path)
     with matplotlib_settings("discreet-bench"):
@@ -158,15 +155,8 @@ LEAST_CHANGE = 0.05
 class Change:
     """One contestant in two runs.
 
-    Attributes
-    ----------
-    contest, name : str
-    old, new : float
-        Medians, in seconds.
-    relative : float
-        New over old, each by the yardstick of its own run.
-    spread : float
-        What the two ratios may differ by without a reason.
+    ``old``, ``new``: medians, in seconds. ``relative``: new over old, each by the yardstick of its
+    own run. ``spread``: what the two ratios may differ by without a reason.
     """
 
     contest: str
@@ -187,10 +177,7 @@ class Change:
 def compare(old: Run, new: Run) -> list[Change]:
     """Return the change of every contestant that both runs have, the yardsticks aside.
 
-    Raises
-    ------
-    InputError
-        If nothing in them can be compared.
+    Raises InputError: if nothing in them can be compared.
     """
     found = []
     for contest in new.contests:

@@ -26,11 +26,8 @@ Seconds = Annotated[float, Field(gt=0)]
 class Timed(Model):
     """How long one contestant took, round by round.
 
-    Attributes
-    ----------
-    clock, processor : tuple of float
-        Seconds that passed, and seconds that the processor spent. Where others use the
-        machine too, the latter say more.
+    ``clock``, ``processor``: seconds that passed, and seconds that the processor spent. Where
+    others use the machine too, the latter say more.
     """
 
     name: Text
@@ -80,24 +77,11 @@ class Check(Model):
 class Contest(Model):
     """One benchmark: the contestants, ours among them.
 
-    Attributes
-    ----------
-    name, title, size : str
-    unit : str
-        What the times are shown in.
-    factor : float
-        Such units in a second.
-    ours : str
-        The contestant that is compared with the others.
-    yardstick : str
-        The one of somebody else that machines are compared by.
-    times : tuple of Timed
-    missing : tuple of str
-        Contestants that are not installed here.
-    notes : tuple of str
-        What the contestants ended at, in words.
-    checks : tuple of Check
-        Empty in a quick run, whose sizes promise nothing.
+    ``unit``: what the times are shown in. ``factor``: such units in a second. ``ours``: the
+    contestant that is compared with the others. ``yardstick``: the one of somebody else that
+    machines are compared by. ``missing``: contestants that are not installed here. ``notes``: what
+    the contestants ended at, in words. ``checks``: empty in a quick run, whose sizes promise
+    nothing.
     """
 
     name: Text
@@ -150,10 +134,7 @@ class Run(Model):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the file whole or not at all.
 
-        Raises
-        ------
-        InputError
-            If it cannot be written.
+        Raises InputError: if it cannot be written.
         """
         write_file(path, format_text(self.model_dump()))
 
@@ -161,9 +142,6 @@ class Run(Model):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that ``save`` wrote.
 
-        Raises
-        ------
-        InputError
-            If it is not a sound run.
+        Raises InputError: if it is not a sound run.
         """
         return load_result(cls, path, command="make bench", most=MAX_BYTES, remedy=_REMEDY)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from discreet import CountMapper, ModelMapper
+from discreet import Mapper, ModelMapper
 from discreet.data.tables import read_table
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
@@ -32,7 +32,7 @@ from research.paper.datasets import (
     load_occupancy,
 )
 
-MAPPERS = {"counts": CountMapper, "model": ModelMapper}
+MAPPERS = {"counts": Mapper, "model": ModelMapper}
 BINNINGS = ("quantile", "merged")
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from discreet import CountMapper
+from discreet import Mapper
 from discreet.auditing.attackers.attack import attack
 from discreet.data.tables import read_table
 from discreet.design.model.search import find_optimum
@@ -40,7 +40,7 @@ KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2,
 
 def fit(X, y, private, groups=None, **wishes):
     begin = time.process_time()
-    mapper = CountMapper(random_state=0, **(wishes or {"max_advantage": ASKED}))
+    mapper = Mapper(random_state=0, **(wishes or {"max_advantage": ASKED}))
     mapper.fit(X, y, private=private, groups=groups)
     return mapper, time.process_time() - begin
 

@@ -40,12 +40,7 @@ Given = str | PathLike[str] | None
 class Labelled:
     """Readings with a public and a private fact.
 
-    Attributes
-    ----------
-    readings : DataFrame
-    public, private : Series
-    groups : Series or None
-        Rows that belong together, such as those of a day.
+    ``groups``: rows that belong together, such as those of a day.
     """
 
     readings: pd.DataFrame
@@ -73,10 +68,7 @@ def draw_cells(
 
     The defaults are the paper's for Adult, as its figures suggest.
 
-    Raises
-    ------
-    InputError
-        If a pair of classes has too few rows.
+    Raises InputError: if a pair of classes has too few rows.
     """
     rng = np.random.default_rng(seed)
     train: list[Ints] = []
@@ -104,10 +96,7 @@ def draw_rows(
     The default number to learn from is the paper's for OPPORTUNITY; all others are tried
     unless ``n_test`` says how many.
 
-    Raises
-    ------
-    InputError
-        If there are too few rows.
+    Raises InputError: if there are too few rows.
     """
     wanted = n_train + (1 if n_test is None else n_test)
     if len(data) < wanted:
@@ -156,23 +145,15 @@ _MAX_ADULT_BYTES = 2**25
 def load_adult(given: Given = None, *, age_levels: int | None = AGE_LEVELS) -> Labelled:
     """Load Adult as the paper uses it: income against marital status in three groups.
 
-    Parameters
-    ----------
-    given : path-like, optional
-        The file or its folder; ``adult.test`` has the same form and is read as well.
-    age_levels : int, optional
-        Age is cut into so many intervals of equal width, over all rows, as an unsupervised
-        discretisation does; None leaves it in years.
-
-    Raises
-    ------
-    InputError
-        Naming the file and the line that is wrong.
+    ``given``: the file or its folder; ``adult.test`` has the same form and is read as well.
+    ``age_levels``: age is cut into so many intervals of equal width, over all rows, as an
+    unsupervised discretisation does; None leaves it in years. Raises InputError: naming the file
+    and the line that is wrong.
     """
     file = find_file(ADULT_FILE, given)
     rows = list(_adult_rows(file))
     if not rows:
-        raise InputError(f"{file}: has no rows. Get it anew.")
+        raise InputError(f"{file}: has no rows. Download it again.")
     table = pd.DataFrame(rows, columns=list(ADULT_COLUMNS))
     readings = table[list(ADULT_SENSORS)].copy()
     readings["age"] = table["age"].astype(np.int64)
@@ -239,18 +220,9 @@ def load_opportunity(given: Given = None, *, drawers: Sequence[int] = (1,)) -> L
     or a drawer (track ``ML_Both_Arms``). The readings are all 242 sensor columns, called
     ``c2`` to ``c243`` by their place; see ``most_correlated`` for the paper's choice of 15.
 
-    Parameters
-    ----------
-    given : path-like, optional
-        ``S2-Drill.dat`` or its folder.
-    drawers : sequence of int, default=(1,)
-        Which of the three drawers count. The paper does not say; the number of its rows is
-        nearer to one drawer than to three.
-
-    Raises
-    ------
-    InputError
-        If the file is not of that form, or no row is left.
+    ``given``: ``S2-Drill.dat`` or its folder. ``drawers``: which of the three drawers count. The
+    paper does not say; the number of its rows is nearer to one drawer than to three. Raises
+    InputError: if the file is not of that form, or no row is left.
     """
     for drawer in drawers:
         if f"Drawer {drawer}" not in OPEN_CLOSE:
@@ -276,7 +248,7 @@ def _opportunity_rows(file: Path) -> NDArray[np.float64]:
     lines = read_text(file, _MAX_OPPORTUNITY_BYTES).splitlines()
     lines = [line for line in lines if line.strip()]
     if not lines:
-        raise InputError(f"{file}: has no rows. Get it anew.")
+        raise InputError(f"{file}: has no rows. Download it again.")
     for number, line in enumerate(lines, start=1):
         count = len(line.split())
         if count != OPPORTUNITY_COLUMNS:
@@ -300,10 +272,7 @@ def most_correlated(data: Labelled, n_sensors: int = 15) -> Labelled:
     class of both facts, averaged within a fact and then over the two. Missing readings are
     left out; a sensor that misses half of them or never changes is not chosen.
 
-    Raises
-    ------
-    InputError
-        If there are not so many sensors that change.
+    Raises InputError: if there are not so many sensors that change.
     """
     facts = [pd.get_dummies(fact).astype(float) for fact in (data.public, data.private)]
     scores = {}
@@ -346,17 +315,8 @@ def load_occupancy(given: Given = None, *, part: str | None = None) -> Labelled:
     hours each), and the groups are the days: neighbouring rows depend on each other, so
     split by day or by part, never at random.
 
-    Parameters
-    ----------
-    given : path-like, optional
-        The file or its folder.
-    part : {"train", "test1", "test2"}, optional
-        One of the three parts that the data set comes in; all by default.
-
-    Raises
-    ------
-    InputError
-        If the file is not of that form.
+    ``given``: the file or its folder. ``part``: one of the three parts that the data set comes in;
+    all by default. Raises InputError: if the file is not of that form.
     """
     if part is not None and part not in OCCUPANCY_PARTS:
         raise InputError(f"part must be one of {', '.join(OCCUPANCY_PARTS)}, got {part!r}.")
@@ -382,7 +342,7 @@ def _check_occupancy(table: pd.DataFrame, file: Path) -> None:
     wanted = ("part", "date", *OCCUPANCY_SENSORS, "Occupancy")
     missing = [name for name in wanted if name not in table]
     if missing:
-        raise InputError(f"{file}: has no column {missing[0]!r}. Get it anew.")
+        raise InputError(f"{file}: has no column {missing[0]!r}. Download it again.")
     for name in OCCUPANCY_SENSORS:
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise InputError(f"{file}: column {name!r} does not hold numbers.")

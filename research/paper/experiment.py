@@ -38,34 +38,14 @@ def _nothing(_: Any) -> Measured:
 class Experiment:
     """One table or figure of the paper.
 
-    Attributes
-    ----------
-    name : str
-        As the command line calls it.
-    title, origin : str
-        What it shows, and where in the paper it stands.
-    columns : sequence of Column
-    methods : mapping of str to str
-        Names of the methods and how they are shown, in the order of the table.
-    settings : mapping of str to any
-        By how they are shown; each is measured by itself.
-    measure : callable
-        What depends on the draw.
-    picture : callable
-        Draws a result with Matplotlib.
-    choices : sequence of str
-        What the paper leaves open, and what is done here.
-    known : callable
-        What depends on the setting only, once and not for every draw.
-    printed : mapping of (setting, method) to figures by column
-    findings : callable
-        Says in words what a result shows.
-    parameters : mapping
-        Choices that a result depends on; with others it is computed anew.
-    draws : int
-        How many unless asked otherwise.
-    data_file : str or None
-        The data set's file, if it needs one.
+    ``name``: as the command line calls it. ``title``, ``origin``: what it shows, and where in the
+    paper it stands. ``methods``: names of the methods and how they are shown, in the order of the
+    table. ``settings``: by how they are shown; each is measured by itself. ``measure``: what
+    depends on the draw. ``picture``: draws a result with Matplotlib. ``choices``: what the paper
+    leaves open, and what is done here. ``known``: what depends on the setting only, once and not
+    for every draw. ``findings``: says in words what a result shows. ``parameters``: choices that a
+    result depends on; with others it is computed again. ``draws``: how many unless asked otherwise.
+    ``data_file``: the data set's file, if it needs one.
     """
 
     name: str
@@ -87,10 +67,7 @@ class Experiment:
     def rows(self, found: Mapping[str, Sequence[Measured]]) -> list[Row]:
         """Return the rows of the table.
 
-        Parameters
-        ----------
-        found : mapping of str to sequence of Measured
-            By setting: what each draw gave, in their order.
+        ``found``: by setting: what each draw gave, in their order.
         """
         rows = []
         for setting in self.settings:
@@ -117,10 +94,7 @@ def in_words(parameters: Mapping[str, Any]) -> str:
 def compare(result: Result, setting: str, ours: str, printed: tuple[str, str]) -> str:
     """Say where a method of ours is no worse than a printed row, setting and method.
 
-    Returns
-    -------
-    str
-        One sentence with every figure that both have.
+    Returns one sentence with every figure that both have.
     """
     parts, good = [], True
     label = next(row.label for row in result.rows if row.method == ours)
@@ -170,19 +144,9 @@ def run_experiment(
 ) -> Result:
     """Measure every setting on every draw.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    asked : Asked
-        As ``ask`` gives it.
-    data : Path, optional
-        The data set's file, if the experiment needs one.
-    jobs : int, default=1
-        Processes.
-    client : distributed.Client, optional
-        Measure on this Dask cluster instead, one task for each setting and draw.
-    report : callable, optional
-        Told how many pieces of work are done.
+    ``asked``: as ``ask`` gives it. ``data``: the data set's file, if the experiment needs one.
+    ``jobs``: processes. ``client``: measure on this Dask cluster instead, one task for each setting
+    and draw. ``report``: told how many pieces of work are done.
     """
     # All settings of a draw before the next draw, so that the time left is soon known; what
     # depends on no draw, which takes less, at the end.
@@ -209,7 +173,7 @@ def not_run(experiment: Experiment, asked: Asked, reason: str) -> Result:
 
 
 def with_todays_words(experiment: Experiment, result: Result) -> Result:
-    """Return an earlier result with the words that the experiment has now."""
+    """Return an earlier result with the texts that the experiment has now."""
     words = {
         "title": experiment.title,
         "choices": tuple(experiment.choices),

@@ -35,15 +35,8 @@ _FAILURES = (OSError, ValueError, zipfile.BadZipFile, zlib.error, KeyError, Runt
 class Source:
     """Where a file can be had, and how to recognise it.
 
-    Attributes
-    ----------
-    url : str
-    size : int
-        Bytes of the file itself.
-    sha256 : str
-        In hexadecimal.
-    member : str, optional
-        The file's name in the ZIP archive that the address gives.
+    ``size``: bytes of the file itself. ``sha256``: in hexadecimal. ``member``: the file's name in
+    the ZIP archive that the address gives.
     """
 
     url: str
@@ -76,19 +69,9 @@ def find_file(
     Looked for in this order: what was given, the folder that ``DISCREET_DATA`` names, the
     cache, and the place that the file is published at.
 
-    Parameters
-    ----------
-    name : str
-        Such as "adult.data".
-    given : path-like, optional
-        The file, or a folder that has it. Then nowhere else is looked.
-    download : bool, default=True
-        Whether the last of the places may be asked.
-
-    Raises
-    ------
-    InputError
-        If it is nowhere, or the download is not the file that it should be.
+    ``name``: such as "adult.data". ``given``: the file, or a folder that has it. Then nowhere else
+    is looked. ``download``: whether the last of the places may be asked. Raises InputError: if it
+    is nowhere, or the download is not the file that it should be.
     """
     if given is not None:
         return _given_file(name, Path(given))
@@ -140,10 +123,7 @@ def cache_folder() -> Path:
 def fetch(name: str, source: Source, folder: Path) -> Path:
     """Download a file into a folder, whole and checked or not at all.
 
-    Raises
-    ------
-    InputError
-        In one line, with the address and what to do instead.
+    Raises InputError: in one line, with the address and what to do instead.
     """
     pooch.get_logger().setLevel("WARNING")
     known, download = f"sha256:{source.sha256}", partial(_download, source)
@@ -193,10 +173,7 @@ def _check_size(source: Source, size: int) -> None:
 def read_text(file: Path, max_bytes: int) -> str:
     """Return the text of a file, gzipped if its name ends in ``.gz``.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, is damaged, too long, or no text.
+    Raises InputError: if it cannot be read, is damaged, too long, or no text.
     """
     try:
         with _open(file) as stream:
@@ -206,9 +183,9 @@ def read_text(file: Path, max_bytes: int) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise InputError(f"{file}: byte {byte:#04x} is not UTF-8 text. Get it anew.") from None
+        raise InputError(f"{file}: byte {byte:#04x} is not UTF-8. Download it again.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}). Get it anew.") from None
+        raise InputError(f"{file}: damaged gzip file ({error}). Download it again.") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
 

@@ -95,12 +95,8 @@ def draw_places(
 ) -> Picture:
     """Draw one figure of every method against another, ours filled and the printed ones open.
 
-    Parameters
-    ----------
-    fillings : sequence of Filling
-        The first is shown by full markers, the second by half ones.
-    x, y : str
-        Keys of columns.
+    ``fillings``: the first is shown by full markers, the second by half ones. ``x``, ``y``: keys of
+    columns.
     """
     figure, all_axes = _start(len(panels))
     across, up = result.column(x), result.column(y)

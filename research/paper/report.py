@@ -121,15 +121,9 @@ def render_page(
 ) -> str:
     """Return the whole page.
 
-    Parameters
-    ----------
-    results : sequence of Result
-    origins : mapping of str to str
-        Where in the paper each experiment stands, by its name.
-    pictures : mapping of str to str
-        SVG files by the name of the experiment; one that did not run has none.
-    command : str
-        What to type to make the page again.
+    ``origins``: where in the paper each experiment stands, by its name. ``pictures``: SVG files by
+    the name of the experiment; one that did not run has none. ``command``: what to type to make the
+    page again.
     """
     style = _source("report.css") + _source("reproduction.css")
     page: str = (

@@ -33,14 +33,8 @@ Value = Annotated[
 class Column(Model):
     """One figure of the table.
 
-    Attributes
-    ----------
-    key, title : str
-    better : {"low", "high"}
-        Which way is good for whoever runs the sensors.
-    digits : int
-        Shown after the point; a percentage has two.
-    percent : bool
+    ``better``: which way is good for whoever runs the sensors. ``digits``: shown after the point; a
+    percentage has two.
     """
 
     key: Text
@@ -66,12 +60,7 @@ class Column(Model):
 class Figure(Model):
     """One figure: a value for each draw, or a single one that no draw has a part in.
 
-    Attributes
-    ----------
-    values : tuple of float
-        Empty if it was not measured.
-    printed : float or None
-        What the paper prints.
+    ``values``: empty if it was not measured. ``printed``: what the paper prints.
     """
 
     values: Items[Value] = Field(default=(), max_length=MAX_DRAWS)
@@ -98,12 +87,8 @@ class Figure(Model):
 class Row(Model):
     """What one method reached in one setting.
 
-    Attributes
-    ----------
-    setting, method, label : str
-        The method by its name and as it is shown.
-    figures : dict of str to Figure
-        By the key of the column.
+    ``setting``, ``method``, ``label``: the method by its name and as it is shown. ``figures``: by
+    the key of the column.
     """
 
     setting: Text
@@ -115,16 +100,8 @@ class Row(Model):
 class Asked(Model):
     """What was to be computed. Results are the same if this is the same for both.
 
-    Attributes
-    ----------
-    draws : int
-    seed : int
-        Of the first draw; the others have those that follow.
-    parameters : dict of str to str
-        The experiment's own choices, as they are written.
-    data : str or None
-        SHA-256 of the data file, if there is one.
-    discreet : str
+    ``seed``: of the first draw; the others have those that follow. ``parameters``: the experiment's
+    own choices, as they are written. ``data``: SHA-256 of the data file, if there is one.
     """
 
     draws: int = Field(ge=1, le=MAX_DRAWS)
@@ -137,21 +114,9 @@ class Asked(Model):
 class Result(Model):
     """The outcome of one experiment.
 
-    Attributes
-    ----------
-    name, title : str
-    asked : Asked
-    versions : str
-        Of the libraries.
-    seconds : float
-        Of computing, added up over the processes.
-    columns, rows
-    choices : tuple of str
-        What the paper leaves open, and what was done.
-    findings : tuple of str
-        What the rows show, in words.
-    not_run : str or None
-        Why there are printed figures only.
+    ``versions``: of the libraries. ``seconds``: of computing, added up over the processes.
+    ``choices``: what the paper leaves open, and what was done. ``findings``: what the rows show, in
+    words. ``not_run``: why there are printed figures only.
     """
 
     format: Literal["discreet-reproduction"] = "discreet-reproduction"
@@ -192,10 +157,7 @@ class Result(Model):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the file whole or not at all.
 
-        Raises
-        ------
-        InputError
-            If it cannot be written.
+        Raises InputError: if it cannot be written.
         """
         write_file(path, format_text(self.model_dump()))
 
@@ -203,9 +165,6 @@ class Result(Model):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that ``save`` wrote.
 
-        Raises
-        ------
-        InputError
-            If it is not a sound result.
+        Raises InputError: if it is not a sound result.
         """
         return load_result(cls, path, command="make reproduce", most=MAX_BYTES, remedy=_REMEDY)

@@ -33,14 +33,9 @@ Ints = NDArray[np.int64]
 class CaseFigures:
     """What any fusion centre and any attacker can reach at best.
 
-    Attributes
-    ----------
-    public_error, private_error : float
-        Bayes errors of the two facts.
-    risk : float
-        min R of the private fact, over its worst pair of classes.
-    epsilon : float
-        Largest |log p(g|z)/p(g)|; infinite if an output rules a class out.
+    ``public_error``, ``private_error``: bayes errors of the two facts. ``risk``: min R of the
+    private fact, over its worst pair of classes. ``epsilon``: largest |log p(g|z)/p(g)|; infinite
+    if an output rules a class out.
     """
 
     public_error: float
@@ -57,12 +52,8 @@ class CaseFigures:
 class Case:
     """Sensors that are independent given one public and one private fact.
 
-    Attributes
-    ----------
-    distribution : Distribution
-        Of codes and facts; its profiles are its cells.
-    readings : tuple of ndarrays of int
-        One per sensor: the reading that each code stands for.
+    ``distribution``: of codes and facts; its profiles are its cells. ``readings``: one per sensor:
+    the reading that each code stands for.
     """
 
     distribution: Distribution

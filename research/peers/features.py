@@ -33,20 +33,9 @@ class CodeFeatures(TransformerMixin, BaseEstimator):
 
     With an SVM on top it is the comparison Z = X: everything told, to a trusted curator.
 
-    Parameters
-    ----------
-    categories : {"one-hot", "codes"}, default="one-hot"
-        What becomes of categories. The paper's figures point to "codes"; see
-        ``projections``.
-    binning, n_bins
-        As in ``NPOMapper``.
-
-    Attributes
-    ----------
-    encoders_ : list of Encoder
-        One for each sensor.
-    n_features_out_ : int
-        Features, or directions of a projection.
+    ``categories``: what becomes of categories. The paper's figures point to "codes"; see
+    ``projections``. ``binning``, ``n_bins``: as in ``NPOMapper``. ``encoders_``: one for each
+    sensor. ``n_features_out_``: features, or directions of a projection.
     """
 
     def __init__(
@@ -69,15 +58,9 @@ class CodeFeatures(TransformerMixin, BaseEstimator):
     ) -> Self:
         """Learn from labelled rows.
 
-        Parameters
-        ----------
-        X : DataFrame or array of shape (n_rows, n_sensors)
-            Readings, one column per sensor; strings and missing values are welcome.
-        y : array of shape (n_rows,)
-            The public fact.
-        private : Series, DataFrame or array
-            The private fact, or one column for each of several. Not looked at by methods
-            that do not need it.
+        ``X`` of shape (n_rows, n_sensors): readings, one column per sensor; strings and missing
+        values are welcome. ``y`` of shape (n_rows,): the public fact. ``private``: the private
+        fact, or one column for each of several. Not looked at by methods that do not need it.
         """
         check_choice("categories", self.categories, CATEGORIES)
         table, public = check_readings(self, X, y)

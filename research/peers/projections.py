@@ -41,16 +41,9 @@ _LEAST_RIDGE = 1e-9  # the same share of the total scatter, where classes do not
 class Projection(CodeFeatures):
     """Base of the projections; use one of its subclasses.
 
-    Attributes
-    ----------
-    directions_ : ndarray of shape (n_features, n_directions)
-        What features are multiplied with.
-    eigenvalues_ : ndarray of shape (n_directions,)
-        The ratio of A to B along each, the largest first.
-    ridge_ : float
-        rho.
-    encoders_, n_features_out_
-        As in ``CodeFeatures``.
+    ``directions_`` of shape (n_features, n_directions): what features are multiplied with.
+    ``eigenvalues_`` of shape (n_directions,): the ratio of A to B along each, the largest first.
+    ``ridge_``: rho. ``encoders_``, ``n_features_out_``: as in ``CodeFeatures``.
     """
 
     def _learn(self, features: Floats, public: Labels, private: Any) -> None:
@@ -103,15 +96,8 @@ class DCA(Projection):
 class MDR(Projection):
     """Multiclass discriminant ratio: public against private scatter, a reconstruction.
 
-    Parameters
-    ----------
-    categories, binning, n_bins
-        As in ``CodeFeatures``.
-
-    Attributes
-    ----------
-    directions_, eigenvalues_, ridge_, encoders_, n_features_out_
-        As in ``Projection``.
+    ``categories``, ``binning``, ``n_bins``: as in ``CodeFeatures``. ``directions_``,
+    ``eigenvalues_``, ``ridge_``, ``encoders_``, ``n_features_out_``: as in ``Projection``.
     """
 
     def _cost(self, features: Floats, total: Floats, private: Any) -> Floats:
@@ -121,17 +107,9 @@ class MDR(Projection):
 class RUCA(Projection):
     """Ratio utility and cost analysis: DCA with a price on private scatter, a reconstruction.
 
-    Parameters
-    ----------
-    private_weight : float, default=100.0
-        The price rho_p; the paper tries 1, 100 and 1000. With 0 it would be DCA.
-    categories, binning, n_bins
-        As in ``CodeFeatures``.
-
-    Attributes
-    ----------
-    directions_, eigenvalues_, ridge_, encoders_, n_features_out_
-        As in ``Projection``.
+    ``private_weight``: the price rho_p; the paper tries 1, 100 and 1000. With 0 it would be DCA.
+    ``categories``, ``binning``, ``n_bins``: as in ``CodeFeatures``. ``directions_``,
+    ``eigenvalues_``, ``ridge_``, ``encoders_``, ``n_features_out_``: as in ``Projection``.
     """
 
     def __init__(

@@ -38,16 +38,8 @@ def svm_error(
 
     With the public fact it is the fusion centre, with the private one the attacker.
 
-    Parameters
-    ----------
-    sender : Sender
-        A fitted projection, ``CodeFeatures`` or mapper.
-    X, fact
-        Rows that the SVM learns from.
-    X_new, fact_new
-        Rows that it is tried on.
-    C : float, default=1.0
-        The SVM's own.
+    ``sender``: a fitted projection, ``CodeFeatures`` or mapper. ``X``, ``fact``: rows that the SVM
+    learns from. ``X_new``, ``fact_new``: rows that it is tried on. ``C``: the SVM's own.
     """
     learned = rbf_svm(C).fit(sender.transform(X), np.asarray(fact))
     answers = learned.predict(sender.transform(X_new))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from discreet.auditing.mapping_diff import compare_mappings
     from discreet.frontiers.frontier import frontier
     from discreet.leakage.over_time import over_time
-    from discreet.mappers.count_mapper import CountMapper
+    from discreet.mappers.auto_mapper import Mapper
     from discreet.mappers.model_mapper import ModelMapper
     from discreet.mappers.randomized_response import RandomizedResponseMapper
     from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper
@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesErrorMapper",
-    "CountMapper",
+    "Mapper",
     "Mapping",
     "ModelMapper",
     "NDDMapper",
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "BayesErrorMapper": "discreet.mappers.risk_mappers",
-    "CountMapper": "discreet.mappers.count_mapper",
+    "Mapper": "discreet.mappers.auto_mapper",
     "Mapping": "discreet.mapping.mapping",
     "ModelMapper": "discreet.mappers.model_mapper",
     "NDDMapper": "discreet.mappers.risk_mappers",

@@ -40,9 +40,9 @@ class Choices(Mapping[str, _T]):
 
 METHODS: Choices[type[PrivacyMapper]] = Choices(
     {
+        "auto": "mappers.auto_mapper.Mapper",
         "npo": "mappers.risk_mappers.NPOMapper",
         "model": "mappers.model_mapper.ModelMapper",
-        "counts": "mappers.count_mapper.CountMapper",
         "bayes-error": "mappers.risk_mappers.BayesErrorMapper",
         "ndd": "mappers.risk_mappers.NDDMapper",
         "randomized-response": "mappers.randomized_response.RandomizedResponseMapper",

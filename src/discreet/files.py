@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and are safe on the disk then."""
+"""Files are read within a limit; files and folders are written whole or not at all, and synced."""
 
 from __future__ import annotations
 
@@ -11,10 +11,40 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from discreet.errors import InputError
+from discreet.errors import DiscreetError, InputError
 
 PRIVATE = 0o600
 """The mode of a file that may hold a key."""
+
+
+def read_whole(
+    file: Path, most: int, remedy: str, refusal: type[DiscreetError] = InputError
+) -> bytes:
+    """Return what a regular file holds, which others may have written.
+
+    ``most``: bytes that it may have. ``remedy``: what to do about a file that cannot be meant; ends
+    the message. Raises ``refusal``: if it is no such file, larger, or cannot be read.
+    """
+    try:
+        with open(file, "rb", opener=_without_waiting) as stream:
+            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            data = stream.read(most + 1) if regular else None
+    except IsADirectoryError:
+        raise refusal(f"{file}: is a directory and is not a regular file. {remedy}") from None
+    except FileNotFoundError:
+        raise refusal(f"{file}: no such file. Check the path.") from None
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        raise refusal(f"{file}: cannot be read ({_reason(error)}).") from None
+    if data is None:
+        raise refusal(f"{file}: is not a regular file. {remedy}")
+    if len(data) > most:
+        raise refusal(f"{file}: has too many bytes; at most {most} are read. {remedy}")
+    return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is opened at once."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_whole(path: str | os.PathLike[str], data: str | bytes, mode: int | None = None) -> None:

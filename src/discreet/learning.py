@@ -31,8 +31,8 @@ from pydantic import ValidationError
 from discreet.arrays import Ints
 from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
-from discreet.data.checks import MIN_ROWS, check_column, choose_sensors
 from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
+from discreet.data.columns import check_column, choose_sensors
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
@@ -79,6 +79,8 @@ from discreet.mapping.memory import estimate_chain
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
 
+MIN_ROWS = 20
+"""Fewest rows worth learning from."""
 MIN_TRAINING_ROWS = 10
 """Fewest rows that may be left after the holdout."""
 DEFAULT_MEMORY = 4 << 30
@@ -110,7 +112,7 @@ class Task:
     private: Sequence[str]
     sensors: Sequence[str] | None = None
     exclude: Sequence[str] = ()
-    method: str = "npo"
+    method: str = "auto"
     split: Split = field(default_factory=Split)
     options: dict[str, Any] = field(default_factory=dict)
     further: Sequence[Path] = ()

@@ -22,7 +22,6 @@ from support.worlds import (
 
 import discreet
 from discreet import audit
-from discreet.auditing.attackers import attack as attackers
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.estimates import score_answers
@@ -32,16 +31,14 @@ from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import AdditiveFusion
 
-QUICK = ("knows-all", "table", "telltale", "naive-bayes")
 all_attackers = pytest.mark.all_attackers
 
 
 @pytest.fixture(autouse=True)
-def few_attackers(request, monkeypatch):
-    """Leave out the attackers that take long, except in tests of what all of them find."""
+def fewer_attackers(request):
+    """Attack with few, except in tests of what all of them find."""
     if not request.node.get_closest_marker("all_attackers"):
-        few = {name: attackers.ATTACKERS[name] for name in QUICK}
-        monkeypatch.setattr(attackers, "ATTACKERS", few)
+        request.getfixturevalue("few_attackers")
 
 
 def run(world, n, rng, **options):

@@ -11,6 +11,7 @@ from discreet.mapping.mapping import Mapping
 from research.houses import house
 
 SENSORS = ["motion", "weight"]
+pytestmark = pytest.mark.usefixtures("few_attackers")
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,7 @@ def test_without_a_series_the_chain_is_declared(mapping):
         ({"rounds": 60, "stay": 0.9, "releases": 2}, "Give one of them"),
     ],
 )
+@pytest.mark.slow
 def test_what_makes_no_sense_is_refused(mapping, options, words):
     rows = house(np.random.default_rng(5), 1, 300, (0.9, 0.9))
     with pytest.raises(InputError, match=words):
@@ -98,6 +100,6 @@ def test_what_makes_no_sense_is_refused(mapping, options, words):
 def test_a_series_tells_how_long_a_fact_lasts(mapping):
     rows = house(np.random.default_rng(6), 4, 300, (0.9, 0.9))
     data = audit_data_from_table(mapping, rows, time_column="date", assume_independent=True)
-    with pytest.raises(InputError, match="told by the series"):
+    with pytest.raises(InputError, match="estimated from the series"):
         audit_checked_data(data, AuditOptions(rounds=60, stay=np.array([0.9])))
     assert len(np.unique(data.series.group)) == 20  # no groups: stretches instead

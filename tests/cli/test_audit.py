@@ -12,7 +12,7 @@ from support.commands import FACTS, rooms, run, run_apart
 
 from discreet import Mapping
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_attackers")]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 from support.clusters import home, kill, process_ids, started
-from support.commands import FACTS, rooms, run, run_apart
+from support.commands import FACTS, rooms, run
 
 from discreet import Mapping
 from discreet.cluster import connect
@@ -27,46 +27,45 @@ def command(folder, monkeypatch, capsys):
     return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
-@pytest.mark.parametrize("memory", [(), ("--memory", "1M")], ids=["whole", "streamed"])
-def test_learning_on_workers_gives_the_same_file(command, folder, memory):
-    learn = ("learn", "big.parquet", *FACTS, *COUNT, *memory)
-    code, _, here = command(*learn, "--out", "here")
-    ended = run_apart(*learn, "--out", "there", "--dask", "local:2", folder=folder)
-    assert (code, ended.returncode) == (0, 0), ended.stderr
-    for told in (here, ended.stderr):
-        assert ("streamed" in told) == bool(memory) and "Traceback" not in told
-    assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+@pytest.fixture(scope="module")
+def workers():
+    """Where two workers are found that nobody kills."""
+    with started(2) as client:
+        yield "--dask", client.scheduler.address
 
 
-def test_all_workers_lost_at_the_last_pass_is_one_message_and_no_file(command, folder, monkeypatch):
+def test_a_table_and_a_frontier_give_the_same_files_on_workers(command, folder, workers):
+    learn = ("learn", "big.parquet", *FACTS, *COUNT)
+    for memory in ((), ("--memory", "1M")):
+        for out, more in (("here", ()), ("there", workers)):
+            code, _, error = command(*learn, *memory, "--out", out, *more)
+            assert code == 0 and ("streamed" in error) == bool(memory), error
+        assert Mapping.load(folder / "here").id == Mapping.load(folder / "there").id
+    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
+    for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
+        assert command(*start, "--out", out, *more)[0] == 0
+    assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
+
+
+def test_all_workers_lost_is_one_message_and_no_file(command, folder, monkeypatch):
     sweep, passes = ClusterRows.sweep, []
     with started(2) as client:
-        where = ("--dask", client.scheduler.address)
-        learn = ("learn", "big.parquet", *FACTS, *COUNT, "--out", "m.json")
-
-        def counting(box, *arguments):
-            passes.append(box)
-            return sweep(box, *arguments)
-
-        monkeypatch.setattr(ClusterRows, "sweep", counting)
-        assert command(*learn, *where)[0] == 0
-        (folder / "m.json").unlink()
-        last, before = len(passes), {each.name for each in folder.iterdir()}
-        passes.clear()
 
         def ending(box, *arguments):
             passes.append(box)
-            if len(passes) == last:
+            if len(passes) == 3:
                 pids = process_ids(client)
                 while pids:
                     kill(pids)
             return sweep(box, *arguments)
 
+        before = {each.name for each in folder.iterdir()}
         monkeypatch.setattr(connect, "_RETURN_SECONDS", 1.0)
         monkeypatch.setattr(ClusterRows, "sweep", ending)
-        code, printed, error = command(*learn, *where)
+        learn = ("learn", "big.parquet", *FACTS, *COUNT, "--out", "m.json")
+        code, printed, error = command(*learn, "--dask", client.scheduler.address)
     assert (code, printed) == (2, "")
-    assert len(passes) == last
+    assert len(passes) == 3
     told = error.splitlines()[-1]
     assert told.startswith("discreet: all workers of the cluster are gone")
     assert "Traceback" not in error
@@ -92,11 +91,3 @@ def test_processes_and_a_cluster_are_not_asked_for_together(command):
     both = ("--jobs", "2", "--dask", "local:2")
     code, _, error = command("frontier", "home.csv", *FACTS, "--out", "f.json", *both)
     assert code == 2 and "--jobs 2 was given together with --dask local:2" in error
-
-
-def test_the_frontier_on_workers_is_the_same_file(command, folder):
-    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
-    assert command(*start, "--out", "here", "--jobs", "1")[0] == 0
-    ended = run_apart(*start, "--out", "there", "--dask", "local:2", folder=folder)
-    assert ended.returncode == 0, ended.stderr
-    assert (folder / "here").read_bytes() == (folder / "there").read_bytes()

@@ -11,7 +11,7 @@ from support.commands import run
 from support.helpers import make_mapping
 
 from discreet.cli import options
-from discreet.export import exporting, neutral
+from discreet.export import neutral, targets
 from discreet.export.runtimes.python import discreet_sensor as device
 
 FINITE = [
@@ -174,7 +174,7 @@ def test_a_key_made_for_nothing_is_removed(mistake, monkeypatch):
 
         raise InputError("--out e: cannot be written (no). Name another place.")
 
-    monkeypatch.setattr(exporting, "write_folder", refuse)
+    monkeypatch.setattr(targets, "write_folder", refuse)
     assert "cannot be written" in mistake("home.json", "--to", "python", "--out", "e", "--key", "k")
 
 
@@ -183,20 +183,20 @@ def test_who_stops_the_export_keeps_nothing(export, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(exporting, "write_folder", interrupt)
+    monkeypatch.setattr(targets, "write_folder", interrupt)
     code, _, error = export("home.json", "--to", "python", "--out", "e")
     assert code != 0 and "Nothing was written" in error
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_key_that_has_signed_is_kept_whatever_comes_after(export, monkeypatch, tmp_path):
-    write = exporting.write_folder
+    write = targets.write_folder
 
     def interrupt(*given):
         write(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting, "write_folder", interrupt)
+    monkeypatch.setattr(targets, "write_folder", interrupt)
     export("home.json", "--to", "python", "--out", "e")
     assert (tmp_path / "home.key").is_file()
 

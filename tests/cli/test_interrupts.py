@@ -17,10 +17,9 @@ from support.terminals import PATIENCE, Terminal, on_screen
 
 from discreet import Mapping, learning
 from discreet.cli import progress
-from discreet.cli.learn import LearnReport, standing, stop_on_interrupt
-from discreet.cli.progress import time_left
+from discreet.cli.progress import LearnReport, stop_on_interrupt, time_left
 from discreet.errors import InputError
-from discreet.progress import Progress
+from discreet.progress import Progress, standing
 
 pytestmark = pytest.mark.slow
 
@@ -28,23 +27,23 @@ STANDING = Progress("design", 0.25, 0.1234, 0.6926, 0.6925)
 
 # Each makes the process wait where a test wants to interrupt it.
 HELD_REPORTS = """
-report = discreet.cli.learn.LearnReport.__call__
+report = discreet.cli.progress.LearnReport.__call__
 def slow(self, progress):
     answer = report(self, progress)
     for _ in range(1200):  # until the interrupt comes, which waits for what is shown
-        if self.stop_asked or progress.private_risk is None:
+        if self.stop_asked or (progress.private_risk is None and not progress.keeps):
             break
         time.sleep(0.05)
     return answer or self.stop_asked
-discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress.LearnReport.__call__ = slow
 discreet.cli.progress._QUIET_SECONDS = 0.0
 """
 SLOW_REPORTS = """
-report = discreet.cli.learn.LearnReport.__call__
+report = discreet.cli.progress.LearnReport.__call__
 def slow(self, progress):
     time.sleep(0.1)
     return report(self, progress)
-discreet.cli.learn.LearnReport.__call__ = slow
+discreet.cli.progress.LearnReport.__call__ = slow
 discreet.cli.progress._QUIET_SECONDS = 0.0
 """
 SLOW_FUSION = """
@@ -77,8 +76,9 @@ def terminal(tmp_path):
     (tmp_path / "old.json").write_text("old")
     started = []
 
-    def start(*options, changes="", out="home.json", **environment):
-        arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", out, *options]
+    def start(*options, changes="", out="home.json", method="npo", **environment):
+        arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", out]
+        arguments += ["--method", method, *options]
         started.append(Terminal(tmp_path, arguments, changes, **environment))
         return started[-1]
 
@@ -116,6 +116,16 @@ def test_two_interrupts_keep_nothing(terminal, tmp_path):
     assert "discreet: stopped at once. No mapping was written." in command.text
     assert "Traceback" not in command.text
     assert (tmp_path / "old.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_default_keeps_the_best_so_far_from_its_first_design_on(terminal, tmp_path, number):
+    command = terminal(method="auto", changes=HELD_REPORTS)
+    command.wait_for("search")
+    os.kill(command.process.pid, number)
+    assert command.end() == 0
+    assert "stopped early" in command.text
+    assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is True
 
 
 def test_an_interrupt_during_the_search_keeps_nothing(terminal, tmp_path):
@@ -248,5 +258,5 @@ def _stop(*args, **kwargs):
 
 
 def test_before_there_is_a_mapping_the_bar_tells_of_rows():
-    assert standing(Progress("scan", 0.5)) == "reading rows"
+    assert standing(Progress("scan", 0.5)) == ""
     assert standing(STANDING).startswith("public risk 0.1234")

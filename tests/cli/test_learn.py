@@ -81,7 +81,7 @@ def mistake(command, tmp_path):
         ("--symbols =3", "--symbols names the column '', which is no sensor"),
         ("--kernel gauss", "--kernel must be one of product, .*, got gauss"),
         ("--loss zero", "--loss must be one of logistic, .*, got zero"),
-        ("--method best", "--method must be one of npo, .*, got best"),
+        ("--method best", "--method must be one of auto, .*, got best"),
         ("--binning fine", "--binning must be one of merged, .*, got fine"),
         ("--binning hall=fine", "--binning must be one of merged, .*, got fine for 'hall'"),
         ("--binning hal=uniform", "--binning names the column 'hal', which is no sensor"),
@@ -327,6 +327,7 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.slow
 def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, streamed):
     home = rooms().drop(columns="day")
     home["at"] = pd.date_range("2024-03-01", periods=len(home), freq="60s").astype(str)
@@ -510,6 +511,7 @@ def homes(rng, count=60, rows=10, effect=0.0):
     return table.assign(who=np.where(home % 2, "ann", "bob"), **{"Home ID": home})
 
 
+@pytest.mark.slow
 def test_a_column_that_rows_may_belong_together_by_is_hinted_at(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
     options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]

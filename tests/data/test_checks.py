@@ -8,13 +8,8 @@ import pandas as pd
 import pytest
 from support.helpers import home, refused
 
-from discreet.data.checks import (
-    MAX_CLASSES,
-    check_column,
-    check_kind,
-    check_labels,
-    choose_sensors,
-)
+from discreet.data.columns import check_column, check_kind, choose_sensors
+from discreet.data.labels import MAX_CLASSES, check_labels
 
 # --- Columns -------------------------------------------------------------------------------
 

@@ -6,13 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.data.copies import find_copies
+from discreet.data.chance import autocovariances, centred, find_copies, shuffled_within
 from discreet.data.dependence import (
     MIN_ROWS,
     Dependence,
-    _autocovariances,
-    _centred,
-    _order,
     check_dependence,
     correlation_length,
     worse_of,
@@ -287,7 +284,7 @@ def test_homes_that_differ_are_independent_groups(rng):
 def test_correlations_at_all_distances_are_plain_sums(rng):
     x = rng.normal(size=(2, 40))
     wanted = [[np.sum(row[:-lag] * row[lag:]) for lag in range(1, 31)] for row in x]
-    np.testing.assert_allclose(_autocovariances(x, 30), wanted, atol=1e-12)
+    np.testing.assert_allclose(autocovariances(x, 30), wanted, atol=1e-12)
 
 
 def test_centring_takes_the_mean_of_each_cell(rng):
@@ -295,13 +292,13 @@ def test_centring_takes_the_mean_of_each_cell(rng):
     wanted = x.copy()
     for cell in np.unique(cells):
         wanted[:, cells == cell] -= x[:, cells == cell].mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(_centred(x, cells), wanted, atol=1e-12)
+    np.testing.assert_allclose(centred(x, cells), wanted, atol=1e-12)
 
 
 def test_shuffling_stays_within_cells_and_reaches_every_order():
     cells = np.array([0, 1, 0, 1, 0])
     rng = np.random.default_rng(0)
-    seen = {tuple(_order(cells, rng)) for _ in range(300)}
+    seen = {tuple(shuffled_within(cells, rng)) for _ in range(300)}
     assert len(seen) == 6 * 2
     assert all(np.array_equal(cells[list(order)], cells) for order in seen)
 

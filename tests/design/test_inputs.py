@@ -7,8 +7,7 @@ from support.helpers import refused
 
 from discreet import NDDMapper, NPOMapper
 from discreet.choices import KERNELS
-from discreet.data.checks import MAX_CLASSES
-from discreet.data.labels import label_column
+from discreet.data.labels import MAX_CLASSES, label_column
 from discreet.design.inputs import (
     check_kernel,
     check_name,

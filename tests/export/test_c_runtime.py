@@ -31,10 +31,9 @@ from support.devices import (
 from support.helpers import make_mapping
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.export.exporting import file_names
 from discreet.export.neutral import Policy, neutral_form
 from discreet.export.runtimes.python import discreet_sensor as device
-from discreet.export.targets import c_files, sensor_header
+from discreet.export.targets import c_files, file_names, sensor_header
 
 pytestmark = pytest.mark.slow
 

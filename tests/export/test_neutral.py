@@ -11,7 +11,6 @@ from support.helpers import make_mapping, refused
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export import neutral
-from discreet.export.exporting import file_names
 from discreet.export.neutral import (
     NONE,
     Policy,
@@ -23,6 +22,7 @@ from discreet.export.neutral import (
     number_key,
 )
 from discreet.export.runtimes.python import discreet_sensor as device
+from discreet.export.targets import file_names
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import TOTAL
 

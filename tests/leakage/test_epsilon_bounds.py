@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from discreet.leakage.epsilon_bounds import (
     extreme_probability,
     proposition_budget,
-    risk_from_epsilon,
     theorem_budget,
 )
 from discreet.leakage.exact import information_epsilon, pair_risk
@@ -59,14 +58,3 @@ def test_a_perfect_floor_promises_everything():
     same = np.full((2, 3), 1 / 3)
     assert proposition_budget(same).epsilon == pytest.approx(0, abs=1e-12)
     assert theorem_budget(same, np.log(2), 0.0, **LOGISTIC).epsilon == 0
-
-
-def test_a_small_epsilon_keeps_the_risk_up(rng):
-    prior = np.array([0.7, 0.3])
-    assert risk_from_epsilon(prior, 0.0) == pytest.approx(0.3 / 1.4)
-    assert risk_from_epsilon(prior, 5.0) == 0
-    for _ in range(50):
-        world = 0.8 / 3 + 0.2 * rng.dirichlet(np.ones(3), size=2)
-        world /= world.sum(axis=1, keepdims=True)
-        floor = risk_from_epsilon(prior, information_epsilon(world, prior))
-        assert pair_risk(world) >= floor - 1e-12

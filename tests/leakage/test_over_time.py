@@ -54,6 +54,7 @@ def test_without_stay_nothing_is_assumed(mapping, rows):
     assert all(leak.epsilon == leak.any_epsilon for leak in found.leaks)
 
 
+@pytest.mark.slow
 def test_beyond_the_answer_the_worst_public_class_counts(mapping, rows):
     told = discreet.over_time(mapping, rows, rounds=5, stay=0.9, beyond_answer=True)
     own = [

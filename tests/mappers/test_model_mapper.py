@@ -16,7 +16,7 @@ def figures_of(fitted, correlation):
 def test_it_comes_close_to_the_optimum_and_delivers_what_was_asked():
     """Correlation 0.2, R of 0.44: the optimum is 0.056; NPO ends at twice that."""
     found = []
-    for seed in range(3):
+    for seed in range(2):
         X, h, g = draw_table(1000, 0.2, seed)
         fitted = ModelMapper(max_advantage=0.06, n_restarts=2, random_state=seed)
         found.append(figures_of(fitted.fit(X, h, private=g), 0.2))

@@ -47,15 +47,14 @@ def start_sensor(site, folder, client, sensors, table, **options):
     return thread, left
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_readings_become_decisions(broker, tmp_path, database, batch):
+def test_readings_become_decisions(broker, tmp_path, database):
     # The deadline is long enough for a busy machine to be in time.
     site = PlainSite(
         tmp_path, additive_mapping(names=NAMES), broker.port, deadline=5.0, database=database
     )
     table = tmp_path / "rooms.csv"
     write_table(table, 12)
-    runs = [start_sensor(site, tmp_path, "pair", ["hall", "bed"], table, batch=batch)]
+    runs = [start_sensor(site, tmp_path, "pair", ["hall", "bed"], table, batch=4)]
     runs.append(start_sensor(site, tmp_path, "single", ["door"], table))
     said = []
     listener = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
@@ -75,7 +74,7 @@ def test_readings_become_decisions(broker, tmp_path, database, batch):
     listener.disconnect()
     by_client = {name: [each for each in stored if each[0] == name] for name in ("pair", "single")}
     assert len(by_client["single"]) == 12
-    assert all(len(each[4]) == 2 * batch for each in by_client["pair"])
+    assert all(len(each[4]) == 2 * 4 for each in by_client["pair"])
     reader = site.reader()
     decisions = {each.round: each for each in reader.decisions()}
     assert max(each.reported for each in decisions.values()) == 3

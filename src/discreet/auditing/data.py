@@ -17,8 +17,7 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.rounds import SeriesData
-from discreet.data.checks import check_column
-from discreet.data.columns import as_series, is_missing, written_column
+from discreet.data.columns import as_series, check_column, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import coded_digest
 from discreet.data.groups import as_noun
@@ -287,7 +286,7 @@ def _check_rounds(data: AuditData, options: AuditOptions) -> None:
     if options.releases > 1:
         raise InputError("rounds and releases are two ways to add reports up. Give one of them.")
     if data.series is not None and stay is not None:
-        raise InputError("stay is told by the series. Give it only where there is no time column.")
+        raise InputError("stay is estimated from the series. Leave it out, or the time column.")
 
 
 def _check_prior(data: AuditData, prior: Floats) -> None:

@@ -95,7 +95,7 @@ class FusionDiff:
     """How the fusion rule changed, in the names of symbols of the first mapping.
 
     ``same``: whether every output has the same posterior and decision, entry by entry. ``rule``:
-    "unstated" in files of old: the most probable class, a tie to the first. ``comparable``: whether
+    "unstated" in older files: the most probable class, a tie to the first. ``comparable``: whether
     both are for the same sensors with the same numbers of symbols. ``outputs``: how many were
     listed; None where that cannot be done, or there are too many. ``decided_differently``: share of
     these outputs, each counting the same.
@@ -215,7 +215,7 @@ def compare_mappings(
     Raises
     ------
     InputError
-        If the table cannot be used, in the words of the audit.
+        If the table cannot be used, with the message of the audit.
     """
     measured = None
     if table is not None:  # first, since it may be refused

@@ -27,7 +27,7 @@ from discreet.auditing.data import (
     readings_of,
 )
 from discreet.auditing.rounds import SeriesData
-from discreet.data.checks import check_column
+from discreet.data.columns import check_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.digest import TableDigest, unordered_digest
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
@@ -320,7 +320,7 @@ def _rows_that_may_vouch(
         if same_rows:
             raise InputError(
                 f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
-                "rows in another order: which of them were held out cannot be told. Give the "
+                "rows in another order: which of them were held out is not known. Give the "
                 "table as it was."
             )
         return None

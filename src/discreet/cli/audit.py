@@ -5,7 +5,6 @@ The verdict comes first. What a script may want to read goes to stdout, progress
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.cli.options import (
     AssumeIndependent,
     AuditGroup,
     Json,
     Quiet,
+    argument,
+    flag,
     is_confidence,
     is_count,
     is_positive,
@@ -28,7 +27,7 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
+from discreet.cli.terminal import check_out, interruptible, plain_console, print_json, print_lines
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
 
@@ -47,13 +46,12 @@ _TABLES = " (tables)"  # beside a bound that the rows add nothing to
 
 
 def audit(
-    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file to audit.")],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file to audit.")],
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="Rows to audit with. Of the table that was learned from, the held-out part is "
-            "used.",
+        argument(
+            "TABLE...",
+            "Rows to audit with. Of the table that was learned from, the held-out part is used.",
         ),
     ],
     public: Annotated[
@@ -80,9 +78,9 @@ def audit(
     ] = None,
     beyond_answer: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--beyond-answer",
-            help="--max-advantage limits what an attacker gains who is told the public fact.",
+            "--max-advantage limits what an attacker gains who is told the public fact.",
         ),
     ] = False,
     epsilon: Annotated[
@@ -94,10 +92,9 @@ def audit(
     releases: Annotated[int, option("N", "How many reports to add up.", is_count)] = 1,
     independent_releases: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--independent-releases",
-            help="Declare that readings of different reports are independent given the "
-            "private fact.",
+            "Declare that readings of different reports are independent given the private fact.",
         ),
     ] = False,
     rounds: Annotated[
@@ -154,12 +151,9 @@ def audit(
         )  # fmt: skip
         found = audit_files(task)
         if as_json:
-            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+            print_json(found.to_dict())
         elif not quiet:
-            for line in describe(found):
-                plain_print(line)
-            if html is not None:
-                plain_print(f"wrote {html}")
+            print_lines(describe(found) + [f"wrote {html}"] * (html is not None))
         return 0 if found.ok else LIMIT_NOT_MET
 
 

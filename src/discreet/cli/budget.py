@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from discreet.cli.options import Json, Seed, is_count, is_share, name_list
-from discreet.cli.terminal import check_out, interruptible, plain_print
+from discreet.cli.options import Json, Seed, argument, flag, is_count, is_share, name_list, option
+from discreet.cli.terminal import check_out, interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,54 +30,49 @@ _POLICIES = {
 
 
 def budget(
-    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file.")],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file.")],
     tables: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[TABLE]...",
-            help="Labelled rows, to estimate what a round tells; of the table that was learned "
+        argument(
+            "[TABLE]...",
+            "Labelled rows, to estimate what a round tells; of the table that was learned "
             "from only held-out rows count. [default: the worst that the tables allow]",
         ),
     ] = None,
-    rounds: Annotated[
-        int, typer.Option(metavar="N", callback=is_count, help="Reports of each sensor.")
-    ] = 1440,
+    rounds: Annotated[int, option("N", "Reports of each sensor.", is_count)] = 1440,
     stay: Annotated[
         str | None,
-        typer.Option(
-            metavar="P[,P...]",
-            help="Probability that the private fact is the same in the next round: one, or one "
+        option(
+            "P[,P...]",
+            "Probability that the private fact is the same in the next round: one, or one "
             "for each class; 1 if it never changes. [default: nothing is assumed]",
         ),
     ] = None,
     period_rounds: Annotated[
-        int | None,
-        typer.Option(metavar="N", callback=is_count, help="Rounds of a period. [default: all]"),
+        int | None, option("N", "Rounds of a period. [default: all]", is_count)
     ] = None,
     every: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="K",
-            help="Also look at reports in every K-th round; may be given several times. "
+        option(
+            "K",
+            "Also look at reports in every K-th round; may be given several times. "
             "[default: 4 and 16]",
         ),
     ] = None,
     beyond_answer: Annotated[
-        bool,
-        typer.Option("--beyond-answer", help="For an attacker who is told the public fact."),
+        bool, flag("--beyond-answer", "For an attacker who is told the public fact.")
     ] = False,
     at_most: Annotated[
         float | None,
-        typer.Option(
-            metavar="A",
-            callback=is_share,
-            help="Also look for ways to speak that tell no more than this in all rounds, beyond "
+        option(
+            "A",
+            "Also look for ways to speak that tell no more than this in all rounds, beyond "
             "the public fact, and how well decisions that remember answer then.",
+            is_share,
         ),
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the advantage against rounds: .svg or .png."),
+        Path | None, option("FILE", "Draw the advantage against rounds: .svg or .png.")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -129,12 +121,11 @@ def budget(
         ]
         ways = {} if at_most is None else _find_ways(known, rows, found, at_most, seed)
         if as_json:
-            plain_print(json.dumps(_as_dicts(found, ways), indent=1))
+            print_json(_as_dicts(found, ways))
         else:
-            for line in describe(found, origin, beyond_answer):
-                plain_print(line)
+            print_lines(describe(found, origin, beyond_answer))
             for fact, own in ways.items():
-                plain_print("\n".join(_way_lines(fact, own, known.chain, at_most)))
+                print_lines(_way_lines(fact, own, known.chain, at_most))
         if plot is not None:
             _draw(found, plot)
 

@@ -7,18 +7,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from discreet.cli.options import option
+from discreet.cli.options import argument, flag, option
 from discreet.cli.terminal import interruptible
 from discreet.errors import InputError
 from discreet.network import need_network
 
 
 def dashboard(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder that `discreet init` wrote.")
-    ],
+    folder: Annotated[Path, argument("FOLDER", "Folder that `discreet init` wrote.")],
     host: Annotated[
         str | None, option("HOST", "Address to listen on. [default: as the site says]")
     ] = None,
@@ -26,14 +22,14 @@ def dashboard(
         int | None, option("N", "Port to listen on; 0 takes a free one.", min=0, max=65535)
     ] = None,
     remote: Annotated[
-        bool, typer.Option("--remote", help="Allow a host that other machines can reach.")
+        bool, flag("--remote", "Allow a host that other machines can reach.")
     ] = False,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Further host name that the browser may use; may be given several times.",
+        option(
+            "NAME",
+            "Further host name that the browser may use; may be given several times.",
+            name="--name",
         ),
     ] = None,
     tls_certificate: Annotated[Path | None, option("FILE", "Serve over TLS.")] = None,

@@ -14,13 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.cli.audit import AuditTask, audit_files
 from discreet.cli.frontier import Job, run_frontier
 from discreet.cli.learn import run_learn
-from discreet.cli.options import is_seed
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import flag, is_seed, option
+from discreet.cli.terminal import interruptible, plain_print, print_lines
 from discreet.errors import InputError
 from discreet.files import write_whole
 
@@ -42,22 +40,21 @@ _RATIOS = [0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999]
 
 def demo(
     folder: Annotated[
-        Path,
-        typer.Option("--out", metavar="FOLDER", help="Where everything goes that the demo makes."),
+        Path, option("FOLDER", "Where everything goes that the demo makes.", name="--out")
     ] = Path("discreet-demo"),
-    seed: Annotated[int, typer.Option(metavar="N", callback=is_seed, help="Seed of the rows.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the rows.", is_seed)] = 0,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--for",
-            metavar="SECONDS",
+        option(
+            "SECONDS",
+            "How long the network runs once it is up; 0 leaves it out. [default: 8]",
+            name="--for",
             min=0,
             max=86_400,
-            help="How long the network runs once it is up; 0 leaves it out. [default: 8]",
         ),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the network up until Ctrl-C, to look around.")
+        bool, flag("--keep", "Leave the network up until Ctrl-C, to look around.")
     ] = False,
 ) -> None:
     """Learn from a made-up home, audit it, and run it as a network.
@@ -195,8 +192,8 @@ def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
         "Now the home is lived in. A round takes a second and stands for a minute; then what is "
         "promised is:"
     )
-    for line in lasting(neutral_form(Mapping.load(folder / "home.json"), policy), 60.0).lines():
-        plain_print(f"  {line}")
+    span = lasting(neutral_form(Mapping.load(folder / "home.json"), policy), 60.0)
+    print_lines(f"  {line}" for line in span.lines())
     account = run_network(
         DemoPlan(
             folder=folder / "network",
@@ -207,15 +204,13 @@ def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
             policy=policy,
             draw=lambda: next(moments),
             seconds=seconds,
-            say=lambda line: plain_print(line),
+            say=plain_print,
         )
     )
     page = folder / "network.md"
     lines = _account(account)
     write_whole(page, "\n".join(["# The demo's network", "", *(f"- {line}" for line in lines), ""]))
-    for line in lines:
-        plain_print(line)
-    plain_print(f"Kept in {page}; site, devices and logs in {folder / 'network'}")
+    print_lines([*lines, f"Kept in {page}; site, devices and logs in {folder / 'network'}"])
 
 
 def _account(account: Account) -> list[str]:
@@ -264,28 +259,24 @@ def _is_made_up(file: Path, home: pd.DataFrame) -> bool:
 def _show_figures(mapping: Mapping) -> None:
     from discreet.cli.made_up_home import STAY, error_over, errors, exact_outputs, odds_factor
 
-    plain_print(
-        "The error of the best possible rule for one report of every sensor, exact for this"
-    )
-    plain_print("home (0.5 is guessing):")
-    plain_print(f"{'':28}{'did somebody fall':>18}{'who is it':>12}")
     raw, sent = errors(exact_outputs(None)), errors(exact_outputs(mapping))
-    plain_print(f"{'from the raw readings':28}{raw[0]:18.3f}{raw[1]:12.3f}")
-    plain_print(f"{'from the symbols sent':28}{sent[0]:18.3f}{sent[1]:12.3f}")
-    plain_print(
-        f"Whatever the symbols of one report, they change the odds of Ada against Ben by a factor "
-        f"of at most {odds_factor(exact_outputs(mapping)):.2f};"
+    print_lines(
+        [
+            "The error of the best possible rule for one report of every sensor, exact for this",
+            "home (0.5 is guessing):",
+            f"{'':28}{'did somebody fall':>18}{'who is it':>12}",
+            f"{'from the raw readings':28}{raw[0]:18.3f}{raw[1]:12.3f}",
+            f"{'from the symbols sent':28}{sent[0]:18.3f}{sent[1]:12.3f}",
+            "Whatever the symbols of one report, they change the odds of Ada against Ben by a "
+            f"factor of at most {odds_factor(exact_outputs(mapping)):.2f};",
+            "raw readings can make it certain.",
+            f"Whoever sees a day of {_DAY:,} reports errs about who is there in one of them with "
+            f"{error_over(_DAY, mapping):.3f},",
+            f"if the resident stays with probability {STAY:g} from report to report, and reports "
+            "have nothing",
+            "else in common: so it is in this home; `discreet budget` computes it for others.",
+        ]
     )
-    plain_print("raw readings can make it certain.")
-    plain_print(
-        f"Whoever sees a day of {_DAY:,} reports errs about who is there in one of them with "
-        f"{error_over(_DAY, mapping):.3f},"
-    )
-    plain_print(
-        f"if the resident stays with probability {STAY:g} from report to report, and reports have "
-        "nothing"
-    )
-    plain_print("else in common: so it is in this home; `discreet budget` computes it for others.")
 
 
 def _show_sending(mapping: Mapping, held_out: pd.DataFrame) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from discreet.cli.options import AssumeIndependent, AuditGroup, Json
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
+from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import shown
 
 if TYPE_CHECKING:
@@ -38,15 +35,13 @@ _NAMES_ONLY = (
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Mapping file.")],
-    after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="Mapping file to compare it with.")
-    ],
+    before: Annotated[Path, argument("BEFORE", "Mapping file.")],
+    after: Annotated[Path, argument("AFTER", "Mapping file to compare it with.")],
     tables: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[TABLE]...",
-            help="Labelled rows, to compare error and leak on those that neither learned from.",
+        argument(
+            "[TABLE]...",
+            "Labelled rows, to compare error and leak on those that neither learned from.",
         ),
     ] = None,
     group: AuditGroup = None,
@@ -85,10 +80,9 @@ def diff(
         if found.measured is not None:
             _note(mappings, found.measured)
         if as_json:
-            plain_print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+            print_json(found.to_dict())
         else:
-            for line in describe(found, (str(before), str(after))):
-                plain_print(line)
+            print_lines(describe(found, (str(before), str(after))))
         return 0 if found.same else DIFFERENT
 
 

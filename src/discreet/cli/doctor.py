@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.options import Json, SiteFolder
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import Json, SiteFolder, flag
+from discreet.cli.terminal import interruptible, plain_print, print_json
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
@@ -22,14 +19,12 @@ _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}
 def doctor(
     site: SiteFolder = None,
     as_json: Json = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 3 for warnings as well.")
-    ] = False,
+    strict: Annotated[bool, flag("--strict", "Exit code 3 for warnings as well.")] = False,
 ) -> int:
     """Look for what is wrong with a site, and say what to do about it.
 
     Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
-    Exit code 3 if something has to be mended.
+    Exit code 3 if something has to be fixed.
 
     Example:
 
@@ -47,7 +42,7 @@ def doctor(
                 if each.fix:
                     plain_print(f"         -> {each.fix}")
         if as_json:
-            plain_print(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False))
+            print_json([asdict(each) for each in found])
         else:
             plain_print(_summary(found))
         bad = ("failure", "warning") if strict else ("failure",)

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from discreet.cli.options import Anyway, OwnPeriod, OwnRepeat, SiteFolder, is_positive, option
-from discreet.cli.terminal import interruptible, plain_print, warn
+from discreet.cli.options import (
+    Anyway,
+    OwnPeriod,
+    OwnRepeat,
+    SiteFolder,
+    argument,
+    flag,
+    is_positive,
+    option,
+)
+from discreet.cli.terminal import interruptible, plain_print, say_lasting
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.export.lasting import Lasting
     from discreet.network.site.joining import Enrolled
 
 NOT_IN_FORCE = 3
@@ -22,9 +30,7 @@ NOT_IN_FORCE = 3
 
 def enroll(
     ctx: typer.Context,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the device: a-z, 0-9 and -.")
-    ],
+    name: Annotated[str, argument("NAME", "Name of the device: a-z, 0-9 and -.")],
     site: SiteFolder = None,
     sensor: Annotated[
         list[str] | None,
@@ -53,15 +59,13 @@ def enroll(
     anyway: Anyway = False,
     renew: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--renew",
-            help="New certificate and tables for a device that is enrolled; its old file ends at "
-            "once.",
+            "New certificate and tables for a device that is enrolled; its old file ends at once.",
         ),
     ] = False,
     observer: Annotated[
-        bool,
-        typer.Option("--observer", help="May read the decision only; writes a folder of PEMs."),
+        bool, flag("--observer", "May read the decision only; writes a folder of PEMs.")
     ] = False,
 ) -> int:
     """Let a device in: certificate, tables and configuration in one file.
@@ -117,14 +121,6 @@ def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
     plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
 
 
-def say_lasting(span: Lasting) -> None:
-    """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
-    if span.shortage:
-        warn(span.shortage)
-    for line in span.lines():
-        plain_print(line)
-
-
 def _say_how_it_ends(folder: Path, done: Enrolled) -> int:
     """Say when the file ends, and whether an old one still counts; return the exit code."""
     plain_print(f"secret: carry it there by a safe way and delete it here; it ends {done.expires}")
@@ -147,7 +143,7 @@ def _typed(ctx: typer.Context) -> frozenset[str]:
 
 
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was enrolled.")],
+    name: Annotated[str, argument("NAME", "Name that was enrolled.")],
     site: SiteFolder = None,
 ) -> int:
     """Shut a device out at once, and make sure that it is.

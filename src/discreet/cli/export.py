@@ -5,21 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from discreet.choices import TARGETS
-from discreet.cli.options import Anyway, Budget, Period, Quiet, Repeat, is_positive, one_of, option
-from discreet.cli.terminal import interruptible, plain_print, warn
+from discreet.cli.options import (
+    Anyway,
+    Budget,
+    Period,
+    Quiet,
+    Repeat,
+    argument,
+    is_positive,
+    one_of,
+    option,
+)
+from discreet.cli.terminal import interruptible, print_lines, warn
 
 if TYPE_CHECKING:
-    from discreet.export.exporting import Exported, ExportTask
     from discreet.export.neutral import SensorTable
+    from discreet.export.targets import Exported, ExportTask
 
 
 def export(
-    mapping: Annotated[
-        Path, typer.Argument(metavar="MAPPING", help="Mapping file to take the tables from.")
-    ],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file to take the tables from.")],
     to: Annotated[
         str, option("NAME", f"What the devices run: {', '.join(TARGETS)}.", one_of(TARGETS))
     ],
@@ -56,17 +62,17 @@ def export(
         discreet export home.json --to c --out fw --repeat period --budget 20
     """
     with interruptible("stopped. Nothing was written."):
-        from discreet.export.exporting import ExportTask
-        from discreet.export.exporting import export as write_bundles
         from discreet.export.neutral import Policy
+        from discreet.export.targets import ExportTask
+        from discreet.export.targets import export as write_bundles
 
         policy = Policy(budget=budget, period=period, repeat=repeat)
         task = ExportTask(mapping, to, out, key, policy, interval, anyway)
         exported = write_bundles(task)
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
-        for line in () if quiet else describe(task, exported):
-            plain_print(line)
+        if not quiet:
+            print_lines(describe(task, exported))
 
 
 def describe(task: ExportTask, exported: Exported) -> list[str]:

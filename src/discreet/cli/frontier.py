@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from discreet.choices import METHODS
 from discreet.cli.learn import announce
 from discreet.cli.options import (
@@ -33,6 +31,7 @@ from discreet.cli.options import (
     Quiet,
     Seed,
     Sensors,
+    argument,
     from_to,
     mapper_options,
     name_among,
@@ -44,7 +43,7 @@ from discreet.cli.terminal import (
     check_out,
     interruptible,
     plain_console,
-    plain_print,
+    print_lines,
     told_warnings,
 )
 from discreet.errors import InputError
@@ -60,9 +59,7 @@ if TYPE_CHECKING:
 
 
 def frontier(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file, a row per moment.")
-    ],
+    table: Annotated[Path, argument("TABLE", "CSV, TSV or Parquet file, a row per moment.")],
     public: Public,
     private: Private,
     out: Annotated[
@@ -205,8 +202,8 @@ def run_frontier(job: Job) -> Frontier:
     found.save(job.out)
     if job.plot is not None:
         save_plot(found, job.plot)
-    for line in () if job.quiet else summarise(job, found):
-        plain_print(line)
+    if not job.quiet:
+        print_lines(summarise(job, found))
     return found
 
 
@@ -297,7 +294,7 @@ class PointsReport:
     def _say_found(self, standing: Standing) -> None:
         if standing.anew:
             self.console.print(
-                f"{self.out} holds points of another table or other options; beginning anew"
+                f"{self.out} holds points of another table or other options; starting over"
             )
         elif standing.found:
             self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")

@@ -7,11 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.enroll import say_lasting
-from discreet.cli.options import Anyway, Budget, Period, Repeat, option
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import Anyway, Budget, Period, Repeat, argument, option
+from discreet.cli.terminal import interruptible, plain_print, print_lines, say_lasting
 from discreet.errors import InputError
 from discreet.network import need_network
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder to write.")],
+    folder: Annotated[Path, argument("FOLDER", "New folder to write.")],
     mapping: Annotated[Path, option("FILE", "Mapping file that the site is to run.")],
     name: Annotated[str, option("NAME", "Name of the site: a-z, 0-9 and -.")] = "home",
     host: Annotated[
@@ -101,8 +98,7 @@ def init(
         lines = _made(folder, site)
         plain_print(lines[0])
         say_lasting(span)
-        for line in lines[1:]:
-            plain_print(line)
+        print_lines(lines[1:])
 
 
 def _made(folder: Path, site: Site) -> list[str]:

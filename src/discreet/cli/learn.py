@@ -1,20 +1,14 @@
-"""``discreet learn``: progress, Ctrl-C, the closing summary.
+"""``discreet learn``: what is asked, what will be learned, the closing summary.
 
 Progress, warnings and errors go to stderr; what a script may want to read, to stdout.
 """
 
 from __future__ import annotations
 
-import os
+import math
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from discreet.choices import METHODS
 from discreet.cli.options import (
@@ -33,6 +27,7 @@ from discreet.cli.options import (
     Quiet,
     Seed,
     Sensors,
+    argument,
     by_column,
     is_count,
     is_positive,
@@ -41,6 +36,7 @@ from discreet.cli.options import (
     mapper_options,
     name_list,
     one_of,
+    option,
     option_name,
     whole_number,
 )
@@ -49,19 +45,17 @@ from discreet.cli.terminal import (
     interruptible,
     plain_console,
     plain_print,
+    print_lines,
     told_warnings,
 )
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from discreet.design.calibration import Expected
     from discreet.learning import Learned, Prepared, Task
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
-    from discreet.progress import Progress
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -73,25 +67,23 @@ _LISTED_CLASSES = 4
 def learn(
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
+        argument(
+            "TABLE...",
+            "CSV, TSV or Parquet file, a row per moment; several files, or a pattern, are one "
             "table.",
         ),
     ],
     public: Public,
     private: Private,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Mapping file to write.")],
-    method: Annotated[
-        str, typer.Option(metavar="NAME", callback=one_of(METHODS), help=", ".join(METHODS) + ".")
-    ] = "npo",
+    out: Annotated[Path, option("FILE", "Mapping file to write.")],
+    method: Annotated[str, option("NAME", ", ".join(METHODS) + ".", one_of(METHODS))] = "auto",
     sensors: Sensors = None,
     exclude: Exclude = None,
     symbols: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[COLUMN=]N",
-            help="Symbols that each sensor may send, or that of one column; may be given several "
+        option(
+            "[COLUMN=]N",
+            "Symbols that each sensor may send, or that of one column; may be given several "
             "times. [default: 2]",
         ),
     ] = None,
@@ -99,33 +91,26 @@ def learn(
     loss: LossName = "logistic",
     ratio: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_share,
-            help="Share of the largest private risk to keep. [default: 0.998]",
-        ),
+        option("P", "Share of the largest private risk to keep. [npo's default: 0.998]", is_share),
     ] = None,
     max_advantage: Annotated[
         float | None,
-        typer.Option(
-            metavar="A",
-            callback=is_share,
-            help="Ask instead that no attacker beat guessing by more than this.",
+        option(
+            "A",
+            "Ask that no attacker beat guessing by more than this. [auto's default: 0.05]",
+            is_share,
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            metavar="E",
-            callback=is_positive,
-            help="Ask that no symbols shift the log-probability of a private class by more.",
+        option(
+            "E",
+            "Ask that no symbols shift the log-probability of a private class by more.",
+            is_positive,
         ),
     ] = None,
     ldp_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", callback=is_positive, help="Local differential privacy of every sensor."
-        ),
+        float | None, option("E", "Local differential privacy of every sensor.", is_positive)
     ] = None,
     decide: Decide = "balanced",
     binning: Binning = None,
@@ -134,50 +119,55 @@ def learn(
     group: Group = None,
     time_column: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="When each row was written: how long the public fact lasts is learned as well, "
+        option(
+            "COLUMN",
+            "When each row was written: how long the public fact lasts is learned as well, "
             "and the fusion centre remembers. Fits --repeat never.",
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            callback=is_count,
-            help="--max-advantage limits what N rounds tell together, such as 1440 of a day.",
+        option(
+            "N",
+            "--max-advantage limits what N rounds tell together, such as 1440 of a day.",
+            is_count,
         ),
     ] = None,
     stay: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            callback=is_probability,
-            help="Probability that a private fact is the same in the next round, for --rounds.",
+        option(
+            "P",
+            "Probability that a private fact is the same in the next round, for --rounds.",
+            is_probability,
         ),
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Time from one round to the next, such as 60s, 5m or 1h. [default: what is usual "
+        option(
+            "TIME",
+            "Time from one round to the next, such as 60s, 5m or 1h. [default: what is usual "
             "between rows]",
         ),
     ] = None,
     seed: Seed = 0,
+    time_limit: Annotated[
+        str | None,
+        option(
+            "TIME",
+            "When --method auto takes the best mapping so far, such as 60s or 10m. [default: 60s]",
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Most memory to learn in, such as 500M or 8G; a table that takes more is "
+        option(
+            "SIZE",
+            "Most memory to learn in, such as 500M or 8G; a table that takes more is "
             "streamed. [default: 4G, more where streaming is not possible]",
         ),
     ] = None,
     work_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Where a streamed table is packed. [default: beside the mapping]"
-        ),
+        option("DIR", "Where a streamed table is packed. [default: beside the mapping]"),
     ] = None,
     dask: Dask = None,
     quiet: Quiet = False,
@@ -224,7 +214,11 @@ def learn(
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    most, seconds = _byte_count(memory), _seconds(every)
+    most, seconds = _byte_count(memory), _seconds("--every", every)
+    if (limit := _seconds("--time-limit", time_limit)) is not None:
+        if method != "auto":
+            raise InputError(f"--time-limit is for --method auto, got --method {method}.")
+        options["time_budget"] = limit
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
     with interruptible():
@@ -282,7 +276,7 @@ def _byte_count(text: str | None) -> int | None:
     return count
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(option: str, text: str | None) -> float | None:
     """Return a time such as 60s, 5m or 1h in seconds."""
     if text is None:
         return None
@@ -290,7 +284,7 @@ def _seconds(text: str | None) -> float | None:
     seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
     if not 0 < seconds <= _LONGEST:
         raise InputError(
-            f"--every must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
+            f"{option} must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
             f"1h, got {text!r}."
         )
     return seconds
@@ -316,6 +310,7 @@ def run_learn(
     work where possible, with what to do. Raises ClusterError: if the cluster does not answer, or
     has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no mapping.
     """
+    from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster.connect import connected
     from discreet.learning import check_task, learn, open_table, prepare
 
@@ -364,10 +359,12 @@ def say_rounds(figure: RoundsFigure) -> str:
 
 def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
     """Write the mapping and say what was done."""
-    with _undisturbed():
+    from discreet.cli.progress import undisturbed
+
+    with undisturbed():
         mapper.mapping_.save(out)
-        for line in () if quiet else summarise(mapper, out):
-            plain_print(line)
+        if not quiet:
+            print_lines(summarise(mapper, out))
 
 
 def announce(prepared: Prepared) -> str:
@@ -407,6 +404,7 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append(
             f"useless: it answers {public!r} no better than guessing, as far as the rows show"
         )
+        lines += [_alternative_line(each) for each in getattr(mapper, "alternatives_", [])]
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
@@ -442,6 +440,16 @@ def _privacy_line(expected: Expected) -> str:
     )
 
 
+def _alternative_line(expected: Expected) -> str:
+    """Say what more leak would buy, and how to ask for it."""
+    # What rows left out show with a standard error to spare, rounded up: so much they allow.
+    asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
+    return (
+        f"of use would be --max-advantage {asked:g}: balanced accuracy about "
+        f"{expected.balanced_accuracy:.3f} at an attacker's advantage of {expected.advantage:.3f}"
+    )
+
+
 def _answer_lines(expected: Expected, public: str) -> list[str]:
     """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
     return [
@@ -452,79 +460,3 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
         f"{expected.guessing_balanced_accuracy:.3f}; raw readings: {expected.raw_error:.3f} and "
         f"{expected.raw_balanced_accuracy:.3f}",
     ]
-
-
-# --- Progress and Ctrl-C -------------------------------------------------------------------
-
-
-class LearnReport:
-    """Shows how the learning goes, and passes on the wish to stop.
-
-    ``phase``: what is being done: None before the first report, "search" while a privacy level is
-    looked for, "design" once there is a mapping that may be kept. ``stop_asked``: whether the next
-    report answers that the work should stop.
-    """
-
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        from discreet.cli.progress import ProgressReport
-
-        self.shown = ProgressReport(console, quiet=quiet)
-        self.stop_asked = False
-        self.phase: str | None = None
-
-    def __call__(self, progress: Progress) -> bool:
-        self.phase = progress.phase
-        self.shown.show(progress.phase, progress.done, standing(progress))
-        return self.stop_asked
-
-
-def standing(progress: Progress) -> str:
-    """Return the risks in words, short enough for a bar on a terminal of 80 columns."""
-    if progress.public_risk is None:  # there is no mapping yet
-        return "reading rows"
-    text = f"public risk {progress.public_risk:.4f}"
-    if progress.private_risk is not None and progress.floor is not None:
-        text += f", private {progress.private_risk:.4f} (floor {progress.floor:.4f})"
-    return text
-
-
-@contextmanager
-def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
-    """Let the first Ctrl-C ask for a stop and the second one end everything.
-
-    Before there is a mapping to keep, the first one ends everything.
-
-    Raises KeyboardInterrupt: with what to tell the user.
-    """
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        if report.stop_asked:
-            raise KeyboardInterrupt("stopped at once. No mapping was written.")
-        if report.phase != "design":
-            during = "during the search for a privacy level, " if report.phase == "search" else ""
-            raise KeyboardInterrupt(
-                f"stopped {during}before there was a mapping to keep. No mapping was written."
-            )
-        report.stop_asked = True
-        # os.write, not print: a handler may run in the middle of another print.
-        clear = b"\r\x1b[2K" if report.shown.live else b""
-        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # a shell that starts us in the background says: ignore it
-        signal.signal(signal.SIGINT, ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        report.shown.close()
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait, so that what is said of the file is true."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

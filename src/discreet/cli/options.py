@@ -36,9 +36,25 @@ def option_name(parameter: str) -> str:
     return "--" + _RENAMED.get(parameter, parameter).replace("_", "-")
 
 
-def option(metavar: str, help: str, check: Callable[..., Any] | None = None, **more: Any) -> Any:
-    """Return an option with a value: what stands for it, what it is for, and what checks it."""
-    return typer.Option(metavar=metavar, help=help, callback=check, **more)
+def option(
+    metavar: str, help: str, check: Callable[..., Any] | None = None, name: str = "", **more: Any
+) -> Any:
+    """Return an option with a value: what stands for it, what it is for, and what checks it.
+
+    ``name``: what it is called, if not what its parameter is called.
+    """
+    names = [name] if name else []
+    return typer.Option(*names, metavar=metavar, help=help, callback=check, **more)
+
+
+def flag(name: str, help: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Return an argument: what stands for it and what it is for."""
+    return typer.Argument(metavar=metavar, help=help)
 
 
 # --- Checks of single options --------------------------------------------------------------
@@ -249,13 +265,11 @@ Group = Annotated[
 Seed = Annotated[int, option("N", "Seed of the split and the learning.", is_seed)]
 Dask = Annotated[
     str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Work on a Dask cluster: its scheduler's address, or local:N for N workers here.",
+    option(
+        "ADDRESS", "Work on a Dask cluster: its scheduler's address, or local:N for N workers here."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")]
+Quiet = Annotated[bool, flag("--quiet", "Print warnings and errors only.")]
 AuditGroup = Annotated[
     str | None,
     option(
@@ -266,15 +280,13 @@ AuditGroup = Annotated[
 ]
 AssumeIndependent = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--assume-independent",
-        help="Rows, or groups if named, are independent although they do not look like it.",
+        "Rows, or groups if named, are independent although they do not look like it.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-PointConfidence = Annotated[
-    float, typer.Option("--confidence", metavar="P", callback=is_confidence, help="Of each bound.")
-]
+Json = Annotated[bool, flag("--json", "Print everything as JSON.")]
+PointConfidence = Annotated[float, option("P", "Of each bound.", is_confidence)]
 Budget = Annotated[
     float | None,
     option(
@@ -292,14 +304,8 @@ Repeat = Annotated[str, option("NAME", _REPEAT, one_of(REPEATS))]
 _SITES = " [default: the site's]"
 OwnPeriod = Annotated[int | None, option("SECONDS", _PERIOD + _SITES, _is_period)]
 OwnRepeat = Annotated[str | None, option("NAME", _REPEAT + _SITES, one_of(REPEATS))]
-Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Warn only if the budget lasts less than a day.")
-]
+Anyway = Annotated[bool, flag("--anyway", "Warn only if the budget lasts less than a day.")]
 SiteFolder = Annotated[
     Path | None,
-    typer.Option(
-        "--site",
-        metavar="FOLDER",
-        help="Folder that `discreet init` wrote. [default: this one, or site in it]",
-    ),
+    option("FOLDER", "Folder that `discreet init` wrote. [default: this one, or site in it]"),
 ]

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Json,
     PointConfidence,
+    argument,
     from_to,
     is_count,
     is_part,
     is_share,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ def plan(
         float, option("A", "Limit on how far any attacker may beat guessing.", is_share)
     ],
     mapping: Annotated[
-        Path | None, typer.Argument(metavar="MAPPING", help="Mapping file whose tables are meant.")
+        Path | None, argument("MAPPING", "Mapping file whose tables are meant.")
     ] = None,
     sensors: Annotated[
         int | None, option("N", "Sensors, without a mapping.", from_to(1, 1000))
@@ -106,11 +104,10 @@ def plan(
         limits = [max_advantage * times for times in _TIMES if max_advantage * times < most]
         found = [planned(made, limit) for limit in limits]
         if as_json:
-            plain_print(json.dumps(as_dict(made, found, confidence), indent=2))
+            print_json(as_dict(made, found, confidence))
         else:
             asked = next(each for each in found if each.limit == max_advantage)
-            for line in (*describe(made, found), sentence(made, asked, confidence)):
-                plain_print(line)
+            print_lines([*describe(made, found), sentence(made, asked, confidence)])
 
 
 def _shares(share: float | None, classes: int) -> tuple[float, ...]:

@@ -1,10 +1,14 @@
-"""Shows how far the work is: a bar on a terminal, a line every ten seconds elsewhere."""
+"""Shows how far the work is, a bar on a terminal, a line every ten seconds elsewhere; Ctrl-C."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
@@ -12,7 +16,7 @@ from rich.progress import Progress as Bar
 from rich.progress import Task as BarTask
 from rich.text import Text
 
-from discreet.progress import Progress
+from discreet.progress import Progress, standing
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
@@ -140,3 +144,70 @@ class _TimeLeft(ProgressColumn):
 
     def render(self, task: BarTask) -> Text:
         return Text(self._pace.left())
+
+
+# --- Learning, and Ctrl-C in the middle of it ------------------------------------------------
+
+
+class LearnReport:
+    """Shows how the learning goes, and passes on the wish to stop.
+
+    ``phase``: what is being done: None before the first report. ``keeps``: whether a stop now would
+    leave a mapping. ``stop_asked``: whether the next report answers that the work should stop.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self.shown = ProgressReport(console, quiet=quiet)
+        self.stop_asked = False
+        self.phase: str | None = None
+        self.keeps = False
+
+    def __call__(self, progress: Progress) -> bool:
+        self.phase = progress.phase
+        self.keeps = progress.phase == "design" if progress.keeps is None else progress.keeps
+        self.shown.show(progress.phase, progress.done, standing(progress))
+        return self.stop_asked
+
+
+@contextmanager
+def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
+    """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
+
+    Before there is a mapping to keep, the first one ends everything.
+
+    Raises KeyboardInterrupt: with what to tell the user.
+    """
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        if report.stop_asked:
+            raise KeyboardInterrupt("stopped at once. No mapping was written.")
+        if not report.keeps:
+            during = "during the search for a privacy level, " if report.phase == "search" else ""
+            raise KeyboardInterrupt(
+                f"stopped {during}before there was a mapping to keep. No mapping was written."
+            )
+        report.stop_asked = True
+        # os.write, not print: a handler may run in the middle of another print.
+        clear = b"\r\x1b[2K" if report.shown.live else b""
+        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # a shell that starts us in the background says so
+            signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        report.shown.close()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait, so that what is said of the file is true."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.options import AssumeIndependent, AuditGroup, Json, is_share
-from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print
+from discreet.cli.options import (
+    AssumeIndependent,
+    AuditGroup,
+    Json,
+    argument,
+    flag,
+    is_share,
+    option,
+)
+from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print, print_json
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,40 +30,30 @@ NOT_VALID = 3
 
 
 def recheck(
-    mapping: Annotated[Path, typer.Argument(metavar="MAPPING", help="Mapping file that runs.")],
+    mapping: Annotated[Path, argument("MAPPING", "Mapping file that runs.")],
     tables: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="TABLE...",
-            help="Labelled rows of the site. Rows that were judged before are passed over, so that "
+        argument(
+            "TABLE...",
+            "Labelled rows of the site. Rows that were judged before are passed over, so that "
             "a table may grow.",
         ),
     ],
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where the re-check is kept. [default: recheck.json beside MAPPING]",
-        ),
+        option("FILE", "Where the re-check is kept. [default: recheck.json beside MAPPING]"),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What `discreet audit --json` printed. [default: audit.json beside MAPPING]",
+        option(
+            "FILE", "What `discreet audit --json` printed. [default: audit.json beside MAPPING]"
         ),
     ] = None,
     max_advantage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="A", callback=is_share, help="The limit, if there is no certificate to read."
-        ),
+        float | None, option("A", "The limit, if there is no certificate to read.", is_share)
     ] = None,
     sent: Annotated[
-        bool,
-        typer.Option(
-            "--sent", help="The sensors' columns hold the symbols that were sent, not readings."
-        ),
+        bool, flag("--sent", "The sensors' columns hold the symbols that were sent, not readings.")
     ] = False,
     group: AuditGroup = None,
     assume_independent: AssumeIndependent = False,
@@ -91,7 +86,7 @@ def recheck(
         now = standing(found, loaded.id, found.certified, None, today)
         if as_json:
             about = {"rows": found.rows, "new": len(fresh.codes), "evidence": found.evidence}
-            plain_print(json.dumps(asdict(now) | about, indent=1, ensure_ascii=False))
+            print_json(asdict(now) | about)
         else:
             plain_print(f"{now.state}: {now.words}")
         return 0 if now.state == VALID else NOT_VALID
@@ -153,7 +148,7 @@ def _read_sent(mapping: Mapping, table: pd.DataFrame, group: str | None) -> Labe
     import numpy as np
 
     from discreet.auditing.contests import LabelledRows
-    from discreet.data.checks import check_column
+    from discreet.data.columns import check_column
     from discreet.data.groups import group_values
 
     for name in (*mapping.names, mapping.public.name, *(fact.name for fact in mapping.private)):

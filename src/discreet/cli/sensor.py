@@ -6,9 +6,7 @@ import threading
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from discreet.cli.options import Quiet, option
+from discreet.cli.options import Quiet, argument, option
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.network import need_network
 
@@ -16,9 +14,7 @@ NOT_DELIVERED = 3
 
 
 def sensor(
-    enrolment: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What `discreet enroll` wrote for this device.")
-    ],
+    enrolment: Annotated[Path, argument("FILE", "What `discreet enroll` wrote for this device.")],
     state: Annotated[
         Path,
         option("FOLDER", "Outbox, ledgers and certificates; survives reboots and is never copied."),

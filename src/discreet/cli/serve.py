@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from discreet.cli.options import Quiet, option
+from discreet.cli.options import Quiet, argument, option
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
@@ -22,10 +20,7 @@ _DAY = 86_400.0
 def serve(
     folder: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="FOLDER",
-            help="Folder that `discreet init` wrote. [default: this one, or site in it]",
-        ),
+        argument("FOLDER", "Folder that `discreet init` wrote. [default: this one, or site in it]"),
     ] = None,
     worker: Annotated[int, option("N", "Which worker of the site this is.", min=1, max=64)] = 1,
     keep: Annotated[

@@ -5,26 +5,40 @@ Imports nothing heavy, so that commands that need little start at once.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from discreet.export.lasting import Lasting
+
 
 def plain_print(text: str = "") -> None:
     """Print a line of results, in order with what goes to stderr."""
     print(text, file=sys.stdout, flush=True)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print results, line by line."""
+    for line in lines:
+        plain_print(line)
+
+
+def print_json(content: Any) -> None:
+    """Print results for a program."""
+    plain_print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def plain_console() -> Console:
@@ -37,6 +51,13 @@ def plain_console() -> Console:
 def warn(words: str) -> None:
     """Print a warning at once."""
     plain_console().print(f"warning: {words}", style="yellow")
+
+
+def say_lasting(span: Lasting) -> None:
+    """Print what a day tells and how long the budget lasts; warn if that is less than a day."""
+    if span.shortage:
+        warn(span.shortage)
+    print_lines(span.lines())
 
 
 @contextmanager

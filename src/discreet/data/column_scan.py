@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Floats
 from discreet.data.categories import Categories
-from discreet.data.checks import check_kind
 from discreet.data.columns import (
     Column,
     NotNumberError,
     Values,
     as_floats,
     as_series,
+    check_kind,
     is_missing,
     is_numeric,
     plain,

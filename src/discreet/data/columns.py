@@ -1,18 +1,21 @@
-"""Values in the columns of a table: what each stands for, and how it is written.
+"""Columns of a table: what each value stands for, how it is written, and what is refused.
 
 A table holds NumPy scalars, Python objects and gaps; a mapping file holds JSON. Here the two
-meet, so that every stage tells values apart in the same way.
+meet, so that every stage tells values apart in the same way. An error names the column, what was
+found in it and what to do next.
 """
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.errors import InputError, shown, suggest
 from discreet.words import MISSING, OFF, ON
 
 Plain: TypeAlias = bool | int | float | str
@@ -175,3 +178,97 @@ def map_distinct(series: Column, function: Callable[[object], float]) -> NDArray
         return np.asarray([function(value) for value in series], dtype=np.float64)
     places, distinct = pd.factorize(series)
     return np.asarray([function(value) for value in distinct], dtype=np.float64)[places]
+
+
+# --- Checks ----------------------------------------------------------------------------------
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Refuse column names that are empty or doubled.
+
+    Raises InputError: naming the columns.
+    """
+    for i, name in enumerate(names, start=1):
+        if not name.strip():
+            raise InputError(
+                f"{where}: column {i} has no name. Name it, or remove it if it holds row numbers."
+            )
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
+    if doubled:
+        raise InputError(
+            f"{where}: more than one column is called {' and '.join(map(repr, doubled[:5]))}. "
+            "Rename all but one."
+        )
+
+
+def check_column(columns: Iterable[str], name: str, role: str) -> None:
+    """Refuse a column name that a table does not have.
+
+    ``columns``: those that it has. ``role``: what the column is for, as the message should call it:
+    "public label". Raises InputError: with the close matches and the columns that there are.
+    """
+    names = [str(each) for each in columns]
+    if name not in names:
+        raise InputError(f"no column {name!r} for the {role}. {suggest(name, names)}")
+
+
+def choose_sensors(
+    columns: Sequence[str], sensors: Sequence[str] | None, exclude: Sequence[str]
+) -> list[str]:
+    """Return the names of the sensor columns.
+
+    ``columns``: those of the table. ``sensors``: the columns wanted; None takes every column that
+    is not excluded. ``exclude``: columns that are no sensors: the labels, and what the user leaves
+    out. Raises InputError: if a name is unknown, doubled or excluded, or no sensor is left.
+    """
+    for name in exclude:
+        check_column(columns, name, "columns to leave out")
+    if sensors is None:
+        chosen = [column for column in columns if column not in set(exclude)]
+    else:
+        chosen = list(sensors)
+    for name in chosen:
+        check_column(columns, name, "sensors")
+        if name in exclude:
+            raise InputError(
+                f"{name!r} is a fact, the group or left out, so it cannot be a sensor as well. "
+                "Take it out of one of the two."
+            )
+        if chosen.count(name) > 1:
+            raise InputError(f"sensor {name!r} is named twice. Name each sensor once.")
+    if not chosen:
+        raise InputError("no sensor columns are left. Name at least one, or exclude fewer.")
+    return chosen
+
+
+def check_kind(column: Column, sensor: str) -> None:
+    """Refuse a column whose values are neither numbers, text nor booleans.
+
+    Raises InputError: naming the sensor, what it holds and what to do.
+    """
+    found = unusable_kind(column)
+    if found is not None:
+        raise InputError(f"sensor {sensor!r} holds {found[0]}, which have no code. {found[1]}")
+
+
+def unusable_kind(column: Column) -> tuple[str, str] | None:
+    """Return what a column holds that no code stands for, and what to do; None if it is usable."""
+    dates = "Turn them into numbers or categories first, such as the hour, or leave it out."
+    dtype, types = column.dtype, pd.api.types
+    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return "dates", dates
+    if types.is_timedelta64_dtype(dtype):
+        return "durations", "Turn them into seconds first, or leave it out."
+    if types.is_complex_dtype(dtype):
+        return "complex numbers", "Give size and angle as two columns, or leave it out."
+    if isinstance(dtype, pd.CategoricalDtype):
+        return unusable_kind(pd.Series(dtype.categories))
+    if types.is_numeric_dtype(dtype) or isinstance(dtype, pd.StringDtype):
+        return None
+    odd = next((value for value in column[~is_missing(column)] if plain(value) is None), None)
+    if odd is None:
+        return None
+    if hasattr(odd, "year") or hasattr(odd, "hour"):
+        return f"dates or times like {shown(odd)}", dates
+    advice = "Turn them into text or numbers first, or leave it out."
+    return f"values like {shown(odd)} ({type(odd).__name__})", advice

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from discreet.data.checks import check_names
 from discreet.data.column_scan import DEFAULT_BINS, DEFAULT_STRATEGY, ColumnScan
-from discreet.data.columns import as_series
+from discreet.data.columns import as_series, check_names
 from discreet.data.encoders import Encoder
 from discreet.data.labels import Labels
 from discreet.errors import InputError, Parameter, shown, suggest

@@ -6,7 +6,7 @@ A group is named by text, as ``--group`` takes it and a mapping file records it:
 * ``date:day`` (or hour, week): rows whose time in this column falls on the same day;
 * ``rows:60``: sixty rows that follow one another in the table.
 
-A column that is called like the whole text wins. Times are grouped by the date and hour as
+A column with the whole text for its name wins. Times are grouped by the date and hour as
 written, without regard to a time zone that stands beside them: a day is a day where the row
 was written, and the hour that a clock repeats in autumn is one hour. Numbers are seconds since
 1970 in UTC, or milli-, micro- or nanoseconds by their size. Weeks begin on Monday.
@@ -22,11 +22,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.data.checks import check_column
 from discreet.data.columns import (
     Column,
     as_floats,
     as_series,
+    check_column,
     is_missing,
     is_numeric,
     written_column,

@@ -1,4 +1,4 @@
-"""Facts and groups: their classes, and the class of every row."""
+"""Facts and groups: their classes, and the class of every row; labels that are refused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
-from discreet.data.checks import check_label_values, check_labels
-from discreet.data.columns import Column, Plain, plain, written_column
-from discreet.errors import InputError
+from discreet.data.columns import (
+    Column,
+    Plain,
+    is_missing,
+    is_numeric,
+    plain,
+    unusable_kind,
+    written_column,
+)
+from discreet.errors import InputError, shown
+
+MAX_CLASSES = 50
+"""Most classes a label may have; more is nearly always a measurement or an identifier."""
 
 _COUNTED = 1 << 20  # rows at a time
 
@@ -131,3 +141,71 @@ class LabelTally:
         places = np.array([place[text] for text in self._counts], dtype=np.uint8)
         self._parts = [places[part] for part in self._parts]  # batch by batch, in little memory
         return Labels(self.name, np.concatenate(self._parts), found.classes)
+
+
+# --- Checks ----------------------------------------------------------------------------------
+
+
+def check_labels(labels: Column, role: str, name: str, *, single: bool = False) -> None:
+    """Refuse labels that a classifier could not learn from.
+
+    ``role``: "public label" or "private label", for the message. ``name``: the column. ``single``:
+    whether a class may have a single row, which cannot be both learned from and held out. Raises
+    InputError: if labels are missing, continuous, of one class only, of too many classes, or a
+    class has a single row.
+    """
+    label = f"{role} {name!r}"
+    if len(labels) == 0:
+        raise InputError(f"{label} has no rows. Give a table with rows.")
+    check_label_values(labels, label)
+    _check_class_counts(labels, label, single)
+
+
+def check_label_values(labels: Column, label: str) -> None:
+    """Refuse labels that are missing, continuous or of a kind that has no classes.
+
+    ``labels``: numbered from 0, or a part of such a column; messages count rows from 1. ``label``:
+    what they are, for the message.
+    """
+    if (odd := unusable_kind(labels)) is not None:
+        raise InputError(f"{label} holds {odd[0]}. Use text, whole numbers, true or false.")
+    gone = labels.index[is_missing(labels)]
+    if len(gone):
+        first = ", ".join(str(row + 1) for row in gone[:5]) + (", ..." if len(gone) > 5 else "")
+        raise InputError(
+            f"{label} is missing in {len(gone)} of {len(labels)} rows (rows {first}; empty, NA and "
+            "None count as missing). Label these rows or drop them."
+        )
+    _check_not_continuous(labels, label)
+
+
+def _check_not_continuous(labels: Column, label: str) -> None:
+    if not is_numeric(labels):
+        return
+    values = labels.to_numpy(dtype=np.float64)
+    odd = values[~(np.isfinite(values) & (np.floor(values) == values))]
+    if len(odd):
+        raise InputError(
+            f"{label} looks continuous: it holds {shown(float(odd[0]))}. "
+            "Bin it into a few classes first."
+        )
+
+
+def _check_class_counts(labels: Column, label: str, single: bool) -> None:
+    counts = Counter(written_column(labels))
+    if len(counts) == 1:
+        raise InputError(
+            f"{label} has one class only, {shown(labels.iloc[0])}. "
+            "Choose another column, or add rows of another class."
+        )
+    if len(counts) > MAX_CLASSES:
+        raise InputError(
+            f"{label} has {len(counts)} classes; at most {MAX_CLASSES} are allowed. "
+            "Choose another column, or group or bin its values first."
+        )
+    rare = next((value for value, count in counts.items() if count < 2), None)
+    if rare is not None and not single:
+        raise InputError(
+            f"{label} has one row only of class {shown(rare)}; two are the least. "
+            "Add rows of that class, merge it with another, or drop it."
+        )

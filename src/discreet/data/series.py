@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
+from discreet.data.chance import shuffled_within, standardised
 from discreet.data.columns import Column, as_floats, is_missing, is_numeric
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.groups import epoch_seconds
@@ -154,42 +155,29 @@ def check_hidden_state(codes: Ints, fact: Ints, series: Series, seed: int = 0) -
 
 def _in_stretches(codes: Ints, fact: Ints, rng: np.random.Generator) -> bool:
     """Whether sums over stretches vary more, or less, than in any shuffle within the classes."""
-    features = _centred(codes, fact)
+    features = _features(codes, fact)
     lengths = [length for length in _STRETCHES if 4 * length <= len(features)]
     if not lengths or not features.shape[1]:
         return False
-    orders = [np.arange(len(features)), *(_shuffle(fact, rng) for _ in range(_SHUFFLES))]
+    orders = [np.arange(len(features)), *(shuffled_within(fact, rng) for _ in range(_SHUFFLES))]
     sums = np.array([[_varies(features[each], length) for length in lengths] for each in orders])
     spread = sums[1:].std(axis=0)
     peaks = np.abs((sums - sums[1:].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
     return bool(peaks[0] > peaks[1:].max())
 
 
-def _centred(codes: Ints, fact: Ints) -> Floats:
+def _features(codes: Ints, fact: Ints) -> Floats:
     """Return which code each sensor has, less the mean of the class, each with variance 1."""
     levels = [_commonest(column) for column in codes.T]
     columns = [each == k for each in levels for k in range(int(each.max()))]
-    features = np.array(columns, dtype=np.float64).reshape(len(columns), len(codes)).T
-    for each in np.unique(fact):
-        features[fact == each] -= features[fact == each].mean(axis=0)
-    spread = features.std(axis=0)
-    scaled: Floats = features[:, spread > 0] / spread[spread > 0]
-    return scaled
+    features = np.array(columns, dtype=np.float64).reshape(len(columns), len(codes))
+    return standardised(features, np.unique(fact, return_inverse=True)[1]).T
 
 
 def _varies(features: Floats, length: int) -> float:
     whole = len(features) // length * length
     sums = np.add.reduceat(features[:whole], np.arange(0, whole, length))
     return float((sums**2).sum())
-
-
-def _shuffle(fact: Ints, rng: np.random.Generator) -> Ints:
-    """Return an order in which rows change places within their class only."""
-    order = np.argsort(fact, kind="stable")
-    place = np.empty_like(order)
-    mixed = np.lexsort((rng.random(len(fact)), fact))
-    place[order] = mixed
-    return place
 
 
 # --- The facts before and after ------------------------------------------------------------
@@ -213,7 +201,7 @@ def _linked(codes: Ints, own: Ints, other: Ints, rng: np.random.Generator) -> bo
     levels = [_commonest(column) for column in codes.T]
     seen = _excess(levels, own, other)
     for _ in range(_SHUFFLES):
-        order = _shuffle(own, rng)
+        order = shuffled_within(own, rng)
         if _excess([each[order] for each in levels], own, other) >= seen:
             return False
     return True

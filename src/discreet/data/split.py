@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.arrays import Ints
-from discreet.data.checks import check_column
-from discreet.data.columns import written_column
+from discreet.data.columns import check_column, written_column
 from discreet.data.groups import group_values
 from discreet.data.labels import Labels, count_classes, written_labels
 from discreet.data.strict_model import Model

@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.checks import check_names
 from discreet.data.clock import clock_columns, holds_times, with_clock
-from discreet.data.columns import is_numeric, understood
+from discreet.data.columns import check_names, is_numeric, understood
 from discreet.data.split import Read
 from discreet.data.text_files import read_text_table
 from discreet.errors import InputError, shown, suggest
@@ -59,7 +58,7 @@ def find_files(given: Sequence[Path]) -> list[Path]:
             continue
         matches = sorted(glob.glob(text, recursive=True))
         if not matches:
-            raise InputError(f"{text}: no file is called like this. Check the pattern.")
+            raise InputError(f"{text}: no file matches this pattern. Check it.")
         found += map(Path, matches)
     if not found:
         raise InputError("no table was named. Give a file.")

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from discreet.data.checks import check_names
+from discreet.data.columns import check_names
 from discreet.errors import InputError
 
 # From 3.1 on, pandas reads floats to the last bit of itself and frowns on being asked to.

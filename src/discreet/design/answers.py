@@ -18,7 +18,7 @@ from discreet.design.deciding import Aim, class_shares
 from discreet.design.folds import Fold, Sample
 from discreet.design.fusion import Fusion, add_decision, draw_symbols, learn_fusion
 from discreet.design.problem import Settings
-from discreet.design.risks import Tables, count_outputs
+from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
 from discreet.leakage.joint_outputs import output_probabilities
 
 # Symbols drawn per row where the outputs are too many to list, and in all.
@@ -130,6 +130,18 @@ def answer_held_out(
     rng: np.random.Generator,
 ) -> Answers:
     """Answer rows left out by the fusion rule, which is learned from those known if not given."""
+    finished = finish_fusion(settings, tables, fusion, known, rng)
+    return answer_unseen(finished, tables, unseen, rng)
+
+
+def finish_fusion(
+    settings: Settings,
+    tables: Tables,
+    fusion: Fusion | None,
+    known: Sample,
+    rng: np.random.Generator,
+) -> Fusion:
+    """Return the rule with its decisions, learned from these rows if it is not given."""
     reg = settings.reg
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng))
@@ -137,8 +149,14 @@ def answer_held_out(
     rows = known.rows()
     if fusion is None:
         fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
-    fusion = add_decision(fusion, tables, rows, known.public, settings.aim, rng)
-    if settings.lists_outputs:
+    return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
+
+
+def answer_unseen(
+    fusion: Fusion, tables: Tables, unseen: Sample, rng: np.random.Generator
+) -> Answers:
+    """Answer rows by a finished rule: exactly where the outputs can be listed."""
+    if count_outputs([table.shape[1] for table in tables]) <= MAX_OUTPUTS:
         return _answer_listed(fusion, tables, unseen.codes, unseen.public)
     return answer_drawn(fusion, tables, unseen.codes, unseen.public, rng)
 

@@ -110,6 +110,11 @@ class Expected:
         return 1.0 / len(self.decided)
 
     @property
+    def advantage_with_error(self) -> float:
+        """The attacker's advantage with one standard error: what a request is held against."""
+        return self.advantage + self.advantage_error
+
+    @property
     def public_advantage(self) -> float:
         """Balanced accuracy of the fusion rule over guessing."""
         return self.balanced_accuracy - self.guessing_balanced_accuracy

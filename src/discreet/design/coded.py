@@ -7,7 +7,7 @@ memory the sample is all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from discreet.mapping.parts import Fact, Source
 
 SAMPLED_ROWS = 100_000
 """Most rows of a file that are held in memory at once."""
+_ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,25 @@ class Coded:
     def sizes(self) -> tuple[int, ...]:
         return self.sample.sizes
 
+    def parts(self) -> Iterator[tuple[int, Sample]]:
+        """Yield all rows, some at once, each part with the number of its first row."""
+        for begin in range(0, self.n_rows, _ROWS_AT_ONCE):
+            part = slice(begin, min(begin + _ROWS_AT_ONCE, self.n_rows))
+            if self.file is None:
+                yield begin, self.sample.take(part)
+                continue
+            packed, kinds = self.file.read(part)
+            labels = [self.file.labels(k).take(kinds) for k in range(len(self.facts))]
+            yield begin, _sample(self.encoders, packed.unpack(), labels)
+
     def rows(self, settings: Settings) -> Rows:
         """Return the rows of the sample, collapsed where that pays."""
         few = len(self.sample.codes) <= settings.many_rows
         return self.sample.rows() if few else self.sample.rows_as_they_are()
 
-    def for_sample(self, settings: Settings) -> Settings:
-        """Return the settings with regularisers that suit the sample's number of rows."""
-        growth = self.n_rows / len(self.sample.codes)
+    def for_sample(self, settings: Settings, n_rows: int | None = None) -> Settings:
+        """Return the settings with regularisers that suit so many rows, or those of the sample."""
+        growth = self.n_rows / (n_rows or len(self.sample.codes))
         if growth == 1.0:
             return settings
         return replace(

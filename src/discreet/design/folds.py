@@ -33,7 +33,12 @@ class Sample:
     private: tuple[Labels, ...]
     ordered: tuple[int, ...] = ()
 
-    def take(self, index: Ints) -> Sample:
+    @property
+    def facts(self) -> list[Labels]:
+        """The public fact, then the private ones."""
+        return [self.public, *self.private]
+
+    def take(self, index: Ints | slice) -> Sample:
         return Sample(
             self.codes[index],
             self.sizes,
@@ -131,5 +136,5 @@ def _too_few(facts: Sequence[Labels], groups: Ints | None) -> InputError:
     )
 
 
-def _take(labels: Labels, index: Ints) -> Labels:
+def _take(labels: Labels, index: Ints | slice) -> Labels:
     return labels.take(index)

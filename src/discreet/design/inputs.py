@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.arrays import Floats, Ints
 from discreet.choices import KERNELS
-from discreet.data.checks import check_names
+from discreet.data.columns import check_names
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import by_column
 from discreet.data.labels import Labels, label_column

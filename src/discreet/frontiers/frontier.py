@@ -115,8 +115,8 @@ def frontier(
     resume : path, optional
         A file to which every finished point is written at once. Points that it has
         already are not computed again if table and options are the same, and all of
-        them are part of the answer; with another table or other options it is begun
-        anew.
+        them are part of the answer; with another table or other options it
+        starts over.
     report : callable, optional
         Told a ``Standing`` at the start and after every point.
     **mapper_parameters

@@ -86,26 +86,8 @@ def theorem_budget(
     return Budget(_log_share(c, distance, len(given)), c, theta, asymptotic=True)
 
 
-def risk_from_epsilon(prior: Floats, epsilon: float) -> float:
-    """Return the floor under R that epsilon-information privacy implies (binary).
-
-    Fano's inequality: theta / (2 max prior) for the largest theta <= 1/2 whose entropy is
-    at most that of the prior minus epsilon.
-    """
-    room = _entropy(float(prior[1])) - epsilon
-    low, high = 0.0, 0.5
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _entropy(middle) <= room else (low, middle)
-    return low / (2.0 * float(prior.max()))
-
-
 def _log_share(c: float, lost: float, n_classes: int) -> float:
     left = c - lost
     if left <= 0:
         return float("inf")
     return (1 if n_classes == 2 else 2) * max(0.0, float(np.log(c / left)))
-
-
-def _entropy(p: float) -> float:
-    return 0.0 if p in (0.0, 1.0) else float(-p * np.log(p) - (1 - p) * np.log1p(-p))

@@ -77,20 +77,12 @@ def pairwise_epsilon(given: Floats) -> float:
     return float(np.max(ratios, initial=0.0))
 
 
-def information_delta(given: Floats, prior: Floats, epsilon: float) -> float:
-    """Return the probability of outputs that move some class by more than ``epsilon``.
-
-    An output counts if |log p(class|z)/p(class)| > epsilon for any class, so this is at
-    least the probability in the paper's definition, which looks at the true class only.
-    """
-    overall = prior @ given
-    return float(overall[_log_changes(given, prior) > epsilon].sum())
-
-
 def epsilon_beyond(given: Floats, prior: Floats, delta: float) -> float:
-    """Return the smallest epsilon with ``information_delta`` at most ``delta``.
+    """Return the smallest epsilon beyond which outputs have a probability of at most ``delta``.
 
-    0 gives ``information_epsilon``.
+    An output is beyond it if |log p(class|z)/p(class)| > epsilon for any class, so this is no
+    less than in the paper's definition, which looks at the true class only. A ``delta`` of 0 gives
+    ``information_epsilon``.
     """
     changes, overall = _log_changes(given, prior), prior @ given
     order = np.argsort(-changes)

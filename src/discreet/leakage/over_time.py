@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Ints
-from discreet.data.checks import check_column
+from discreet.data.columns import check_column
 from discreet.errors import InputError, shown
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain

@@ -11,7 +11,7 @@ from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,7 @@ from discreet.design.problem import (
 )
 from discreet.design.results import Designed
 from discreet.design.risks import Tables
+from discreet.design.sweep import sample_index
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
@@ -73,6 +74,17 @@ from discreet.progress import Report
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
 _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
+_JUDGED_ROWS = 100_000  # that the mapping is tried on at its end
+
+
+class Made(NamedTuple):
+    """What a method hands over; ``tables`` are those of the mapping, ``designed`` as designed."""
+
+    target: Target
+    designed: Designed
+    tables: Tables
+    fusion: Fusion
+    expected: Expected | None
 
 
 class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -238,6 +250,9 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         for scan in begin_scans(names, self.binning, self.n_bins):
             if scan.strategy == "supervised":
                 raise needs_all_rows(scan.sensor)
+        self._check_packable(settings)
+
+    def _check_packable(self, settings: Settings) -> None:
         check_packable(settings, Target(None, self.epsilon))
 
     def _check_method_beyond_memory(self) -> None:
@@ -262,22 +277,8 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             aim=aim_for(self.decide, coded.facts[0]),
         )
         if coded.file is not None:
-            check_packable(settings, Target(None, self.epsilon))
-        for_sample = coded.for_sample(settings)
-        target, expected = self._find_target(for_sample, sample, groups, rng, report)
-        rows = coded.rows(settings)
-        designed = self._design_coded(settings, coded, target, expected, rng, report)
-        if designed.kernel_error > 0:
-            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=5)
-        tables = self._fill_unseen(designed.tables, coded.counts, coded.encoders)
-        limit = structural_limit(settings, target)
-        if limit is not None:
-            tables = [mix_to_epsilon(table, limit) for table in tables]
-        fusion = self._learn_fusion(tables, rows, sample, for_sample, rng)
-        (drawing,) = rng.spawn(1)
-        fusion = add_decision(fusion, tables, rows, sample.public, settings.aim, drawing)
-        if expected is None and not designed.stopped:
-            expected = _try_estimate(for_sample, sample, target, groups, rng, self._designer)
+            self._check_packable(settings)
+        target, designed, tables, fusion, expected = self._make(settings, coded, rng, report)
         self._keep(designed, target, expected)
         self.mapping_ = Mapping.create(
             names=coded.names,
@@ -292,6 +293,31 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             sum(structural_epsilon(table) for table in self.mapping_.tables)
         )
         self._judge(sample, groups)
+
+    def _make(
+        self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
+    ) -> Made:
+        """Choose a target, design for it, and learn how to decide."""
+        sample, groups = coded.sample, coded.groups
+        for_sample = coded.for_sample(settings)
+        target, expected = self._find_target(for_sample, sample, groups, rng, report)
+        rows = coded.rows(settings)
+        designed = self._design_coded(settings, coded, target, expected, rng, report)
+        if designed.kernel_error > 0:
+            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=6)
+        tables = self._finish(designed.tables, settings, target, coded)
+        fusion = self._learn_fusion(tables, rows, sample, for_sample, rng)
+        (drawing,) = rng.spawn(1)
+        fusion = add_decision(fusion, tables, rows, sample.public, settings.aim, drawing)
+        if expected is None and not designed.stopped:
+            expected = _try_estimate(for_sample, sample, target, groups, rng, self._designer)
+        return Made(target, designed, tables, fusion, expected)
+
+    def _finish(self, tables: Tables, settings: Settings, target: Target, coded: Coded) -> Tables:
+        """Fill rows of codes never seen, and keep a limit that holds by construction."""
+        tables = self._fill_unseen(tables, coded.counts, coded.encoders)
+        limit = structural_limit(settings, target)
+        return tables if limit is None else [mix_to_epsilon(table, limit) for table in tables]
 
     def _find_target(
         self,
@@ -351,6 +377,11 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         """How tables come about: one thing for the final design and for the folds."""
         return design_sample
 
+    @property
+    def _asked_advantage(self) -> float | None:
+        """What is asked for, said or not."""
+        return self.max_advantage
+
     def _fill_unseen(
         self, tables: Tables, counts: Sequence[Floats], encoders: Sequence[Encoder]
     ) -> Tables:
@@ -386,6 +417,9 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _judge(self, sample: Sample, groups: Ints | None) -> None:
         """Decide whether the answers are good for anything, and say so if they are not."""
+        if len(sample.codes) > _JUDGED_ROWS:
+            some = sample_index(len(sample.codes), _JUDGED_ROWS)
+            sample, groups = sample.take(some), None if groups is None else groups[some]
         expected, taught = self.expected_, self._answer_taught(sample)
         # Too few rows to leave some out, or no time: those it learned from flatter it.
         useful = taught.useful(groups) if expected is None else expected.useful
@@ -430,7 +464,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         found = [f"advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"]
         if self.epsilon is not None and expected.epsilon is not None:
             found.append(f"epsilon {expected.epsilon:.2f} ± {expected.epsilon_error:.2f}")
-        limits = (("advantage", self.max_advantage), ("epsilon", self.epsilon))
+        limits = (("advantage", self._asked_advantage), ("epsilon", self.epsilon))
         asked = [f"{name} {limit:g}" for name, limit in limits if limit is not None]
         warnings.warn(
             f"Not met: at most {' and '.join(asked)} was asked for. Held-out rows show "
@@ -528,7 +562,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             parameters |= {
                 "pairs": self.pairs,
                 "privacy_ratio": target.ratio,
-                "max_advantage": self.max_advantage,
+                "max_advantage": self._asked_advantage,
                 "epsilon": self.epsilon,
                 "design_epsilon": target.epsilon,
                 "threshold": float(self.threshold_) if np.isfinite(self.threshold_) else None,

@@ -41,7 +41,7 @@ from discreet.mapping.parts import (
 from discreet.mapping.text import (
     FORMAT,
     MAX_ITEMS,
-    MEND,
+    RESTORE,
     VERSION,
     content_id,
     format_text,
@@ -356,7 +356,7 @@ class Mapping(Model):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise MappingFileError(f"{where}: {explain(error)}. {MEND}") from None
+            raise MappingFileError(f"{where}: {explain(error)}. {RESTORE}") from None
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -377,7 +377,7 @@ def _content(mapping: Mapping) -> dict[str, Any]:
             if key in part and part[key] is None:
                 del part[key]
     for part, key in ((content["fusion"], "decide"), (content, "chain")):
-        if part[key] is None:  # files of old have none, and keep their id
+        if part[key] is None:  # older files have none, and keep their id
             del part[key]
     return content
 

@@ -83,15 +83,8 @@ Parameter = Annotated[
 class Sensor(Model):
     """One sensor: how readings become codes, and codes symbols.
 
-    Parameters
-    ----------
-    name : str
-        The column of its readings.
-    encoder : Encoder
-    symbols : int
-        How many symbols it can send, 2 to 256.
-    weights : sequence of sequences of int
-        One row per code and one column per symbol; each row sums to 2**32.
+    ``name``: the column of its readings. ``symbols``: how many symbols it can send, 2 to 256.
+    ``weights``: one row per code and one column per symbol; each row sums to 2**32.
     """
 
     name: Name
@@ -126,11 +119,7 @@ class Sensor(Model):
 class Fact(Model):
     """A label: the public fact, or a private one.
 
-    Parameters
-    ----------
-    name : str
-    classes : sequence of str, bool, int or float
-        At least two, distinct.
+    ``classes``: at least two, distinct.
     """
 
     name: Name
@@ -178,15 +167,10 @@ class Deciding(Model):
     ones to the first. What was never sent in the design says nothing, so that its posterior is
     the classes' shares.
 
-    Parameters
-    ----------
-    rule : {"balanced", "likely", "cost"}
-        What the weights are for: the largest balanced accuracy (one over the share of the
-        class), the fewest errors (1), or the least cost of the classes that are missed.
-    weights : sequence of float
-        One for each public class.
-    shares : sequence of float
-        How frequent the classes are to the fusion rule; they sum to 1.
+    ``rule``: what the weights are for: the largest balanced accuracy (one over the share of the
+    class), the fewest errors (1), or the least cost of the classes that are missed. ``weights``:
+    one for each public class. ``shares``: how frequent the classes are to the fusion rule; they sum
+    to 1.
     """
 
     rule: Literal["balanced", "likely", "cost"]
@@ -218,7 +202,7 @@ class Deciding(Model):
 class _FusionRule(Model):
     """What the fusion rules share.
 
-    ``decide`` tells how a decision follows from the posterior. Without it, as in files of old,
+    ``decide`` tells how a decision follows from the posterior. Without it, as in older files,
     the most probable class is decided and a tie goes to the first.
     """
 
@@ -335,14 +319,9 @@ Fusion = Annotated[
 class PublicChain(Model):
     """How the public fact moves from round to round, for decisions that remember.
 
-    Parameters
-    ----------
-    moves : sequence of sequences of float
-        ``moves[i][j]`` is P(next round class j | this round class i); each row sums to 1.
-    interval : float
-        Seconds from one round to the next.
-    steps : int
-        How many pairs of successive rows it was estimated from.
+    ``moves``: ``moves[i][j]`` is P(next round class j | this round class i); each row sums to 1.
+    ``interval``: seconds from one round to the next. ``steps``: how many pairs of successive rows
+    it was estimated from.
     """
 
     moves: Items[Items[Annotated[float, Field(ge=0, le=1)]]]
@@ -369,23 +348,13 @@ class PublicChain(Model):
 class Source(Model):
     """The table that a mapping was learned from, enough to find its split again.
 
-    Parameters
-    ----------
-    digest : str
-        ``data.digest.TableDigest`` of the columns that were used, sensors first.
-    rows : int
-        How many rows the whole table has.
-    split : Split, optional
-    unordered : str, optional
-        ``data.digest.unordered_digest`` of the same columns.
-    training : str, optional
-        ``data.digest.coded_digest`` of the rows that were learned from.
-    read : {"stream"}, optional
-        The table was streamed: each row was held out by a draw of its own, and ``training`` is
-        a digest of rows in their order.
-    dependence : Dependence, optional
-        Whether the rows of the whole table depend on one another; None where that was not
-        looked at. The held-out rows alone, which are no longer neighbours, might not show it.
+    ``digest``: ``data.digest.TableDigest`` of the columns that were used, sensors first. ``rows``:
+    how many rows the whole table has. ``unordered``: ``data.digest.unordered_digest`` of the same
+    columns. ``training``: ``data.digest.coded_digest`` of the rows that were learned from.
+    ``read``: the table was streamed: each row was held out by a draw of its own, and ``training``
+    is a digest of rows in their order. ``dependence``: whether the rows of the whole table depend
+    on one another; None where that was not looked at. The held-out rows alone, which are no longer
+    neighbours, might not show it.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
@@ -400,20 +369,9 @@ class Source(Model):
 class Design(Model):
     """How a mapping came about.
 
-    Parameters
-    ----------
-    method : str
-        The name of the method, such as "npo".
-    parameters : dict of str to scalars or short lists of scalars
-    rows : int
-        How many rows it was learned from.
-    created : str
-        When, in ISO 8601. Not covered by the id.
-    discreet : str
-        The version that made it.
-    source : Source, optional
-    expected : dict of str to float or None, optional
-        What the method expects to deliver, to hold against the audit.
+    ``method``: the name of the method, such as "npo". ``rows``: how many rows it was learned from.
+    ``created``: when, in ISO 8601. Not covered by the id. ``discreet``: the version that made it.
+    ``expected``: what the method expects to deliver, to hold against the audit.
     """
 
     method: Name

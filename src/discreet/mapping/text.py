@@ -7,7 +7,6 @@ for ``mapping`` to say.
 
 import hashlib
 import json
-import stat
 from collections.abc import Mapping as Dict
 from os import PathLike
 from pathlib import Path
@@ -17,14 +16,14 @@ from pydantic import BaseModel, ValidationError
 
 from discreet.data.strict_model import explain
 from discreet.errors import InputError, MappingFileError, shown
-from discreet.files import write_whole
+from discreet.files import read_whole, write_whole
 
 FORMAT: Final = "discreet-mapping"
 VERSION: Final = 1
 MAX_BYTES = 32 * 2**20
 MAX_ITEMS = 1_000
 """Most entries of any object, and of any list that has no limit of its own."""
-MEND = "Restore the file from a good copy, or learn the mapping again."
+RESTORE = "Restore the file from a good copy, or learn the mapping again."
 _OTHER_FILE = "Give the file that `discreet learn` wrote."
 
 
@@ -79,7 +78,7 @@ def parse_text(text: str, where: str) -> dict[str, Any]:
 
 def _parse_json(text: str, where: str) -> Any:
     def refuse(problem: str) -> NoReturn:
-        raise MappingFileError(f"{where}: {problem}. {MEND}") from None
+        raise MappingFileError(f"{where}: {problem}. {RESTORE}") from None
 
     def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(pairs) > MAX_ITEMS:  # pydantic would make an error of each unknown key
@@ -141,23 +140,7 @@ def read_file(file: Path) -> str:
     Raises MappingFileError: if there is no such file, or it is not a file of UTF-8 text within the
     limit.
     """
-    try:
-        about = file.stat()
-        if stat.S_ISDIR(about.st_mode):
-            raise MappingFileError(f"{file}: is a directory. Name a mapping file inside it.")
-        if not stat.S_ISREG(about.st_mode):  # a pipe or device may never end
-            raise MappingFileError(f"{file}: is not a regular file. Name a mapping file.")
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1) if about.st_size <= MAX_BYTES else b""
-    except FileNotFoundError:
-        raise MappingFileError(f"{file}: no such file. Check the path.") from None
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise MappingFileError(f"{file}: cannot be read ({reason}).") from None
-    if max(about.st_size, len(data)) > MAX_BYTES:
-        raise MappingFileError(
-            f"{file}: has {about.st_size} bytes; at most {MAX_BYTES} are read. Is it a mapping?"
-        )
+    data = read_whole(file, MAX_BYTES, "Name a mapping file.", MappingFileError)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -198,30 +181,13 @@ def load_result(
     what to do about a file that is not sound. Raises InputError: if there is no such file, or it is
     not a sound result.
     """
-    data = _read(Path(path), most, remedy)
+    data = read_whole(Path(path), most, remedy)
     if f'"{kind.model_fields["format"].default}"'.encode() not in data:
         raise InputError(f"{path}: is not a file that `{command}` wrote. {remedy}")
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
         raise InputError(f"{path}: {_explain_json(error)}. {remedy}") from None
-
-
-def _read(file: Path, most: int, remedy: str) -> bytes:
-    try:
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):  # a pipe or device may never end
-            raise InputError(f"{file}: is not a regular file. {remedy}")
-        if about.st_size > most:
-            raise InputError(f"{file}: has {about.st_size} bytes; at most {most} are read.")
-        return file.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file. Check the path.") from None
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{file}: cannot be read ({reason}).") from None
 
 
 def _explain_json(error: ValidationError) -> str:

@@ -117,6 +117,7 @@ def test_nothing_is_loaded_and_nothing_runs(case):
 
 
 @each_case
+@pytest.mark.slow
 def test_no_number_is_left_unsaid(case):
     assert not re.search(r"\b(nan|inf|NaN|Infinity|None)\b", page(*case))
 

@@ -27,8 +27,9 @@ def test_counts_of_batches_add_up():
     whole = count_codes(sample.codes, sample.sizes, facts_of(sample))
     parts = []
     for first in range(0, 101, 17):
-        part = sample.take(np.arange(first, min(first + 17, 101)))
-        parts.append(count_codes(part.codes, sample.sizes, facts_of(part), first))
+        numbers = np.arange(first, min(first + 17, 101))
+        part = sample.take(numbers)
+        parts.append(count_codes(part.codes, sample.sizes, facts_of(part), numbers))
     for order in (parts, parts[::-1]):
         total = sum(order[1:], start=order[0])
         for a, b in zip(total.by_code, whole.by_code, strict=True):

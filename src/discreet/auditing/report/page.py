@@ -3,7 +3,7 @@
 Its readers are a privacy officer, who wants words; an engineer, who wants tables; and a
 researcher, who wants assumptions, definitions and seeds. The page loads nothing, runs
 nothing and may be read on a phone, on paper and in the dark. Names and values from the data
-are hostile until escaped: the template escapes everything but the pictures, which ``svg``
+are hostile until escaped: the template escapes everything but the pictures, which ``pictures``
 builds from known parts.
 
 The same audit gives the same bytes.

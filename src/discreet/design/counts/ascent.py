@@ -21,9 +21,10 @@ from scipy.special import softmax
 from discreet.arrays import Floats
 from discreet.design.counts.units import Units
 
-MAX_LISTED = 1024
+MAX_LISTED = 4096
 _DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
 STEPS, _PACE = 120, 0.15
+_TOLD = 20  # steps between two reports
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy; drawn outputs tell it less clearly.
@@ -165,9 +166,16 @@ def _gains(given: Floats, rows: Floats) -> Iterator[tuple[float, Callable[[], Fl
 
 
 def climb(
-    problem: Problem, start: Sequence[Floats], rng: np.random.Generator, steps: int = STEPS
+    problem: Problem,
+    start: Sequence[Floats],
+    rng: np.random.Generator,
+    steps: int = STEPS,
+    stop: Callable[[float], bool] = lambda _share: False,
 ) -> list[Floats]:
-    """Follow the slope of logits (Adam), and return the average of the last tables."""
+    """Follow the slope of logits (Adam), and return the average of the last tables.
+
+    ``stop`` is told now and then how much is done, and may ask for the tables as they are.
+    """
     units = problem.units
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
     room = 1.0 - floor.sum(axis=2, keepdims=True)
@@ -188,8 +196,11 @@ def climb(
         scale = np.sqrt(spread / (1.0 - 0.99 ** (step + 1))) + 1e-6
         logits = np.clip(logits + _PACE * quick * size / scale, -9.0, 9.0)
         logits = np.where(units.used[:, None, :], logits, -np.inf)
-        if step >= _AVERAGED * steps:
+        stopped = step % _TOLD == _TOLD - 1 and stop((step + 1) / steps)
+        if step >= _AVERAGED * steps or stopped:
             total, kept = total + padded, kept + 1
+        if stopped:
+            break
     return units.cut(total / kept)
 
 
@@ -199,17 +210,14 @@ def _logits(padded: Floats, floor: Floats, room: Floats, used: NDArray[np.bool_]
 
 
 def settle(problem: Problem, tables: list[Floats]) -> Judged:
-    """Mix tables with noise as little as it takes to keep the limits under the model.
-
-    Drawn outputs tell a leak too roughly for that: there rows left out have the last word.
-    """
+    """Mix tables with noise as little as it takes to keep the limits under the model."""
     found = problem.judge(tables)
-    if found.excess <= _ROUNDING or problem.listed is None:
+    if found.excess <= _ROUNDING:
         return found
     least, most = 0.0, 1.0
     silent = [np.full_like(table, 1.0 / table.shape[1]) for table in tables]
     best = problem.judge(silent)
-    for _ in range(14):
+    for _ in range(14 if problem.listed is not None else 4):  # drawn, they are told roughly
         share = 0.5 * (least + most)
         pairs = zip(tables, silent, strict=True)
         mixed = problem.judge([(1 - share) * table + share * noise for table, noise in pairs])

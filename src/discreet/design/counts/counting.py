@@ -13,6 +13,9 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.data.labels import Labels
+from discreet.design.coded import SAMPLED_ROWS, Coded
+from discreet.design.folds import Sample
+from discreet.design.sweep import sample_index
 
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
@@ -44,6 +47,10 @@ class Counts:
         pairs = zip(self.by_code, other.by_code, strict=True)
         return Counts(tuple(a + b for a, b in pairs), self.classes)
 
+    def __sub__(self, other: Counts) -> Counts:
+        pairs = zip(self.by_code, other.by_code, strict=True)
+        return Counts(tuple(a - b for a, b in pairs), self.classes)
+
     @property
     def n_cells(self) -> int:
         return int(np.prod(self.classes))
@@ -62,17 +69,70 @@ class Counts:
 
 
 def count_codes(
-    codes: Ints, sizes: Sequence[int], facts: Sequence[Labels], first: int = 0
+    codes: Ints, sizes: Sequence[int], facts: Sequence[Labels], numbers: Ints | None = None
 ) -> Counts:
-    """Count one batch whose first row has the number ``first``."""
+    """Count one batch; ``numbers`` are those of its rows among all, from 0 on if not given."""
     classes = tuple(fact.n_classes for fact in facts)
     n_cells = int(np.prod(classes))
-    place = (first + np.arange(len(codes))) % FOLDS * n_cells + cell_index(facts)
+    numbers = np.arange(len(codes)) if numbers is None else numbers
+    place = numbers % FOLDS * n_cells + cell_index(facts)
     found = []
     for t, size in enumerate(sizes):
         flat = np.bincount(place * size + codes[:, t], minlength=FOLDS * n_cells * size)
         found.append(flat.reshape(FOLDS, n_cells, size))
     return Counts(tuple(found), classes)
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """All rows as counts, and so many of them as rows as memory and time allow.
+
+    ``numbers``: those of the sample's rows among all. ``groups``: theirs, if there are any.
+    """
+
+    counts: Counts
+    sample: Sample
+    numbers: Ints
+    groups: Ints | None
+
+    def without(self, left_out: Ints) -> Counts:
+        """Return the counts of all rows but some of the sample."""
+        return self.counts - count_codes(
+            self.sample.codes[left_out],
+            self.sample.sizes,
+            [fact.take(left_out) for fact in self.sample.facts],
+            self.numbers[left_out],
+        )
+
+
+def count_rows(coded: Coded) -> CountedRows:
+    """Count rows in memory or in a file, with the same result.
+
+    Of rows in groups only the sample is counted: groups that are left out are left out whole.
+    """
+    sample, numbers = coded.sample, np.arange(coded.n_rows)
+    if coded.n_rows > SAMPLED_ROWS:
+        numbers = sample_index(coded.n_rows, SAMPLED_ROWS)
+        if coded.file is None:
+            sample = sample.take(numbers)
+    groups = coded.groups
+    if groups is not None and len(groups) > len(sample.codes):
+        groups = groups[numbers]
+    if groups is not None or len(numbers) == coded.n_rows:
+        counts = count_codes(sample.codes, sample.sizes, sample.facts, numbers)
+    else:
+        counts = _count_parts(coded)
+    return CountedRows(counts, sample, numbers, groups)
+
+
+def _count_parts(coded: Coded) -> Counts:
+    total: Counts | None = None
+    for begin, part in coded.parts():
+        numbers = np.arange(begin, begin + len(part.codes))
+        counts = count_codes(part.codes, part.sizes, part.facts, numbers)
+        total = counts if total is None else total + counts
+    assert total is not None
+    return total
 
 
 def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints, n_cells: int) -> Ints:

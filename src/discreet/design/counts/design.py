@@ -3,60 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from discreet.arrays import Floats
 from discreet.design.counts.ascent import STEPS, Judged, Limits, Problem, climb, settle
-from discreet.design.counts.counting import Counts
-from discreet.design.counts.estimate import (
-    CountModel,
-    Structure,
-    count_sample,
-    estimate_counts,
-    find_structure,
-)
+from discreet.design.counts.estimate import CountModel
 from discreet.design.counts.starts import WAYS, draw_start, find_start
 from discreet.design.counts.units import Units
-from discreet.design.folds import Sample
 from discreet.design.problem import Settings, Target, structural_limit
 from discreet.design.results import Designed
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
-_LISTED_STARTS = 3  # for every restart asked for, where outputs are listed: they are cheap
-_DRAWN_STARTS = 2  # at most, where outputs are drawn
+# Starts for every restart asked for, where outputs are listed and where they are drawn.
+_LISTED_STARTS, _DRAWN_STARTS = 9, 4
+_LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
+_SCREENED = 0.5  # share of the work that screening is, about
 FLOOR = 0.002
 """Least entry of a table: with a zero, no audit could bound a log-ratio."""
-
-
-@dataclass(frozen=True)
-class CountDesigner:
-    """Designs on rows like those that the structure was found in; see ``problem.Designer``.
-
-    ``counts`` are of all rows, where the sample has only some of them.
-    """
-
-    structure: Structure | None = None
-    counts: Counts | None = None
-    beyond: bool = False
-
-    def __call__(
-        self,
-        settings: Settings,
-        sample: Sample,
-        target: Target,
-        *,
-        rng: np.random.Generator,
-        starts: Sequence[Sequence[Floats]] = (),
-        report: Report | None = None,
-    ) -> Designed:
-        counts = count_sample(sample) if self.counts is None else self.counts
-        structure = self.structure or find_structure(sample, counts, settings.n_symbols, rng)
-        model = estimate_counts(sample, counts, structure, rng)
-        return design_on_counts(settings, model, target, self.beyond, rng, starts, report)
 
 
 def design_on_counts(
@@ -72,20 +39,18 @@ def design_on_counts(
     units = Units(model, settings.n_symbols)
     worth = settings.aim.worth(model.public_shares())
     problem = Problem(units, _limits(settings, target, beyond), worth)
-    n_starts = max(settings.n_restarts, len(starts))
-    if problem.listed is None:
-        n_starts = min(n_starts, _DRAWN_STARTS)
-    elif not starts:
-        n_starts *= _LISTED_STARTS
+    tell = _Teller(report, problem.limits.advantage)
+    first = [list(start) for start in starts]
+    if settings.n_restarts:
+        first += _screen(problem, settings, rng, tell)
     found: list[Judged] = []
-    for k in range(n_starts):
-        start = _start(model, settings.n_symbols, k, starts, rng)
+    for k, start in enumerate(first):
         steps = STEPS // 2 if k < len(starts) else STEPS  # a given start is nearly there
-        found.append(settle(problem, climb(problem, list(start), rng, steps)))
-        best = max(found, key=lambda each: each.merit)
-        if report is not None and report(Progress("design", (k + 1) / n_starts, 1.0 - best.worth)):
+        part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
+        found.append(settle(problem, climb(problem, start, rng, steps, part)))
+        if tell.stopped:
             break
-    done = len(found)
+    best, done = max(found, key=lambda each: each.merit), len(found)
     allowed = problem.limits.advantage
     return Designed(
         best.tables,
@@ -93,23 +58,60 @@ def design_on_counts(
         np.array([0.5 - best.advantage]),
         np.array([0.0 if allowed is None else 0.5 - allowed]),
         done,
-        stopped=done < n_starts,
+        stopped=tell.stopped,
         fusion=model_fusion(units, best.tables),
     )
 
 
+def _screen(
+    problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
+) -> list[list[Floats]]:
+    """Climb a little from many starts, and return the tables that got furthest."""
+    listed, model = problem.listed is not None, problem.units.model
+    count = (_LISTED_STARTS if listed else _DRAWN_STARTS) * settings.n_restarts
+    # A step costs more, the more outputs or sensors there are.
+    fewer = _FEW_SENSORS / len(model.given)
+    if listed:
+        fewer = _FEW_CHANCES / (problem.units.n_outputs * len(model.prior))
+    count = max(_LEAST_STARTS, min(count, int(count * fewer)))
+    found: list[Judged] = []
+    for k in range(count):
+        start = _start(model, settings.n_symbols, k, rng)
+        part = tell.part(found, _SCREENED * k / count, _SCREENED / count)
+        found.append(problem.judge(climb(problem, start, rng, STEPS // 4, part)))
+        if tell.stopped:
+            break
+    found.sort(key=lambda each: -each.merit)
+    return [each.tables for each in found[: settings.n_restarts if fewer >= 1.0 and listed else 1]]
+
+
 def _start(
-    model: CountModel,
-    n_symbols: Sequence[int],
-    k: int,
-    given: Sequence[Sequence[Floats]],
-    rng: np.random.Generator,
-) -> Sequence[Floats]:
-    if k < len(given):
-        return given[k]
-    if k - len(given) < len(WAYS):
-        return find_start(model, n_symbols, k - len(given))
-    return draw_start(model, n_symbols, rng)
+    model: CountModel, n_symbols: Sequence[int], k: int, rng: np.random.Generator
+) -> list[Floats]:
+    return find_start(model, n_symbols, k) if k < len(WAYS) else draw_start(model, n_symbols, rng)
+
+
+class _Teller:
+    """Tells a report how the climbs from several starts go, and remembers whether to stop."""
+
+    def __init__(self, report: Report | None, limit: float | None) -> None:
+        self.report, self.limit = report, limit
+        self.stopped = False
+
+    def part(self, found: Sequence[Judged], begin: float, span: float) -> Callable[[float], bool]:
+        """Return what is told the share of one climb that is done, itself a part of the whole."""
+
+        def tell(share: float) -> bool:
+            if self.report is None:
+                return False
+            progress = Progress("design", begin + span * share, limit=self.limit)
+            if found:
+                best = max(found, key=lambda each: each.merit)
+                progress = replace(progress, public_risk=1.0 - best.worth, leak=best.advantage)
+            self.stopped = self.stopped or self.report(progress)
+            return self.stopped
+
+        return tell
 
 
 def _limits(settings: Settings, target: Target, beyond: bool) -> Limits:

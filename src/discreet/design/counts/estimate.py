@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.data.labels import Labels
 from discreet.design.counts.blocks import dependence, find_blocks
-from discreet.design.counts.counting import FOLDS, Counts, cell_index, count_codes, count_pairs
+from discreet.design.counts.counting import FOLDS, Counts, cell_index, count_pairs
 from discreet.design.folds import Sample
 from discreet.design.model.estimate import Cells, Smoothing, choose_from_counts, estimate_sensors
 
@@ -76,7 +75,7 @@ def find_structure(
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_from_counts(_alphabets(sample, int(kept.sum())), folds)
     some = _some(len(sample.codes), _PAIRED_ROWS, rng)
-    cell = cell_index(_facts(sample))[some]
+    cell = cell_index(sample.facts)[some]
     pairs = count_pairs(sample.codes[some], sample.sizes, cell, counts.n_cells)
     return Structure(smoothing, find_blocks(dependence(pairs, sample.sizes), n_symbols))
 
@@ -90,16 +89,11 @@ def estimate_counts(
     given = estimate_sensors(_alphabets(sample, int(kept.sum())), totals, structure.smoothing)
     prior = counts.cells[kept] / counts.cells.sum()
     some = _some(len(sample.codes), _BLOCK_ROWS, rng)
-    cell = (np.cumsum(kept) - 1)[cell_index(_facts(sample))[some]]
+    cell = (np.cumsum(kept) - 1)[cell_index(sample.facts)[some]]
     blocks = [
         _count_block(sensors, sample.codes[some], cell, given) for sensors in structure.blocks
     ]
     return CountModel(counts.facts[kept], prior, given, blocks)
-
-
-def count_sample(sample: Sample) -> Counts:
-    """Count all rows of a sample."""
-    return count_codes(sample.codes, sample.sizes, _facts(sample))
 
 
 def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[Floats]) -> Block:
@@ -112,10 +106,6 @@ def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[
     alone /= alone.sum(axis=1, keepdims=True)
     joint += len(sensors) * alone
     return Block(sensors, distinct, joint / joint.sum(axis=1, keepdims=True))
-
-
-def _facts(sample: Sample) -> list[Labels]:
-    return [sample.public, *sample.private]
 
 
 def _some(n_rows: int, most: int, rng: np.random.Generator) -> Ints | slice:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from discreet.errors import InputError
-from discreet.files import PRIVATE, create, make_folder, write_whole
+from discreet.files import PRIVATE, create, make_folder, read_whole, write_whole
 
 MAX_BYTES = 64 * 2**20
 _MOST_SECRET = 2**20
@@ -22,25 +22,8 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
-    """Return what a regular file holds.
-
-    Raises InputError: if there is no such file, or it is larger than the limit or cannot be read.
-    """
-    try:
-        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # no waiting pipe
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise InputError(f"{file}: is not a regular file. Name another.")
-            data = stream.read(limit + 1)
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file. Check the path.") from None
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{file}: cannot be read ({reason}).") from None
-    if len(data) > limit:
-        raise InputError(f"{file}: has more than {limit} bytes. Is it the right file?")
-    return data
+    """Return what a regular file of a site holds; see ``read_whole``."""
+    return read_whole(file, limit, "Is it the right file?")
 
 
 def file_stamp(file: Path) -> tuple[int, int, int] | None:

@@ -1,12 +1,15 @@
-"""``CountMapper``: keeps what is asked in worlds whose truth is known, and says when it cannot."""
+"""``Mapper``: keeps what is asked in worlds whose truth is known, and says when it cannot."""
+
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from discreet import CountMapper
-from discreet.errors import InputError, UninformativeMappingWarning
+from discreet import Mapper
+from discreet.errors import InputError, UninformativeMappingWarning, UnmetRequestWarning
 from research.paper.synthetic import draw_table, exact_figures, tables_by_reading
 
 
@@ -23,7 +26,7 @@ def test_asked_is_delivered_in_the_papers_world():
     found = []
     for seed in range(3):
         X, h, g = draw_table(1000, 0.0, seed)
-        fitted = CountMapper(max_advantage=0.05, random_state=0).fit(X, h, private=g)
+        fitted = Mapper(max_advantage=0.05, random_state=0).fit(X, h, private=g)
         figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
         found.append((figures.public_error, 0.5 - figures.risk))
         assert fitted.expected_.met
@@ -36,8 +39,7 @@ def test_asked_is_delivered_in_the_papers_world():
 def test_same_rows_give_the_same_mapping():
     X, h, g = draw_table(300, 0.2, 0)
     first, second = (
-        CountMapper(max_advantage=0.1, random_state=1).fit(X, h, private=g).mapping_
-        for _ in range(2)
+        Mapper(max_advantage=0.1, random_state=1).fit(X, h, private=g).mapping_ for _ in range(2)
     )
     for a, b in zip(first.tables, second.tables, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -47,7 +49,7 @@ def test_same_rows_give_the_same_mapping():
 @pytest.mark.slow
 def test_an_exclusive_or_is_seen():
     X, h, g = exclusive_or(800, 0)
-    fitted = CountMapper(privacy_ratio=0.9, random_state=0).fit(X, h, private=g)
+    fitted = Mapper(privacy_ratio=0.9, random_state=0).fit(X, h, private=g)
     assert fitted.structure_.blocks == [(6, 7)]
     first, second = fitted.mapping_.tables[6:]
     same = 0.5 * (np.outer(first[0], second[0]) + np.outer(first[1], second[1]))
@@ -60,7 +62,7 @@ def test_an_exclusive_or_is_seen():
 @pytest.mark.parametrize("wish", [{"epsilon": 0.5}, {"ldp_epsilon": 1.0}])
 def test_ratios_are_limited(wish):
     X, h, g = draw_table(600, 0.2, 0)
-    fitted = CountMapper(**wish, random_state=0).fit(X, h, private=g)
+    fitted = Mapper(**wish, random_state=0).fit(X, h, private=g)
     figures = exact_figures(tables_by_reading(fitted.mapping_), 0.2)
     if "ldp_epsilon" in wish:
         assert fitted.structural_epsilon_ <= 4 * 1.0 + 1e-6
@@ -73,7 +75,7 @@ def test_beyond_the_answer_leaks_less_within_each_public_class():
     X, h, g = draw_table(1500, 0.2, 0)
     told = []
     for beyond in (False, True):
-        mapper = CountMapper(privacy_ratio=0.9, beyond_answer=beyond, random_state=0)
+        mapper = Mapper(privacy_ratio=0.9, beyond_answer=beyond, random_state=0)
         tables = tables_by_reading(mapper.fit(X, h, private=g).mapping_)
         given = [np.ones(1)] * 4
         for cell in range(4):
@@ -91,25 +93,77 @@ def test_public_and_private_facts_may_have_more_classes():
     h, g = rng.integers(3, size=900), rng.integers(3, size=900)
     X = pd.DataFrame({f"s{k}": 2 * ((h + k) % 3) + rng.integers(0, 3, 900) for k in range(4)})
     private = pd.DataFrame({"g": g, "k": (g + h) % 2})
-    fitted = CountMapper(3, max_advantage=0.1, random_state=0).fit(X, h, private=private)
+    fitted = Mapper(3, max_advantage=0.1, random_state=0).fit(X, h, private=private)
     assert fitted.expected_.balanced_accuracy > 0.45
     assert fitted.mapping_.tables[0].shape[1] == 3
 
 
+@pytest.mark.slow
 def test_a_useless_mapping_is_announced():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(3, size=(200, 3)), columns=list("abc"))
     h, g = rng.integers(2, size=(2, 200))
-    with pytest.warns(UninformativeMappingWarning):
-        fitted = CountMapper(random_state=0).fit(X, h, private=pd.Series(g, name="g"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fitted = Mapper(random_state=0).fit(X, h, private=pd.Series(g, name="g"))
+    kinds = {each.category for each in said}
+    assert {UninformativeMappingWarning, UnmetRequestWarning} <= kinds
     assert not fitted.useful_
+    assert fitted.expected_.met is False
+
+
+def test_what_is_told_is_true_of_the_mapping_that_is_kept():
+    """From 8000 rows on the very mapping is tried: on new rows it does what was said."""
+    X, h, g = draw_table(9000, 0.2, 1)
+    fitted = Mapper(max_advantage=0.05, random_state=0).fit(X, h, private=g)
+    truth = exact_figures(tables_by_reading(fitted.mapping_), 0.2)
+    expected = fitted.expected_
+    assert expected.folds == 1
+    assert expected.met
+    # 3000 rows left out: three standard errors of a share of 0.1 are 0.016.
+    assert expected.public_error == pytest.approx(truth.public_error, abs=0.016)
+    assert expected.advantage == pytest.approx(0.5 - truth.risk, abs=3 * expected.advantage_error)
+
+
+def test_time_that_is_over_leaves_a_mapping_that_says_so():
+    X, h, g = draw_table(400, 0.2, 2)
+    fitted = Mapper(max_advantage=0.2, random_state=0, time_budget=1e-6).fit(X, h, private=g)
+    assert fitted.stopped_
+    assert fitted.mapping_.design.parameters["stopped"] is True
+    assert fitted.expected_ is not None
+
+
+def test_folds_in_threads_make_the_same_mapping(capsys):
+    X, h, g = draw_table(400, 0.2, 3)
+    one, two = (
+        Mapper(max_advantage=0.2, random_state=0, n_jobs=n, verbose=n == 2).fit(X, h, private=g)
+        for n in (1, 2)
+    )
+    for a, b in zip(one.mapping_.tables, two.mapping_.tables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert re.search(r"search \d+%", capsys.readouterr().err)
+
+
+def test_if_nothing_useful_is_left_looser_levels_are_named():
+    """The public fact is the private one: at 0.05 hardly anything may be said."""
+    rng = np.random.default_rng(0)
+    h = rng.integers(2, size=400)
+    X = pd.DataFrame({"a": h, "b": np.where(rng.random(400) < 0.9, h, 1 - h)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = Mapper(max_advantage=0.01, random_state=0).fit(X, h, private=pd.Series(h))
+    assert not fitted.useful_
+    levels = [each.advantage for each in fitted.alternatives_]
+    assert 1 <= len(levels) <= 3
+    assert levels == sorted(levels)
+    assert all(each.useful for each in fitted.alternatives_)
 
 
 def test_wrong_parameters_are_refused():
     X, h, g = draw_table(100, 0.2, 0)
     with pytest.raises(InputError, match="beyond_answer must be True or False, got 'yes'"):
-        CountMapper(beyond_answer="yes").fit(X, h, private=g)
+        Mapper(beyond_answer="yes").fit(X, h, private=g)
 
 
 def test_parameters_survive_a_clone():
-    assert clone(CountMapper(beyond_answer=True)).get_params()["beyond_answer"] is True
+    assert clone(Mapper(beyond_answer=True)).get_params()["beyond_answer"] is True

@@ -1,0 +1,283 @@
+"""What tables leak, estimated on rows that they were not designed on, without bias.
+
+The best rule in hindsight seems to gain even where nothing leaks, the more so the fewer the rows
+and the more the outputs. But a squared distance between classes, of what rows are expected to
+send, exceeds the true one by a sum of variances, which the same rows tell. Less that, it is right
+on average, may be negative, and averages over folds; the advantage in hindsight is shrunk by the
+same share.
+
+Few outputs are looked at one by one. Of many, each symbol of each sensor counts by itself, and
+attackers weigh them as a linear discriminant does, which sees copies and chains; what shows only
+in combinations is looked for in the pairs of sensors that tell most on other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr
+
+from discreet.arrays import Floats, Ints
+from discreet.data.labels import Labels
+from discreet.design.folds import Sample
+from discreet.leakage.joint_outputs import output_probabilities
+
+MAX_LISTED = 64
+"""Most outputs that are looked at one by one."""
+_PAIRS = 4  # of sensors, that are looked at together for each question
+_MOST_ROWS = 10_000  # that the spread is taken from
+_DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """The leak to several attackers, each by a squared distance between classes.
+
+    ``distance`` is without bias and may be negative, ``variance`` is that of its error, and
+    ``slope`` is the advantage over the root of the distance.
+    """
+
+    distance: Floats
+    variance: Floats
+    slope: Floats
+
+    @property
+    def advantage(self) -> float:
+        """The advantage of the attacker who gains most."""
+        return self._most(0.0)
+
+    @property
+    def error(self) -> float:
+        """One standard error of it, upwards."""
+        return self._most(1.0) - self.advantage
+
+    @property
+    def low(self) -> float:
+        """What is surely gained: two standard errors less."""
+        return self._most(-2.0)
+
+    def _most(self, errors: float) -> float:
+        moved = self.distance + errors * np.sqrt(self.variance)
+        return float(np.nanmax(self.slope * np.sqrt(np.maximum(moved, 0.0)), initial=0.0))
+
+
+def average(parts: Sequence[Leaks]) -> Leaks:
+    """Average over folds, whose rows are others; a fold that lacks a class says nothing of it."""
+    distance, variance, slope = (
+        np.stack([getattr(part, name) for part in parts])
+        for name in ("distance", "variance", "slope")
+    )
+    told = np.isfinite(distance)
+    count = np.maximum(told.sum(axis=0), 1)
+    return Leaks(
+        np.where(told, distance, 0.0).sum(axis=0) / count,
+        np.where(told, variance, 0.0).sum(axis=0) / count**2,
+        np.where(told, slope, 0.0).sum(axis=0) / count,
+    )
+
+
+def estimate_leaks(
+    tables: Sequence[Floats],
+    known: Sample,
+    unseen: Sample,
+    groups: Ints | None = None,
+    *,
+    beyond: bool = False,
+) -> Leaks:
+    """Estimate from ``unseen`` what tables leak that were designed on ``known``.
+
+    ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
+    are told the public fact.
+    """
+    found = [
+        _estimate(view, fact.index[rows], classes, None if groups is None else groups[rows])
+        for fact, held, inside, rows in _audiences(known, unseen, beyond)
+        for classes in _questions(fact.n_classes)
+        for view in _views(tables, known, unseen.codes[rows], held, inside, classes)
+    ]
+    return Leaks(*(np.array(column) for column in zip(*found, strict=True)))
+
+
+def _audiences(
+    known: Sample, unseen: Sample, beyond: bool
+) -> Iterator[tuple[Labels, Labels, Ints, Ints]]:
+    """Yield each private fact of unseen and known rows, and the rows that attackers look at."""
+    told = range(unseen.public.n_classes) if beyond else [None]
+    for h in told:
+        inside, rows = (
+            np.flatnonzero(part.public.index == h) if beyond else np.arange(len(part.codes))
+            for part in (known, unseen)
+        )
+        for held, fact in zip(known.private, unseen.private, strict=True):
+            yield fact, held, inside, rows
+
+
+def _questions(n_classes: int) -> list[tuple[int, ...]]:
+    """Return the classes to tell apart: any two, and all of more than two."""
+    found: list[tuple[int, ...]] = list(combinations(range(n_classes), 2))
+    return found if n_classes == 2 else [*found, tuple(range(n_classes))]
+
+
+# --- What attackers look at -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _View:
+    """What each row is expected to show; ``noise`` is its covariance given the row, on average.
+
+    Outputs that are listed have none: their covariance follows from their probabilities.
+    """
+
+    shown: Floats
+    noise: Floats | None
+
+
+def _views(
+    tables: Sequence[Floats],
+    known: Sample,
+    codes: Ints,
+    held: Labels,
+    inside: Ints,
+    classes: tuple[int, ...],
+) -> Iterator[_View]:
+    if np.prod([float(table.shape[1]) for table in tables]) <= MAX_LISTED:
+        yield _View(output_probabilities(tables, codes), None)
+        return
+    yield _View(_symbols(tables, codes), _symbol_noise(tables, codes))
+    own = inside[np.isin(held.index[inside], classes)]
+    for pair in _telling_pairs(tables, known.codes[own], held.index[own]):
+        yield _View(output_probabilities([tables[t] for t in pair], codes[:, pair]), None)
+
+
+def _symbols(tables: Sequence[Floats], codes: Ints) -> Floats:
+    """Return the probabilities of all symbols but each sensor's first, rows by symbols."""
+    return np.concatenate([table[codes[:, t], 1:] for t, table in enumerate(tables)], axis=1)
+
+
+def _symbol_noise(tables: Sequence[Floats], codes: Ints) -> Floats:
+    """Return the average covariance of the symbols that equal readings send."""
+    width = sum(table.shape[1] - 1 for table in tables)
+    found, begin = np.zeros((width, width)), 0
+    for t, table in enumerate(tables):
+        weights = np.bincount(codes[:, t], minlength=len(table)) / len(codes)
+        sent = table[:, 1:]
+        end = begin + sent.shape[1]
+        own = np.diag(weights @ sent) - (sent * weights[:, None]).T @ sent
+        found[begin:end, begin:end] = own
+        begin = end
+    return found
+
+
+def _telling_pairs(tables: Sequence[Floats], codes: Ints, index: Ints) -> list[list[int]]:
+    """Return the pairs of sensors whose symbols together tell most beyond what each tells."""
+    shown = _symbols(tables, codes)
+    owner = np.repeat(np.arange(len(tables)), [table.shape[1] - 1 for table in tables])
+    total = np.zeros((len(owner), len(owner)))
+    overall = shown - shown.mean(axis=0)
+    together = overall.T @ overall / len(shown)
+    for k in np.unique(index):
+        own = overall[index == k]
+        total += np.abs(own.T @ own / max(len(own), 1) - together)
+    edges = np.flatnonzero(np.diff(owner, prepend=-1))
+    by_sensors = np.add.reduceat(np.add.reduceat(total, edges, axis=0), edges, axis=1)
+    first, second = np.triu_indices(len(tables), 1)
+    best = np.argsort(-by_sensors[first, second], kind="stable")[:_PAIRS]
+    return [[int(first[k]), int(second[k])] for k in best]
+
+
+# --- Distances ------------------------------------------------------------------------------
+
+
+def _estimate(
+    view: _View, index: Ints, classes: tuple[int, ...], groups: Ints | None
+) -> tuple[float, float, float]:
+    """Return distance, variance and slope of one attacker."""
+    own = [np.flatnonzero(index == k) for k in classes]
+    if min(map(len, own)) < 2:
+        return float("nan"), float("nan"), float("nan")
+    means = np.stack([view.shown[rows].mean(axis=0) for rows in own])
+    whiten = _whitener(view, own, means)
+    centres = whiten(means - means.mean(axis=0)) / np.sqrt(len(own))
+    noise = _noise(view, own, means, groups, whiten)
+    seen = float(np.sum(centres**2))
+    bias = float(np.sum(noise**2))
+    # The centres that were seen carry noise themselves, which counts four squared traces too much.
+    moved, trace = float(np.sum((noise @ centres.ravel()) ** 2)), _squared_trace(noise)
+    spread = max(4.0 * moved - 2.0 * trace, trace)
+    gain = _gain_listed(means) if view.noise is None else _gain_normal(centres)
+    return seen - bias, spread, gain / np.sqrt(max(seen, _TINY))
+
+
+def _whitener(view: _View, own: Sequence[Ints], means: Floats) -> Callable[[Floats], Floats]:
+    """Return what divides by the spread of what is shown within a class."""
+    if view.noise is None:
+        scale = 1.0 / np.sqrt(np.maximum(means.mean(axis=0), _TINY))
+        return lambda values: values * scale
+    inner = sum((np.cov(view.shown[rows].T, ddof=0) for rows in own), np.zeros(1)) / len(own)
+    within = np.atleast_2d(inner) + view.noise
+    root = np.linalg.cholesky(within + _TINY * np.eye(len(within)))
+    return lambda values: solve_triangular(root, values.T, lower=True).T
+
+
+def _noise(
+    view: _View,
+    own: Sequence[Ints],
+    means: Floats,
+    groups: Ints | None,
+    whiten: Callable[[Floats], Floats],
+) -> Floats:
+    """Return by how much each row, or group, may have moved the centres, whitened.
+
+    Centres are what is left of the classes' means without their average; so is this.
+    """
+    n_classes = len(own)
+    keep = (np.eye(n_classes) - 1.0 / n_classes) / np.sqrt(n_classes)
+    parts, numbers = [], []
+    for k, rows in enumerate(own):
+        some = rows if groups is not None else rows[: _MOST_ROWS // n_classes]
+        moved = whiten(view.shown[some] - means[k]) / np.sqrt(float(len(rows)) * len(some))
+        if groups is not None:
+            moved = moved * np.sqrt(len(some) / len(rows))
+        parts.append(keep[:, k, None] * moved[:, None, :])
+        numbers.append(np.arange(len(some)) if groups is None else groups[some])
+    rows_moved = np.concatenate(parts).reshape(sum(map(len, parts)), -1)
+    if groups is None:
+        return rows_moved
+    place = np.unique(np.concatenate(numbers), return_inverse=True)[1]
+    count = int(place.max()) + 1
+    found = np.zeros((count, rows_moved.shape[1]))
+    np.add.at(found, place, rows_moved)
+    return np.asarray(found * np.sqrt(count / max(count - 1.0, 1.0)))
+
+
+def _squared_trace(noise: Floats) -> float:
+    """Return the trace of the square of the covariance."""
+    small = noise @ noise.T if len(noise) < noise.shape[1] else noise.T @ noise
+    return float(np.sum(small**2))
+
+
+def _gain_listed(means: Floats) -> float:
+    """Return the advantage of naming the most likely class of every output."""
+    return float((means.max(axis=0).sum() - 1.0) / len(means))
+
+
+def _gain_normal(centres: Floats) -> float:
+    """Return the advantage of telling normal laws of unit variance apart by their centres."""
+    n_classes = len(centres)
+    places = centres * np.sqrt(n_classes)
+    if n_classes == 2:
+        return float(ndtr(0.5 * np.linalg.norm(places[0] - places[1])) - 0.5)
+    gram = places @ places.T
+    value, vector = np.linalg.eigh(gram)
+    flat = vector * np.sqrt(np.maximum(value, 0.0))
+    drawn = np.random.default_rng(0).normal(size=(_DRAWN, n_classes))
+    right = [
+        np.mean(np.argmax((drawn + flat[k]) @ flat.T - 0.5 * np.diag(gram), axis=1) == k)
+        for k in range(n_classes)
+    ]
+    return float(np.mean(right)) - 1.0 / n_classes

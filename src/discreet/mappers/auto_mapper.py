@@ -1,0 +1,200 @@
+"""``Mapper``, the default: a design from counts, for any number of sensors and rows.
+
+Rows are counted once. Which of several limits under the model delivers what was asked for is
+told by rows left out; the time is limited, and at its end the best so far is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from discreet.design.calibration import Request
+from discreet.design.coded import Coded
+from discreet.design.counts.counting import count_rows
+from discreet.design.counts.levels import SHARES, Found, LevelSearch
+from discreet.design.inputs import check_count, check_number
+from discreet.design.kernels import Kernel
+from discreet.design.problem import Settings, Target
+from discreet.errors import InputError
+from discreet.mappers.base import Made, PrivacyMapper
+from discreet.progress import Report, in_time, printed
+
+DEFAULT_ADVANTAGE = 0.05
+_LOOSER = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # times what was asked for, if that leaves nothing useful
+
+
+class Mapper(PrivacyMapper):
+    """Maximise what decisions are worth, under a distribution estimated from counts.
+
+    Sensors are taken to be independent given the public and private classes, but for blocks of
+    sensors that counts of pairs show to depend. Few outputs are listed, of many some are drawn:
+    the cost grows with the sensors, and rows are counted once.
+
+    From 8000 rows on (with groups, and 100 of them), some are left out for good, and
+    ``expected_`` is what they show of the very mapping. Of fewer rows each fold is left out in
+    turn: ``expected_`` is of designs without a fold, the mapping is designed on all rows.
+
+    Parameters
+    ----------
+    max_advantage : float, optional
+        Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
+        The limit under the model is tightened until rows left out show it to be kept, with one
+        standard error to spare (``expected_.met``). If they are too few to show that, the
+        strictest limit is taken and ``fit`` warns (``UnmetRequestWarning``); if that surely leaks
+        more, nothing is said.
+    privacy_ratio : float, optional
+        Ask instead for a share of the largest R, one half, under the model. Nothing is held out
+        for it, and on new rows R is somewhat smaller.
+    epsilon : float, optional
+        Ask that |log p(g|z)/p(g)| stay below it, likewise. Where the outputs are too many to list
+        it is shared out among the sensors and holds by construction.
+    beyond_answer : bool, default=False
+        Ask both of attackers who are told the public fact.
+    n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, decide, random_state
+        As in ``NPOMapper``; reg shapes the fusion rule only where the outputs are too many to
+        list. The remaining parameters are those that all mappers take and have no influence here.
+    time_budget : float, optional
+        Seconds on the clock after which the best mapping so far is taken; None for no limit.
+    n_jobs : int, optional
+        Folds that are designed on at the same time, in threads; None for one. The mapping is the
+        same.
+    verbose : bool, default=False
+        Print how it goes.
+
+    Attributes
+    ----------
+    structure_ : Structure
+        How counts were smoothed, and which sensors form blocks.
+    alternatives_ : list of Expected
+        If the mapping is of no use: what more leak would buy, at up to three levels.
+    mapping_, classes_, useful_, structural_epsilon_, expected_, privacy_ratio_
+        As in ``NPOMapper``. ``public_risk_`` is what is minimised, under the model,
+        ``private_risk_`` its R and ``threshold_`` the least R asked for.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import Mapper
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall = [0, 0, 1, 1] * 10
+    >>> who = ["a", "b"] * 20
+    >>> mapper = Mapper(max_advantage=0.1, random_state=0).fit(readings, fall, private=who)
+    >>> mapper.transform(readings).shape
+    (40, 2)
+    """
+
+    _method = "auto"
+
+    def __init__(
+        self,
+        n_symbols: int | Sequence[int] | Dict[str, int] = 2,
+        *,
+        kernel: str | Kernel = "product",
+        loss: str = "logistic",
+        privacy_ratio: float | None = None,
+        max_advantage: float | None = None,
+        epsilon: float | None = None,
+        ldp_epsilon: float | None = None,
+        beyond_answer: bool = False,
+        reg: float | None = None,
+        private_reg: float | None = None,
+        relaxed: bool = True,
+        pairs: str = "all",
+        solver: str = "fast",
+        n_restarts: int = 4,
+        binning: str | Dict[str, str] = "merged",
+        n_bins: int | Dict[str, int] = 10,
+        n_folds: int = 5,
+        decide: str | Dict[Any, float] = "balanced",
+        random_state: int | np.random.RandomState | None = None,
+        time_budget: float | None = 60.0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_symbols,
+            kernel=kernel,
+            loss=loss,
+            privacy_ratio=privacy_ratio,
+            max_advantage=max_advantage,
+            epsilon=epsilon,
+            ldp_epsilon=ldp_epsilon,
+            reg=reg,
+            private_reg=private_reg,
+            relaxed=relaxed,
+            pairs=pairs,
+            solver=solver,
+            n_restarts=n_restarts,
+            binning=binning,
+            n_bins=n_bins,
+            n_folds=n_folds,
+            decide=decide,
+            random_state=random_state,
+        )
+        self.beyond_answer = beyond_answer
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.beyond_answer, bool | np.bool_):
+            raise InputError(f"beyond_answer must be True or False, got {self.beyond_answer!r}.")
+        check_number("time_budget", self.time_budget, 0.0, np.inf, "greater than 0")
+        if self.n_jobs is not None:
+            check_count("n_jobs", self.n_jobs, 1)
+
+    def _check_packable(self, settings: Settings) -> None:
+        """Nothing is packed: rows in a file are counted."""
+
+    def _make(
+        self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
+    ) -> Made:
+        if report is None and self.verbose:
+            report = printed()
+        counted = count_rows(coded)
+        settings = coded.for_sample(settings, len(counted.sample.codes))
+        search = LevelSearch(
+            settings,
+            counted,
+            rng,
+            n_folds=self.n_folds,
+            beyond=bool(self.beyond_answer),
+            report=in_time(report, self.time_budget),
+            n_jobs=self.n_jobs or 1,
+        )
+        found = self._find_level(search, settings)
+        self.structure_, self.alternatives_ = search.structure, []
+        useless = found.expected is not None and not found.expected.useful
+        if useless and (asked := self._asked_advantage) is not None:
+            looser = (factor * asked for factor in _LOOSER)
+            levels = [Target(1.0 - 2.0 * level) for level in looser if level < 0.5]
+            self.alternatives_ = search.look_for_use(levels)
+        tables = self._finish(found.designed.tables, settings, found.target, coded)
+        assert found.designed.fusion is not None
+        return Made(found.target, found.designed, tables, found.designed.fusion, found.expected)
+
+    def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
+        if self.privacy_ratio is not None:
+            return search.take(Target(self.privacy_ratio))
+        levels, asked = [self._level(share, settings) for share in SHARES], self._asked_advantage
+        if asked is None and not settings.lists_outputs:
+            return search.take(levels[0])  # structural, holds by construction
+        return search.find(levels, Request(asked, self.epsilon))
+
+    @property
+    def _asked_advantage(self) -> float | None:
+        if self.privacy_ratio is None and self.epsilon is None and self.max_advantage is None:
+            return DEFAULT_ADVANTAGE
+        return self.max_advantage
+
+    def _level(self, share: float, settings: Settings) -> Target:
+        asked = self._asked_advantage
+        ratio = None if asked is None else 1.0 - 2.0 * share * asked
+        if self.epsilon is None:
+            return Target(ratio)
+        return Target(ratio, share * self.epsilon if settings.lists_outputs else self.epsilon)
