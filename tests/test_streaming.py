@@ -20,6 +20,7 @@ from discreet.data import tables
 from discreet.data.groups import group_values
 from discreet.data.tables import open_stream, read_tables
 from discreet.design.packed_file import PackedFile
+from discreet.errors import MemoryCapWarning, TimesLeftOutWarning
 from discreet.learning import (
     ByColumn,
     Task,
@@ -155,8 +156,39 @@ def test_what_cannot_be_streamed_is_refused_only_if_memory_was_limited(tmp_path,
         refused("needs all rows in memory", scan, wanted)
     text = tmp_path / "t.csv"
     house(600).to_csv(text, index=False)
-    assert not is_streamed(task([text]), None)
-    refused("only Parquet can be streamed", is_streamed, task([text]), 1000)
+    assert is_streamed(task([text]), None)
+    refused("text beside Parquet cannot be streamed", is_streamed, task([text, *paths]), 1000)
+
+
+def test_streamed_text_is_the_table_that_streamed_parquet_is(tmp_path):
+    table = house()
+    table["when"] = pd.date_range("2024-01-01", periods=len(table), freq="17min")
+    text = tmp_path / "t.csv"
+    table.to_csv(text, index=False)
+    sensors = ["hall", "door", "attic", "bath", "when:hour", "when:weekday"]
+    found = [
+        prepare(wanted, open_table(wanted, 1000, tmp_path))
+        for wanted in (task(write(tmp_path, table), sensors=sensors), task([text], sensors=sensors))
+    ]
+    assert found[0].encoders == found[1].encoders
+    assert found[0].source == found[1].source
+    np.testing.assert_array_equal(found[0].held_out, found[1].held_out)
+    hours = found[0].rows(slice(None))["when:hour"]
+    np.testing.assert_array_equal(hours, table["when"].dt.hour)
+
+
+def test_times_that_nobody_named_are_no_sensors(tmp_path):
+    table = house().assign(when=pd.date_range("2024-01-01", periods=6000, freq="17min"))
+    wanted = task(write(tmp_path, table))
+    for each in (open_stream(wanted.files()), None):
+        with pytest.warns(TimesLeftOutWarning, match="'when' holds times and is no sensor"):
+            assert prepare(wanted, each).sensors == ["hall", "door", "attic", "bath"]
+
+
+def test_a_cap_that_no_stream_can_keep_is_told(tmp_path):
+    paths = write(tmp_path, house(600))
+    with pytest.warns(MemoryCapWarning, match="allows 1 MiB; the libraries alone take about 400"):
+        open_table(task(paths), 1000)
 
 
 # --- The audit ------------------------------------------------------------------------------------
@@ -257,7 +289,7 @@ def test_a_table_learned_from_whole_cannot_audit(tmp_path):
         ({"who": np.arange(6000)}, "'who' has .* classes"),
         ({"who": np.linspace(0, 1, 6000)}, "'who' .*(continuous|classes)"),
         ({"hall": 1.0}, "sensor 'hall' reads 1 in all"),
-        ({"hall": pd.Timestamp("2020-01-01")}, "sensor 'hall' holds dates"),
+        ({"hall": pd.Timedelta(1, "s")}, "sensor 'hall' holds durations"),
         ({"hall": [f"id-{k}" for k in range(6000)]}, "'hall' has .* different values, like"),
         ({"fall": np.arange(6000) == 5}, "'fall' has one row only of class"),
     ],

@@ -65,7 +65,7 @@ class CodeFeatures(TransformerMixin, BaseEstimator):
         check_choice("categories", self.categories, CATEGORIES)
         table, public = check_readings(self, X, y)
         self.encoders_ = fit_encoders(
-            table, strategy=self.binning, n_bins=self.n_bins, public=public.index
+            table, strategy=self.binning, n_bins=self.n_bins, facts=[public]
         )
         self._names = [str(name) for name in table.columns]
         codes = self._encode(table)

@@ -70,6 +70,14 @@ class BlindKernelWarning(DiscreetWarning):
     """The kernel looks at few sensors together and is blind to what shows in more of them."""
 
 
+class TimesLeftOutWarning(DiscreetWarning):
+    """A column of times is no sensor unless its hour or weekday is named as one."""
+
+
+class MemoryCapWarning(DiscreetWarning):
+    """Less memory was allowed than even a streamed table takes."""
+
+
 class LostWorkerWarning(DiscreetWarning):
     """A worker of the cluster was lost, and what it held is held by another one."""
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -30,29 +31,35 @@ from pydantic import ValidationError
 from discreet.arrays import Ints
 from discreet.choices import METHODS, ByColumn
 from discreet.cluster.fit import check_mapper, place_on
+from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
 from discreet.data.columns import check_column, choose_sensors
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.digest import MAX_UNORDERED_ROWS, TableDigest, unordered_digest
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.fit_encoders import ColumnScan, begin_scans, by_column
+from discreet.data.fit_encoders import begin_scans, by_column
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, propose_group, say_shared
 from discreet.data.series import read_series
 from discreet.data.split import Split, held_out_groups, hold_out
+from discreet.data.spooling import stream_text
 from discreet.data.strict_model import explain
 from discreet.data.tables import (
     BATCH_ROWS,
+    LIBRARY_BYTES,
     Frame,
     Stream,
     Table,
+    add_clock,
     can_stream,
     find_files,
     first_rows,
     memory_needed,
+    memory_streamed,
     open_stream,
     read_tables,
     take,
+    time_columns,
 )
 from discreet.data.unique_rows import Distinct, distinct_rows
 from discreet.design.coded import Coded, coded_file, coded_rows, sampled
@@ -65,7 +72,7 @@ from discreet.design.packed_file import (
     PackedWriter,
     packing_to,
 )
-from discreet.errors import InputError, StoppedError
+from discreet.errors import InputError, MemoryCapWarning, StoppedError, TimesLeftOutWarning
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import estimate_chain
@@ -211,7 +218,7 @@ def make_split(holdout: float, seed: int, group: str | None) -> Split:
 # --- What to read ----------------------------------------------------------------------------
 
 
-def open_table(task: Task, memory: int | None) -> Table:
+def open_table(task: Task, memory: int | None, work_dir: Path | None = None) -> Table:
     """Return the task's table: in memory, or one to be streamed if it is too large for that.
 
     Parameters
@@ -219,6 +226,8 @@ def open_table(task: Task, memory: int | None) -> Table:
     memory : int or None
         Bytes that learning may take. None stands for 4 GiB, and for what the streamed way
         does not know it stands for as much as it takes.
+    work_dir : Path, optional
+        Where a text table that is streamed is copied to.
 
     Raises
     ------
@@ -231,14 +240,31 @@ def open_table(task: Task, memory: int | None) -> Table:
         return Frame(read_tables(files))
     if can_stream(files):
         stream = open_stream(files)
-        if memory is not None or _goes_beyond_memory(task, stream):
-            return stream
+    elif not any(can_stream([file]) for file in files):
+        stream = stream_text(files, work_dir)
     elif memory is not None:
         raise InputError(
-            f"{files[0]}: learning from it takes about {needed >> 20} MiB and only Parquet can be "
-            "streamed. Convert it to Parquet, or allow more with --memory."
+            f"{files[0]}: learning from it takes about {needed >> 20} MiB, and text beside Parquet "
+            "cannot be streamed. Give one kind of file, or allow more with --memory."
         )
+    else:
+        return Frame(read_tables(files))
+    if memory is not None:
+        _check_cap(memory, memory_streamed(stream))
+    if memory is not None or _goes_beyond_memory(task, stream):
+        return stream
     return Frame(read_tables(files))
+
+
+def _check_cap(memory: int, least: int) -> None:
+    if memory < least:
+        warnings.warn(
+            f"--memory allows {max(memory >> 20, 1)} MiB; the libraries alone take about "
+            f"{LIBRARY_BYTES >> 20}, and this table, streamed, about {least >> 20} MiB. It is "
+            "learned from in as little as that. Allow more, or name fewer sensors.",
+            MemoryCapWarning,
+            stacklevel=3,
+        )
 
 
 def _goes_beyond_memory(task: Task, stream: Stream) -> bool:
@@ -279,6 +305,8 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     """
     check_method(task.method)
     table = Frame(read_tables(task.files())) if table is None else table
+    table = add_clock(table, task.sensors or ())
+    task = _without_times(task, table)
     sensors = check_roles(table.columns, task)
     for name in sensors:
         check_name("sensor", name)
@@ -292,8 +320,10 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
     held_out = hold_out(task.split, facts, groups, read=table.read)
     _check_training(int((~held_out).sum()), task.split)
-    scans = begin_scans(sensors, options.get("binning", "quantile"), options.get("n_bins", 10))
-    digest = _scan(task, table, scans, facts[0], held_out, report)
+    scans = begin_scans(
+        sensors, options.get("binning", DEFAULT_STRATEGY), options.get("n_bins", 10)
+    )
+    digest = _scan(task, table, scans, facts, held_out, report)
     if groups is None:
         dependence, warning = _check_order(task, table, sensors)
     else:
@@ -314,6 +344,21 @@ def prepare(task: Task, table: Table | None = None, *, report: Report | None = N
     return Prepared(
         task, table, sensors, options, facts, groups, held_out, encoders, source, warning, chain
     )
+
+
+def _without_times(task: Task, table: Table) -> Task:
+    """Return the task without sensors that nobody named and that are times."""
+    used = [*task.facts, *group_columns(task.split.group, table.columns), *task.exclude]
+    times = [] if task.sensors is not None else time_columns(table)
+    times = [name for name in times if name not in (*used, task.time_column)]
+    for name in times:
+        warnings.warn(
+            f"column {name!r} holds times and is no sensor. For the hour of the day or the weekday "
+            f"name the sensors, as in --sensors A,B,{name}:hour,{name}:weekday.",
+            TimesLeftOutWarning,
+            stacklevel=3,
+        )
+    return replace(task, exclude=[*task.exclude, *times]) if times else task
 
 
 def _find_chain(
@@ -364,7 +409,7 @@ def _scan(
     task: Task,
     table: Table,
     scans: Sequence[ColumnScan],
-    public: Labels,
+    facts: Sequence[Labels],
     held_out: NDArray[np.bool_],
     report: Report | None,
 ) -> str:
@@ -378,10 +423,20 @@ def _scan(
             digest.add(batch[name])
             if k < len(scans):
                 kept = batch.index[~held_out[batch.index]]
-                scans[k].add(batch[name][kept], public.index[kept])
+                scans[k].add(batch[name][kept], facts[0].index[kept])
         if k < len(scans):
             scans[k].check_worth()
+            _count_cells(table, scans[k], facts, held_out)
     return digest.result()
+
+
+def _count_cells(
+    table: Table, scan: ColumnScan, facts: Sequence[Labels], held_out: NDArray[np.bool_]
+) -> None:
+    """Show a column once more to a scan that merges bins by the facts."""
+    for batch in table.batches([scan.sensor]) if scan.counts_cells else ():
+        kept = batch.index[~held_out[batch.index]].to_numpy()
+        scan.count(batch[scan.sensor][kept], [fact.take(kept) for fact in facts])
 
 
 def _check_order(

@@ -14,8 +14,8 @@ from support.commands import FACTS, rooms, run, run_apart
 from discreet import Mapping, __version__, cli
 from discreet.choices import METHODS
 from discreet.cli import options
+from discreet.data.column_scan import STRATEGIES
 from discreet.data.encoders import MAX_CODES
-from discreet.data.fit_encoders import STRATEGIES
 from discreet.data.split import Split, split_rows
 from discreet.errors import InputError, Parameter
 from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS
@@ -82,8 +82,8 @@ def mistake(command, tmp_path):
         ("--kernel gauss", "--kernel must be one of product, .*, got gauss"),
         ("--loss zero", "--loss must be one of logistic, .*, got zero"),
         ("--method best", "--method must be one of auto, .*, got best"),
-        ("--binning fine", "--binning must be one of quantile, .*, got fine"),
-        ("--binning hall=fine", "--binning must be one of quantile, .*, got fine for 'hall'"),
+        ("--binning fine", "--binning must be one of merged, .*, got fine"),
+        ("--binning hall=fine", "--binning must be one of merged, .*, got fine for 'hall'"),
         ("--binning hal=uniform", "--binning names the column 'hal', which is no sensor"),
         ("--binning room=uniform", "--binning 'uniform' was asked for 'room', which does not"),
         ("--ratio 0.9 --max-advantage 0.1", "--ratio .* together with --max-advantage.* Give one"),

@@ -1,6 +1,8 @@
 """Choosing encoders: bins and categories that suit a column, and columns that suit none."""
 
+import math
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -9,21 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import codes, refused
 
-from discreet.data import fit_encoders as module
+from discreet.data import edges
+from discreet.data.categories import MAX_CATEGORIES
+from discreet.data.column_scan import ColumnScan
 from discreet.data.columns import as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
-from discreet.data.fit_encoders import MAX_CATEGORIES, ColumnScan, fit_encoders
+from discreet.data.fit_encoders import fit_encoders
+from discreet.data.labels import Labels
+from discreet.data.merging import choose_bins, merge_bins
 from discreet.errors import InputError
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
 
 
-def scan(column, strategy="quantile", n_bins=10, batch=333):
+def scan(column, strategy="quantile", n_bins=10, batch=333, facts=()):
     """Show a column some rows at a time, or all at once (None)."""
     found, column = ColumnScan("a", strategy, n_bins), as_series(column)
-    for begin in range(0, len(column), batch or len(column)):
-        found.add(column[begin : begin + (batch or len(column))])
+    step = batch or len(column)
+    parts = [slice(begin, begin + step) for begin in range(0, len(column), step)]
+    for part in parts:
+        found.add(column[part])
+    for part in parts if facts and found.counts_cells else ():
+        found.count(column[part], [fact.take(part) for fact in facts])
     return found
 
 
@@ -35,7 +45,7 @@ def fit_encoder(column, public=None, **options):
 
 @given(
     st.lists(st.one_of(st.none(), st.floats()), min_size=1, max_size=60),
-    st.sampled_from(["quantile", "uniform", "supervised"]),
+    st.sampled_from(["merged", "quantile", "uniform", "supervised"]),
     st.integers(1, 12),
     readings,
 )
@@ -182,7 +192,7 @@ def test_whole_numbers_can_be_codes_already():
         ([1.0], {"n_bins": 0}, "n_bins must be a whole number from 1"),
         ([1.0], {"n_bins": 2.5}, "n_bins must be a whole number"),
         ([1.0], {"n_bins": True}, "n_bins must be a whole number"),
-        ([str(i) for i in range(MAX_CATEGORIES + 1)], {}, "1001 different values"),
+        ([str(i) for i in range(MAX_CATEGORIES + 1)], {}, "more than 1000 different values"),
         (["x" * 5000], {}, "at most 1000 characters"),
         (pd.date_range("2024", periods=3), {}, "holds dates"),
         ([1j], {}, "holds complex numbers"),
@@ -239,6 +249,86 @@ def test_columns_may_be_called_by_their_numbers(rng):
 def test_columns_without_a_name_of_their_own_are_refused(table, match):
     with pytest.raises(InputError, match=match):
         fit_encoders(table)
+
+
+# --- Merged by what they say of the facts ----------------------------------------------------
+
+
+def labelled(*columns):
+    return [
+        Labels(f"f{k}", np.asarray(each), range(max(each) + 1)) for k, each in enumerate(columns)
+    ]
+
+
+def slowly_merged(counts, n_bins):
+    """Try every pair, with the information lost as the definition has it."""
+    groups = [[k] for k in range(len(counts[0]))]
+
+    def information(table, rows):
+        cells = np.sum([table[k] for k in rows], axis=0)
+        return sum(c * math.log(c / cells.sum()) for c in cells if c)
+
+    def lost(table, a, b):
+        apart = information(table, a) + information(table, b)
+        return apart - information(table, a + b)
+
+    while len(groups) > n_bins:
+        costs = [max(lost(t, a, b) for t in counts) for a, b in pairwise(groups)]
+        k = int(np.argmin(costs))
+        groups[k : k + 2] = [groups[k] + groups[k + 1]]
+    return [group[-1] for group in groups]
+
+
+@given(st.integers(1, 6), st.integers(0, 10_000))
+def test_merging_agrees_with_trying_every_pair(n_bins, seed):
+    rng = np.random.default_rng(seed)
+    counts = [rng.integers(0, 50, size=(9, cells)) for cells in (4, 6)]
+    assert merge_bins(counts, n_bins).tolist() == slowly_merged(counts, n_bins)
+
+
+@given(st.integers(0, 10_000))
+def test_merged_bins_are_judged_by_the_other_half(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 40, size=(2, 8, 4)) * rng.integers(1, 4, size=(8, 4)) ** 2
+    plain, gain = np.array([1, 3, 5, 7]), 0.0
+    for own, other in (counts, counts[::-1]):
+        shares = (own.sum(axis=0) + 1) / (own.sum() + 4)
+        for sign, last in ((1, slowly_merged([own], 4)), (-1, plain)):
+            bins = np.split(np.arange(8), np.array(last[:-1]) + 1)
+            for code in bins:
+                chances = (own[code].sum(axis=0) + shares) / (own[code].sum() + 1)
+                gain += sign * (other[code].sum(axis=0) * np.log(chances)).sum()
+    wanted = slowly_merged([counts.sum(axis=0)], 4) if gain > 0 else plain.tolist()
+    assert choose_bins([counts], plain, 4).tolist() == wanted
+
+
+def test_edges_go_where_the_facts_change(rng):
+    column = pd.Series(rng.uniform(size=20_000))
+    facts = labelled((column > 11 / 12).astype(int), (column < 2 / 12).astype(int))
+    (encoder,) = fit_encoders(column.to_frame(), n_bins=3, facts=facts)
+    np.testing.assert_allclose(encoder.edges, [2 / 12, 11 / 12], atol=0.01)
+    (plain,) = fit_encoders(column.to_frame(), n_bins=3, strategy="quantile", facts=facts)
+    np.testing.assert_allclose(plain.edges, [1 / 3, 2 / 3], atol=0.02)
+
+
+def test_quantiles_stay_where_merging_tells_no_more_of_other_rows(rng):
+    facts = labelled(rng.integers(2, size=500), rng.integers(2, size=500))
+    noise = pd.DataFrame({"a": rng.normal(size=500), "b": rng.integers(9, size=500)})
+    assert fit_encoders(noise, facts=facts) == fit_encoders(noise, strategy="quantile")
+    # What holds for the first half only is not believed.
+    half = labelled((noise["a"] > 2).astype(int) * (np.arange(500) < 250), facts[1].index)
+    assert fit_encoders(noise, facts=half) == fit_encoders(noise, strategy="quantile")
+
+
+@pytest.mark.parametrize("digits", [1, 6])
+def test_merged_edges_are_those_of_all_rows_at_once(digits, rng, monkeypatch):
+    column = pd.Series(rng.normal(size=8000).round(digits))
+    facts = labelled(rng.integers(3, size=8000), (column > rng.normal(size=8000)).astype(int))
+    whole = scan(column, "merged", batch=None, facts=facts).encoder()
+    assert whole == fit_encoders(column.to_frame(), facts=facts)[0]
+    monkeypatch.setattr(edges, "EXACT_VALUES", 8000)
+    assert scan(column, "merged", facts=facts).encoder() == whole
+    assert whole.n_codes == 11
 
 
 # --- Batch by batch -------------------------------------------------------------------------
@@ -301,7 +391,7 @@ def test_uniform_edges_of_many_values_are_exact(rng):
 
 
 def test_values_counted_so_far_go_into_the_sketch(rng, monkeypatch):
-    monkeypatch.setattr(module, "EXACT_VALUES", 50)
+    monkeypatch.setattr(edges, "EXACT_VALUES", 50)
     column = pd.Series(np.r_[np.repeat(np.arange(40.0), 500), rng.uniform(0, 40, size=20_000)])
     ranks = np.array([(column <= edge).mean() for edge in scan(column, batch=5000).encoder().edges])
     np.testing.assert_allclose(ranks, np.arange(1, 10) / 10, atol=0.03)
@@ -318,7 +408,8 @@ def test_columns_that_say_nothing_or_too_much_are_refused():
         refused(words, scan(pd.Series(values), batch=20).check_worth)
     scan(pd.Series([1.0, np.nan] * 20)).check_worth()  # its gaps say something
     scan(pd.Series(np.arange(50)), "categories").check_worth()
-    refused("1332 different values, like", scan, pd.Series(map(str, range(2000))))
+    many = pd.Series(map("id-{}".format, range(2000)))
+    refused("more than 1000 different values, like 'id-1000'", scan, many)
     refused("holds dates", scan, pd.Series(pd.date_range("2020", periods=50)))
 
 
@@ -335,6 +426,35 @@ def test_gaps_in_the_first_batches_do_not_tell_what_a_column_holds():
     assert scan(numbers, batch=5).encoder().edges == (1.5,)
     texts = pd.concat([gaps, pd.Series(["a", "b"] * 5, dtype=object)])
     assert scan(texts, batch=5).encoder().categories == ("a", "b")
+
+
+@pytest.mark.parametrize("batch", [None, 7, 333])
+def test_words_of_home_automation_are_missing_readings(batch, rng):
+    """In a column of numbers, whatever comes first, or of switches; elsewhere they are texts."""
+    numbers = rng.normal(20, 3, size=3000).round(3)
+    gone = rng.random(3000) < 0.1
+    said = pd.Series(np.where(gone, "unavailable", numbers.astype(str)))
+    said[:400] = numbers[:400].astype(str)
+    gone[:400] = False
+    wanted = scan(pd.Series(np.where(gone, np.nan, numbers)), batch=batch)
+    found = scan(said, batch=batch)
+    found.check_worth()
+    assert found.encoder() == wanted.encoder()
+    assert codes(found.encoder(), ["unavailable", " Unknown "], str) == [10, 10]
+
+    switch = scan(pd.Series(["on", "off", "unavailable", "off", "unknown"] * 300), batch=batch)
+    assert switch.encoder().categories == ("off", "on")
+    assert codes(switch.encoder(), ["on", "unavailable", "ajar"], str) == [1, 3, 2]
+
+    other = scan(pd.Series(["1.5", "2.5", "unknown", "low"] * 300), batch=batch).encoder()
+    assert other.categories == ("1.5", "2.5", "low", "unknown")
+    assert scan(pd.Series(["1", "2"] * 300), batch=batch).encoder().categories == ("1", "2")
+
+
+def test_many_numbers_before_a_text_are_no_categories(rng):
+    texts = [*rng.normal(size=2000).astype(str), "unknown"]
+    assert scan(pd.Series(texts)).encoder().kind == "bins"
+    refused("more than 1000 different values", scan, pd.Series([*texts, "low"]))
 
 
 @pytest.mark.parametrize("n", [20, 5000, 30_000])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import home, refused
 
-from discreet.data import tables
+from discreet.data import tables, text_files
 from discreet.data.digest import table_digest
 from discreet.data.tables import (
     can_stream,
@@ -121,6 +121,22 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path, name, data, ma
     assert name in refused(match, read_table, tmp_path / name)
 
 
+def test_gzip_that_expands_beyond_measure_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "ALWAYS_EXPANDED", 1 << 16)
+    file = tmp_path / "t.csv.gz"
+    file.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000))
+    assert file.stat().st_size * text_files.MOST_EXPANDED < 400_000
+    refused("t.csv.gz: expands to more than 0 MiB, 100 times its size", read_table, file)
+    (tmp_path / "t.csv").write_bytes(gzip.decompress(file.read_bytes()))
+    assert len(read_table(tmp_path / "t.csv")) == 100_000
+
+
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "MAX_LINE", 1 << 10)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n" + b"1" * 5000))
+    refused("line 3 has more than 1024 characters", read_table, tmp_path / "t.csv.gz")
+
+
 def test_a_missing_file_and_a_directory_are_refused(tmp_path):
     refused("no such file", read_table, tmp_path / "t.csv")
     (tmp_path / "d.csv").mkdir()
@@ -160,6 +176,19 @@ def test_a_stream_gives_the_rows_in_order_some_at_a_time(days, monkeypatch):
     assert max(map(len, parts)) == 7
     found = pd.concat(parts, ignore_index=True)
     pd.testing.assert_frame_equal(found, home(90)[["who", "hall"]])
+
+
+@pytest.mark.parametrize("name", [None, "day"])
+def test_an_index_that_pandas_stored_is_a_column_if_it_has_a_name(tmp_path, name):
+    table = home(90)
+    indexed = table.set_index("day").rename_axis(name)
+    file = write(tmp_path, "t.parquet", indexed)
+    wanted = indexed.reset_index(drop=name is None)
+    found = read_table(file)
+    pd.testing.assert_frame_equal(found[list(wanted)], wanted)
+    stream = open_stream([file])
+    assert stream.columns == list(found) and len(list(found)) == len(list(wanted))
+    pd.testing.assert_frame_equal(pd.concat(stream.batches(stream.columns)), found)
 
 
 def test_columns_may_come_in_any_order_and_width_of_number(days, tmp_path):

@@ -35,8 +35,10 @@ from discreet.data.labels import Labels, LabelTally
 from discreet.data.proposals import check_both_orders, say_shared
 from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
+from discreet.data.spooling import stream_text
 from discreet.data.tables import (
     Table,
+    add_clock,
     as_table,
     can_stream,
     find_files,
@@ -53,7 +55,11 @@ def open_rows(tables: Sequence[Path], mappings: Sequence[Mapping]) -> pd.DataFra
     """Read a table; of one that was streamed to learn from, only rows that are needed are kept."""
     files, sources = find_files(tables), [mapping.design.source for mapping in mappings]
     streamed = any(source is not None and source.read == "stream" for source in sources)
-    return open_stream(files) if streamed and can_stream(files) else read_tables(files)
+    if not streamed:
+        return read_tables(files)
+    if can_stream(files):
+        return open_stream(files)
+    return read_tables(files) if any(can_stream([file]) for file in files) else stream_text(files)
 
 
 def audit_data_from_table(
@@ -78,7 +84,7 @@ def audit_data_from_table(
     time of every row, for an audit of many rounds. ``least``: rows that each class must have;
     with 0 a single group will do as well.
     """
-    table = as_table(table)
+    table = add_clock(as_table(table), mapping.names)
     labels = _label_columns(mapping, table, public, private)
     group = _chosen_group(mapping, table, group, assume_independent)
     rows = _rows_that_may_vouch(mapping, table, labels)
@@ -146,7 +152,7 @@ def audit_data_on_same_rows(
     Raises InputError: as for each mapping by itself, or if no rows, or no groups, may serve for all
     of them.
     """
-    table = as_table(table)
+    table = add_clock(as_table(table), (name for each in mappings for name in each.names))
     labels = [_label_columns(each, table, None, None) for each in mappings]
     group = _common_group(mappings, table, group, assume_independent)
     held_out = [

@@ -161,7 +161,7 @@ def learn(
         str | None,
         option(
             "SIZE",
-            "Most memory to learn in, such as 500M or 8G; a Parquet table that takes more is "
+            "Most memory to learn in, such as 500M or 8G; a table that takes more is "
             "streamed. [default: 4G, more where streaming is not possible]",
         ),
     ] = None,
@@ -323,12 +323,12 @@ def run_learn(
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
     with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
-        prepared = prepare(task, open_table(task, memory), report=report)
+        folder = work_dir or out.resolve().parent
+        prepared = prepare(task, open_table(task, memory, folder), report=report)
         if not quiet:
             console.print(announce(prepared))
         if prepared.warning:
             console.print(f"warning: {prepared.warning}", style="yellow")
-        folder = work_dir or out.resolve().parent
         how: dict[str, Any] = {"work_dir": folder, "report": report, "client": client}
         if rounds is None:
             learned, figure = learn(prepared, **how), None

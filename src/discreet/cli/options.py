@@ -24,7 +24,7 @@ MOST_SEED = 2**32 - 1  # what NumPy's older generator takes, which scikit-learn 
 # The names that the options take. They live with the code they name, too far for a quick
 # `--help`; a test holds the two lists against each other.
 REPEATS = ("code", "period", "never")
-BINNINGS = ("quantile", "uniform", "supervised", "categories", "codes")
+BINNINGS = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
 
 
 # What the command line calls otherwise than Python does.
@@ -187,7 +187,7 @@ def mapper_options(
         "loss": loss,
         "decide": _decision_rule(decide),
         "random_state": seed,
-        "binning": by_column("--binning", binning, "quantile", name_among(BINNINGS)),
+        "binning": by_column("--binning", binning, "merged", name_among(BINNINGS)),
         "n_bins": by_column("--bins", bins, 10, whole_number(2, MOST_BINS)),
     }
 
@@ -243,7 +243,7 @@ Binning = Annotated[
     option(
         "[COLUMN=]NAME",
         "How numbers become codes, in all columns or in one: "
-        f"{', '.join(BINNINGS)}; may be given several times. [default: quantile]",
+        f"{', '.join(BINNINGS)}; may be given several times. [default: merged]",
     ),
 ]
 Bins = Annotated[

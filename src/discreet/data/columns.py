@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.errors import InputError, shown, suggest
+from discreet.words import MISSING, OFF, ON
 
 Plain: TypeAlias = bool | int | float | str
 Column: TypeAlias = "pd.Series[Any]"
@@ -70,6 +71,51 @@ def is_numeric(column: Column) -> bool:
     return bool(kinds) and kinds <= {int, float}
 
 
+def is_missing_word(value: object) -> bool:
+    """Whether a value is a text such as ``unavailable``, which stands for no reading."""
+    return isinstance(value, str) and value.strip().lower() in MISSING
+
+
+def understood(column: Column) -> Column:
+    """Return readings without the words for a missing one, where the others tell that they are.
+
+    They do if all others are numbers, which are then returned as such, or words for on and off.
+    """
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column
+    kinds = {word_kind(value) for value in distinct_values(column[~is_missing(column)])}
+    if kinds == {"missing", "number"}:
+        return pd.Series(as_floats(column), index=column.index, name=column.name)
+    if kinds == {"missing", "switch"}:
+        gone = np.array([is_missing_word(value) for value in column], dtype=bool)
+        return column.astype(object).mask(gone, None)
+    return column
+
+
+def word_kind(value: object) -> str:
+    """Return what a reading may stand for: "missing", "number", "switch" or something "other"."""
+    if isinstance(value, bool | np.bool_):
+        return "switch"
+    if not isinstance(value, str):
+        return "other" if plain(value) is None else "number"
+    word = value.strip().lower()
+    if word in MISSING:
+        return "missing"
+    if word in ON or word in OFF:
+        return "switch"
+    try:
+        return "number" if math.isfinite(float(word)) else "other"
+    except ValueError:
+        return "other"
+
+
+def distinct_values(column: Column) -> Iterable[object]:
+    """Return the values of a column without gaps, each once where that is safe."""
+    # Hashing an object column would merge True with 1, and cannot take lists.
+    found: Iterable[object] = column if column.dtype == object else column.unique()
+    return found
+
+
 def written_column(column: Column) -> list[str]:
     """Return each value as it is written; missing and odd values by what Python prints."""
     if column.dtype == object:  # hashing an object column would merge True with 1
@@ -112,6 +158,8 @@ def as_floats(series: Column) -> NDArray[np.float64]:
 
 
 def _as_float(value: object) -> float:
+    if is_missing_word(value):
+        return math.nan
     number = plain(value)
     if number is None:
         raise NotNumberError(value)

@@ -37,6 +37,7 @@ from discreet.data.columns import (
     as_series,
     is_missing,
     is_numeric,
+    understood,
     written_column,
 )
 from discreet.data.strict_model import Model
@@ -260,6 +261,7 @@ def _features(readings: pd.DataFrame, rng: np.random.Generator) -> Floats:
 
 
 def _column_features(column: Column, rng: np.random.Generator) -> Iterator[Floats]:
+    column = understood(column)
     gone = is_missing(column)
     if gone.any():
         yield gone.astype(np.float64)

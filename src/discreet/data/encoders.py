@@ -9,7 +9,7 @@ reading is part of what is audited. There are three kinds:
     an edge belongs to the bin that the edge closes: ``edges[i-1] < x <= edges[i]``.
 ``categories``
     A value gets the place of the category that is written the same way; any other
-    value gets the code for the unknown.
+    value gets the code for the unknown, but a word such as ``unavailable`` that for missing.
 ``codes``
     The reading already is a code, 0 to ``size - 1``.
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from discreet.data.clock import with_clock
 from discreet.data.columns import (
     NotNumberError,
     Plain,
@@ -33,6 +34,7 @@ from discreet.data.columns import (
     as_floats,
     as_series,
     is_missing,
+    is_missing_word,
     map_distinct,
     plain,
     written,
@@ -150,7 +152,8 @@ class CategoriesEncoder(Model):
                     f"sensor {sensor!r} read {shown(value)}, a {type(value).__name__}, where its "
                     "encoder expects text, true, false or a number. Convert the reading first."
                 )
-            return places.get(written(found), unknown)
+            other = unknown + 1 if self.missing and is_missing_word(found) else unknown
+            return places.get(written(found), other)
 
         codes = np.full(len(series), unknown + 1, dtype=np.int64)
         codes[~gone] = map_distinct(series[~gone], place)
@@ -223,10 +226,12 @@ Encoder = Annotated[
 def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) -> NDArray[np.int64]:
     """Return one column of codes per sensor.
 
-    ``table``: columns are found by name, in any order; others are left alone. ``sensors``: the
+    ``table``: columns are found by name, in any order; others are left alone. A sensor such as
+    ``date:hour`` is the part of a column of times, see ``data.clock``. ``sensors``: the
     columns wanted, in the order wanted. Raises InputError: if a column is not there, or there
     twice. Raises CodeRangeError: if a reading does not fit its encoder.
     """
+    table = with_clock(table, (name for name, _ in sensors))
     names = [str(column) for column in table.columns]
     places = {name: i for i, name in enumerate(names)}
     codes = np.empty((len(table), len(sensors)), dtype=np.int64)

@@ -192,12 +192,17 @@ def _named(hours: Hours, unit: str) -> Texts:
 # --- Times -----------------------------------------------------------------------------------
 
 
-def _times(column: Column, grouping: Grouping, places: Ints) -> Hours:
+def read_hours(column: Column, *, with_hour: bool) -> Hours:
+    """Return times without gaps as hours, NaT where they are none, or dates without an hour."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = pd.Series(column.dt.to_timestamp())
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column.dt.tz_localize(None).to_numpy().astype("datetime64[h]")
-    found = _epochs(column) if is_numeric(column) else _texts(column, grouping.unit == "hour")
+    return _epochs(column) if is_numeric(column) else _texts(column, with_hour)
+
+
+def _times(column: Column, grouping: Grouping, places: Ints) -> Hours:
+    found = read_hours(column, with_hour=grouping.unit == "hour")
     bad = np.flatnonzero(np.isnat(found))
     if len(bad):
         raise _unreadable(column, bad, places, grouping)

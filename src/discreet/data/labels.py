@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.data.columns import (
     Column,
     Plain,
@@ -24,6 +25,8 @@ from discreet.errors import InputError, shown
 
 MAX_CLASSES = 50
 """Most classes a label may have; more is nearly always a measurement or an identifier."""
+
+_COUNTED = 1 << 20  # rows at a time
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Labels:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many rows have each class."""
-        return tuple(np.bincount(self.index, minlength=self.n_classes).tolist())
+        return tuple(count_classes(self.index, self.n_classes).tolist())
 
     @property
     def values(self) -> NDArray[Any]:
@@ -55,6 +58,14 @@ class Labels:
     def take(self, rows: NDArray[Any] | slice) -> Labels:
         """Return the labels of some rows."""
         return Labels(self.name, self.index[rows].astype(np.int64), self.classes)
+
+
+def count_classes(index: NDArray[Any], n_classes: int) -> Ints:
+    """Return how many rows have each class; a part at a time, since counting takes wide numbers."""
+    counts = np.zeros(n_classes, dtype=np.int64)
+    for begin in range(0, len(index), _COUNTED):
+        counts += np.bincount(index[begin : begin + _COUNTED], minlength=n_classes)
+    return counts
 
 
 def label_column(name: str, values: Any, role: str = "fact", *, single: bool = True) -> Labels:
@@ -128,7 +139,8 @@ class LabelTally:
         found = label_column(self.name, values, self.role, single=False)
         place = dict(zip(few, found.index.tolist(), strict=True))
         places = np.array([place[text] for text in self._counts], dtype=np.uint8)
-        return Labels(self.name, places[np.concatenate(self._parts)], found.classes)
+        self._parts = [places[part] for part in self._parts]  # batch by batch, in little memory
+        return Labels(self.name, np.concatenate(self._parts), found.classes)
 
 
 # --- Checks ----------------------------------------------------------------------------------

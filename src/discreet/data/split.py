@@ -15,7 +15,7 @@ from pydantic import Field
 from discreet.arrays import Ints
 from discreet.data.columns import check_column, written_column
 from discreet.data.groups import group_values
-from discreet.data.labels import Labels, written_labels
+from discreet.data.labels import Labels, count_classes, written_labels
 from discreet.data.strict_model import Model
 from discreet.errors import InputError, shown
 
@@ -157,8 +157,8 @@ def _check_several(split: Split, groups: Labels) -> None:
 
 def _absent_class(facts: Sequence[Labels], chosen: Flags) -> tuple[Labels, str, str] | None:
     for fact in facts:
-        all_rows = np.bincount(fact.index, minlength=fact.n_classes)
-        audit = np.bincount(fact.index[chosen], minlength=fact.n_classes)
+        all_rows = count_classes(fact.index, fact.n_classes)
+        audit = count_classes(fact.index[chosen], fact.n_classes)
         absent = np.flatnonzero((audit > 0) != (all_rows > audit))
         if len(absent):
             text, k = min((_texts(fact)[k], k) for k in absent)

@@ -6,35 +6,37 @@ the first row, and single columns can be read without the others. Any other tabl
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import os
-import warnings
-import zlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.columns import check_names, is_numeric
+from discreet.data.clock import clock_columns, holds_times, with_clock
+from discreet.data.columns import check_names, is_numeric, understood
 from discreet.data.split import Read
+from discreet.data.text_files import read_text_table
 from discreet.errors import InputError, shown, suggest
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 BATCH_ROWS = 1 << 16
-"""Rows read at a time."""
+"""Rows read at a time, where columns are few."""
+_BATCH_COLUMNS = 8  # with more of them, batches have fewer rows, so that they take no more memory
 CELL_BYTES = 24
 """What a cell takes while it is learned from in memory: the reading, its code, and copies."""
-_PAGE_BYTES = 1 << 20  # read of a file at a time, so that a huge row group does not matter
-# From 3.1 on, pandas reads floats to the last bit of itself and frowns on being asked to.
-_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-_EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+LIBRARY_BYTES = 400 << 20
+"""What a process takes that learns from hardly anything."""
+_COLUMN_BYTES = 4 << 20
+_ROW_BYTES = 8
+_NAMELESS_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)  # as pandas stores it
+_PAGE_BYTES = 1 << 16  # read of a file at a time, so that a huge row group does not matter
 
 
 # --- Files -------------------------------------------------------------------------------------
@@ -77,12 +79,13 @@ def read_tables(files: Sequence[Path]) -> pd.DataFrame:
     parts = [read_table(first)]
     for file in rest:
         part = read_table(file)
-        _check_columns(file, list(part.columns), first, list(parts[0].columns))
+        check_columns(file, list(part.columns), first, list(parts[0].columns))
         parts.append(part[list(parts[0].columns)])
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
 
-def _check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) -> None:
+def check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) -> None:
+    """Refuse a file with other columns than the first one of a table."""
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InputError(
@@ -109,19 +112,25 @@ def read_table(path: str | PathLike[str]) -> pd.DataFrame:
     """
     file = Path(path)
     suffix = next((each for each in SUFFIXES[::-1] if file.name.lower().endswith(each)), None)
-    _check_file(file)
+    check_file(file)
     if suffix is None:
         raise InputError(
             f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
             f"Use one of {', '.join(SUFFIXES)}."
         )
-    table = _read_parquet(file) if suffix == ".parquet" else _read_text(file, suffix)
-    if table.empty:
-        raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
+    table = _read_parquet(file) if suffix == ".parquet" else read_text_table(file)
+    check_rows(file, len(table))
     return table.reset_index(drop=True)
 
 
-def _check_file(file: Path) -> None:
+def check_rows(file: Path, rows: int) -> None:
+    """Refuse a table without rows."""
+    if rows == 0:
+        raise InputError(f"{file}: has a header and no rows. Add rows of readings and labels.")
+
+
+def check_file(file: Path) -> None:
+    """Refuse what is no file, or an empty one."""
     try:
         if file.is_dir():
             raise InputError(f"{file}: is a directory. Name a file inside it.")
@@ -133,73 +142,11 @@ def _check_file(file: Path) -> None:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
 
 
-def _read_text(file: Path, suffix: str) -> pd.DataFrame:
-    separator = "," if suffix.startswith(".csv") else "\t"
-    with _explained_text(file):
-        # pandas renames doubled columns, fills short lines and may take the first column for
-        # an index, all in silence; so the shape is checked before it sees the file.
-        with _open_text(file) as stream:
-            _check_shape(file, stream, separator)
-        with _open_text(file) as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table: pd.DataFrame = pd.read_csv(
-                stream, sep=separator, index_col=False, low_memory=False, **_EXACT_FLOATS
-            )
-    return table
-
-
-@contextmanager
-def _explained_text(file: Path) -> Iterator[None]:
-    """Turn whatever reading text can raise into one InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text. "
-            "Save the table as UTF-8."
-        ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
-    except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
-
-
-def _open_text(file: Path) -> IO[str]:
-    # utf-8-sig also takes the mark that spreadsheets put in front.
-    if file.name.lower().endswith(".gz"):
-        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
-    return file.open(encoding="utf-8-sig", newline="")
-
-
-def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
-    lines = csv.reader(stream, delimiter=separator)
-    header = next((line for line in lines if line), None)
-    if header is None:
-        raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
-    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
-        raise InputError(
-            f"{file}: the columns seem to be separated by {other!r}, not {separator!r}. "
-            "Save it with commas as .csv or with tabs as .tsv."
-        )
-    check_names(header, str(file))
-    for line in lines:
-        if line and len(line) != len(header):
-            raise InputError(
-                f"{file}: line {lines.line_num} has {len(line)} values; the header has "
-                f"{len(header)} columns. Fix the line."
-            )
-
-
 def _read_parquet(file: Path) -> pd.DataFrame:
     with _explained(file), _parquet(file) as parquet:
-        check_names([str(name) for name in parquet.schema_arrow.names], str(file))
-        table: pd.DataFrame = parquet.read().to_pandas()
-    table.columns = pd.Index([str(column) for column in table.columns])
+        names = _columns(parquet.schema_arrow)
+        check_names(names, str(file))
+        table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
     return table
 
 
@@ -229,7 +176,7 @@ class Frame:
         yield self.frame[list(dict.fromkeys(columns))]
 
     def holds_numbers(self, column: str) -> bool:
-        return is_numeric(self.frame[column])
+        return is_numeric(understood(self.frame[column]))
 
 
 @dataclass(frozen=True)
@@ -238,7 +185,8 @@ class Stream:
 
     ``kinds``: for every column "number", "boolean", "text", or the name of another type. ``rows``:
     how many rows there are in all, by the files' own account. ``stamps``: when each file was
-    written and how long it is, to notice if it changes.
+    written and how long it is, to notice if it changes. ``clock``: columns that are parts of a
+    time, see ``data.clock``. ``held``: a file that lasts as long as the table does.
     """
 
     files: list[Path]
@@ -246,26 +194,42 @@ class Stream:
     rows: int
     stamps: list[tuple[int, int]]
     read: Read = "stream"
+    clock: tuple[str, ...] = ()
+    held: Any = field(default=None, compare=False)
 
     @property
     def columns(self) -> list[str]:
-        return list(self.kinds)
+        return [*self.kinds, *self.clock]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield the rows of some columns in their order; the index tells where they stand."""
         names, seen = list(dict.fromkeys(columns)), 0
+        parts = clock_columns(names, list(self.kinds))
+        read = list(dict.fromkeys(parts[name][0] if name in parts else name for name in names))
         for file, stamp in zip(self.files, self.stamps, strict=True):
             with _explained(file), _parquet(file) as parquet:
                 _check_unchanged(file, stamp)
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
-                    found = batch.to_pandas()[names]
+                for batch in parquet.iter_batches(_batch_rows(len(read)), columns=read):
+                    found = batch.to_pandas(ignore_metadata=True)[read]
                     found.index = pd.RangeIndex(seen, seen + len(found))
                     seen += len(found)
-                    yield found
+                    yield with_clock(found, names)[names]
                 _check_unchanged(file, stamp)
+        _release()
 
     def holds_numbers(self, column: str) -> bool:
-        return self.kinds[column] == "number"
+        return column in self.clock or self.kinds[column] == "number"
+
+
+def _release() -> None:
+    """Give back what pyarrow keeps for the next time, so that later work can have it."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
+def _batch_rows(columns: int) -> int:
+    return max(1, BATCH_ROWS * _BATCH_COLUMNS // max(columns, _BATCH_COLUMNS))
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -291,11 +255,12 @@ def open_stream(files: Sequence[Path]) -> Stream:
     stamps = [_stamp(file) for file in files if file.is_file()]
     for file in files:
         with _explained(file), _parquet(file) as parquet:
-            own = {field.name: _kind(field.type) for field in parquet.schema_arrow}
-            check_names([field.name for field in parquet.schema_arrow], str(file))
+            names = _columns(parquet.schema_arrow)
+            check_names(names, str(file))
+            own = {name: _kind(parquet.schema_arrow.field(name).type) for name in names}
             rows += parquet.metadata.num_rows
         kinds = kinds or own
-        _check_columns(file, list(own), files[0], list(kinds))
+        check_columns(file, list(own), files[0], list(kinds))
         for name, kind in kinds.items():
             if own[name] != kind:
                 raise InputError(
@@ -327,6 +292,15 @@ def memory_needed(files: Sequence[Path]) -> int:
     return size // 4 * CELL_BYTES
 
 
+def memory_streamed(stream: Stream) -> int:
+    """Return about how many bytes it takes to learn from a stream, however small the batches.
+
+    The libraries, what a reader keeps of each column, and classes and split of each row; as
+    ``research.benchmarks.streamed_learn`` has measured them.
+    """
+    return LIBRARY_BYTES + len(stream.kinds) * _COLUMN_BYTES + stream.rows * _ROW_BYTES
+
+
 Table: TypeAlias = Frame | Stream
 
 
@@ -335,6 +309,20 @@ def as_table(table: pd.DataFrame | Table) -> Table:
     if not isinstance(table, pd.DataFrame):
         return table
     return Frame(table.set_axis([str(name) for name in table], axis=1).reset_index(drop=True))
+
+
+def add_clock(table: Table, names: Iterable[str]) -> Table:
+    """Return the table with those of the columns named that are parts of a time."""
+    if isinstance(table, Frame):
+        return replace(table, frame=with_clock(table.frame, names))
+    return replace(table, clock=tuple(clock_columns(names, list(table.kinds))))
+
+
+def time_columns(table: Table) -> list[str]:
+    """Return the columns that hold times, by their first rows; numbers may be anything."""
+    names = [name for name in table.columns if not table.holds_numbers(name)]
+    first = next(iter(table.batches(names))) if names else pd.DataFrame()
+    return [name for name in names if holds_times(first[name])]
 
 
 def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataFrame:
@@ -361,6 +349,11 @@ def _parquet(file: Path) -> Any:
             f'{file}: reading Parquet needs pyarrow. Run: pip install "discreet[parquet]"'
         ) from None
     return parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False)
+
+
+def _columns(schema: Any) -> list[str]:
+    """Return the names of the columns; an index that pandas has stored is one if it has a name."""
+    return [name for name in schema.names if not _NAMELESS_INDEX.fullmatch(name)]
 
 
 def _kind(arrow_type: Any) -> str:

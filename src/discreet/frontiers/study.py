@@ -294,11 +294,12 @@ def _label_rows(study: Study, rows: Ints) -> AuditRows:
 def _raw_sample(study: Study, mapper: PrivacyMapper) -> Sample:
     """Return all rows as codes, by the encoders that every point has."""
     public, train = study.labels, study.train
+    facts = [public, *private_facts(study.private, len(study.readings))]
     encoders = fit_encoders(
         study.readings.iloc[train],
         strategy=mapper.binning,
         n_bins=mapper.n_bins,
-        public=public.index[train],
+        facts=[fact.take(train) for fact in facts],
     )
     names = map(str, study.readings.columns)
     codes = encode_table(study.readings, list(zip(names, encoders, strict=True)))

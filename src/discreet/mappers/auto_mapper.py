@@ -106,7 +106,7 @@ class Mapper(PrivacyMapper):
         pairs: str = "all",
         solver: str = "fast",
         n_restarts: int = 4,
-        binning: str | Dict[str, str] = "quantile",
+        binning: str | Dict[str, str] = "merged",
         n_bins: int | Dict[str, int] = 10,
         n_folds: int = 5,
         decide: str | Dict[Any, float] = "balanced",

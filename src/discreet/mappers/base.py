@@ -24,8 +24,9 @@ from threadpoolctl import threadpool_limits
 import discreet
 from discreet.arrays import Floats, Ints
 from discreet.choices import LOSSES
+from discreet.data.column_scan import needs_all_rows
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.fit_encoders import begin_scans, fit_encoders, needs_all_rows
+from discreet.data.fit_encoders import begin_scans, fit_encoders
 from discreet.design.answers import Answers, answer_drawn
 from discreet.design.calibration import Expected, Request, calibrate, estimate
 from discreet.design.coded import Coded, coded_file, coded_rows
@@ -112,7 +113,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         pairs: str = "all",
         solver: str = "fast",
         n_restarts: int = 4,
-        binning: str | Dict[str, str] = "quantile",
+        binning: str | Dict[str, str] = "merged",
         n_bins: int | Dict[str, int] = 10,
         n_folds: int = 5,
         decide: str | Dict[Any, float] = "balanced",
@@ -188,9 +189,7 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         table, public = check_readings(self, X, y)
         facts = [public, *private_facts(private, len(table))]
         names = [str(name) for name in table.columns]
-        encoders = fit_encoders(
-            table, strategy=self.binning, n_bins=self.n_bins, public=public.index
-        )
+        encoders = fit_encoders(table, strategy=self.binning, n_bins=self.n_bins, facts=facts)
         codes = encode_table(table, list(zip(names, encoders, strict=True)))
         numbers = group_index(groups, len(table))
         coded = coded_rows(names, encoders, codes, facts, numbers, source)

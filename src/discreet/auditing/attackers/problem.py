@@ -30,7 +30,14 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedGroupKFold
 
 from discreet.arrays import Floats, Ints
-from discreet.data.columns import Column, as_floats, is_missing, is_numeric, written_column
+from discreet.data.columns import (
+    Column,
+    as_floats,
+    is_missing,
+    is_numeric,
+    understood,
+    written_column,
+)
 from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
 
@@ -276,6 +283,7 @@ def discretise_readings(readings: pd.DataFrame) -> tuple[Ints, list[int]]:
 
 
 def _code(column: Column) -> Ints:
+    column = understood(column)
     gone = is_missing(column)
     present = column[~gone]
     found = np.zeros(len(column), dtype=np.int64)  # 0 is for what is missing

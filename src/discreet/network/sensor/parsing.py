@@ -7,11 +7,9 @@ import math
 from typing import Any
 
 from discreet.export.runtimes.python.discreet_sensor import CATEGORIES, Table
+from discreet.words import MISSING, OFF, ON
 
 Value = bool | int | float | str | None
-_MISSING = frozenset(("", "unavailable", "unknown", "none", "null", "nan", "na", "n/a"))
-_ON = frozenset(("on", "true", "yes", "open", "occupied", "detected", "home"))
-_OFF = frozenset(("off", "false", "no", "closed", "clear", "not_home"))
 MAX_TEXT = 65536
 """Longest value of a source, in characters."""
 
@@ -37,16 +35,16 @@ def _fitted(table: Table, value: object) -> Value:
         raise TypeError("neither a number nor text")
     text = value.strip()
     if table.kind == CATEGORIES:
-        return None if text.lower() in _MISSING and text not in table.categories else text
+        return None if text.lower() in MISSING and text not in table.categories else text
     return _number(text)
 
 
 def _number(text: str) -> Value:
     word = text.lower()
-    if word in _MISSING:
+    if word in MISSING:
         return None
-    if word in _ON or word in _OFF:
-        return int(word in _ON)
+    if word in ON or word in OFF:
+        return int(word in ON)
     number = float(text)
     return None if math.isnan(number) else number
 

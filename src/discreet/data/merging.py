@@ -1,0 +1,104 @@
+"""Merge neighbouring bins of a sensor that say nearly the same of the facts.
+
+A design can hide a private fact only as far as codes tell its classes apart, and can answer only
+as far as they tell the public ones apart: what is to be kept is what codes say of both together.
+Merged bins are taken only if they tell more than quantiles of rows that did not choose them: one
+half of the rows, as they come, judges what the other would merge. All that is needed are integer
+counts, which add up over batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from discreet.arrays import Floats, Ints
+from discreet.data.labels import Labels
+
+FINER = 4
+"""How many bins to begin with for each that is to be left; quantiles are among their edges."""
+MOST_MERGED = 64
+"""More bins than this are fine enough."""
+
+
+class CellCounts:
+    """How many rows of every bin have which classes, in the two halves of a table.
+
+    For each private fact with the public one; if there is none, for the public one alone.
+    """
+
+    def __init__(self, n_bins: int, facts: Sequence[Labels], n_rows: int) -> None:
+        public, *private = (fact.n_classes for fact in facts)
+        sizes = [public * size for size in private] or [public]
+        self.counts: list[Ints] = [np.zeros((2, n_bins, size), dtype=np.int64) for size in sizes]
+        self._first, self._seen = n_rows // 2, 0
+
+    def add(self, bins: Ints, facts: Sequence[Labels]) -> None:
+        """Count the next rows, given the bin of each."""
+        public, *private = facts
+        cells = [public.index * fact.n_classes + fact.index for fact in private]
+        half = np.arange(self._seen, self._seen + len(bins)) >= self._first
+        self._seen += len(bins)
+        for counts, cell in zip(self.counts, cells or [public.index], strict=True):
+            place = (half * counts.shape[1] + bins) * counts.shape[2] + cell
+            counts += np.bincount(place, minlength=counts.size).reshape(counts.shape)
+
+
+def choose_bins(counts: Sequence[Ints], plain: Ints, n_bins: int) -> Ints:
+    """Return which bins remain the last of theirs: merged by the counts, or plainly.
+
+    ``counts``: for each private fact, halves by bins by cells. ``plain``: what to keep unless
+    merging to ``n_bins`` tells more of the other half.
+    """
+    gain = 0.0
+    for half in (0, 1):
+        merged = merge_bins([table[half] for table in counts], n_bins)
+        for table in counts:
+            own, other = table[half], table[1 - half]
+            gain += _tells(own, other, merged) - _tells(own, other, plain)
+    return merge_bins([table.sum(axis=0) for table in counts], n_bins) if gain > 0 else plain
+
+
+def merge_bins(counts: Sequence[Ints], n_bins: int) -> Ints:
+    """Return which bins remain the last of theirs, once neighbours are merged to so many.
+
+    Merged are the two whose rows lose the least likelihood by sharing one distribution over the
+    classes, for the private fact that loses the most.
+
+    ``counts``: for each private fact, bins by cells.
+    """
+    tables = [table.astype(np.float64) for table in counts]
+    last = np.arange(len(tables[0]))
+    while len(last) > n_bins:
+        k = int(np.argmin(np.max([_losses(table) for table in tables], axis=0)))
+        for table in tables:
+            table[k + 1] += table[k]
+        tables = [np.delete(table, k, axis=0) for table in tables]
+        last = np.delete(last, k)
+    return last
+
+
+def _tells(own: Ints, other: Ints, last: Ints) -> float:
+    """Return the log-likelihood of the classes in one half by the shares in the other one."""
+    begins = np.concatenate([[0], last[:-1] + 1])
+    known, new = (np.add.reduceat(table, begins, axis=0) for table in (own, other))
+    # One row more for each code, shared as in all rows: no class is impossible that has rows.
+    shares = (own.sum(axis=0) + 1.0) / (own.sum() + own.shape[1])
+    chances = (known + shares) / (known.sum(axis=1, keepdims=True) + 1.0)
+    return float(np.sum(new * np.log(chances)))
+
+
+def _losses(table: Floats) -> Floats:
+    """Return what merging each bin with the next one costs in log-likelihood."""
+    alone = _likelihood(table)
+    return np.asarray(alone[:-1] + alone[1:] - _likelihood(table[:-1] + table[1:]))
+
+
+def _likelihood(table: Floats) -> Floats:
+    total = table.sum(axis=1)
+    return np.asarray(_x_log_x(table).sum(axis=1) - _x_log_x(total))
+
+
+def _x_log_x(values: Floats) -> Floats:
+    return np.asarray(values * np.log(np.maximum(values, 1.0)))  # 0 of 0; counts are whole

@@ -1,0 +1,201 @@
+"""Tables in text: CSV and TSV, plain or gzipped, checked before pandas sees them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from discreet.data.columns import check_names
+from discreet.errors import InputError
+
+# From 3.1 on, pandas reads floats to the last bit of itself and frowns on being asked to.
+_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+
+
+MAX_LINE = 1 << 24
+"""Most characters of a line."""
+MOST_EXPANDED = 100
+"""How many times its size a gzip file may expand to, once that is ``ALWAYS_EXPANDED``."""
+ALWAYS_EXPANDED = 1 << 28
+
+
+def read_text_table(file: Path) -> pd.DataFrame:
+    """Read a CSV or TSV file whole.
+
+    Raises InputError: if it is no such table, with the reason.
+    """
+    check_text(file)
+    (table,) = _parsed(file, None, None)
+    return table
+
+
+def check_text(file: Path) -> None:
+    """Refuse a file whose lines are not all of one length.
+
+    pandas renames doubled columns, fills short lines and may take the first column for an index,
+    all in silence; so the shape is checked before it sees the file.
+    """
+    with _explained_text(file), _open_text(file) as stream:
+        _check_shape(file, stream, _separator(file))
+
+
+def read_text_batches(
+    file: Path, dtypes: dict[str, str] | None = None, rows: int = 1 << 16
+) -> Iterator[pd.DataFrame]:
+    """Read a file that ``check_text`` has passed some rows at a time.
+
+    ``dtypes``: how to read each column; by default as its values in these rows suggest.
+    """
+    yield from _parsed(file, dtypes, rows)
+
+
+def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iterator[pd.DataFrame]:
+    options: dict[str, Any] = {"sep": _separator(file), "dtype": dtypes} | _EXACT_FLOATS
+    with _explained_text(file), _open_text(file) as stream:
+        with _no_guesses():
+            found: Any = pd.read_csv(
+                stream, index_col=False, low_memory=False, chunksize=rows, **options
+            )
+        if isinstance(found, pd.DataFrame):
+            yield found
+            return
+        while True:
+            with _no_guesses():
+                batch = next(found, None)
+            if batch is None:
+                return
+            yield batch
+
+
+@contextmanager
+def _no_guesses() -> Iterator[None]:
+    """Refuse what pandas would only warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        yield
+
+
+@contextmanager
+def _explained_text(file: Path) -> Iterator[None]:
+    """Turn whatever reading text can raise into one InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text. "
+            "Save the table as UTF-8."
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror or error}).") from None
+    except MemoryError:
+        raise InputError(
+            f"{file}: does not fit in memory. Give a part of it, or a machine with more memory."
+        ) from None
+    except (csv.Error, pd.errors.ParserWarning, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
+
+
+def _separator(file: Path) -> str:
+    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+
+
+def _open_text(file: Path) -> IO[str]:
+    # utf-8-sig also takes the mark that spreadsheets put in front.
+    if file.name.lower().endswith(".gz"):
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
+    text = _Lines(file, stream)
+    lines = csv.reader(text, delimiter=separator)
+    header = next((line for line in lines if line), None)
+    if header is None:
+        raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
+    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
+        raise InputError(
+            f"{file}: the columns seem to be separated by {other!r}, not {separator!r}. "
+            "Save it with commas as .csv or with tabs as .tsv."
+        )
+    check_names(header, str(file))
+    for number, count in _counts(text, lines, separator):
+        if count != len(header):
+            raise InputError(
+                f"{file}: line {number} has {count} values; the header has {len(header)} columns. "
+                "Fix the line."
+            )
+
+
+def _counts(text: _Lines, parsed: Any, separator: str) -> Iterator[tuple[int, int]]:
+    """Yield line numbers and how many values there are; blank lines have none.
+
+    Values are counted by what is between them, as long as nothing is quoted.
+    """
+    for line in text:
+        if '"' in line or len(line) > csv.field_size_limit():
+            text.put_back(line)
+            break
+        if line.rstrip("\r\n"):
+            yield text.number, line.count(separator) + 1
+    for values in parsed:
+        if values:
+            yield text.number, len(values)
+
+
+class _Lines:
+    """The lines of a file; one that expands to a huge line or text is refused in time.
+
+    ``number``: that of the last line, from 1.
+    """
+
+    def __init__(self, file: Path, stream: IO[str]) -> None:
+        self.file, self._stream, self.number, self._seen = file, stream, 0, 0
+        zipped = file.name.lower().endswith(".gz")
+        self._most = max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
+        self._again: str | None = None
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def put_back(self, line: str) -> None:
+        """Let the last line be the next one again."""
+        self._again = line
+        self.number -= 1
+
+    def __next__(self) -> str:
+        self.number += 1
+        if self._again is not None:
+            line, self._again = self._again, None
+            return line
+        line = self._stream.readline(MAX_LINE + 1)
+        if not line:
+            raise StopIteration
+        self._check(line)
+        return line
+
+    def _check(self, line: str) -> None:
+        self._seen += len(line)
+        if len(line) > MAX_LINE:
+            raise InputError(
+                f"{self.file}: line {self.number} has more than {MAX_LINE} characters. Is it a "
+                "table? Write one line for each row."
+            )
+        if self._most is not None and self._seen > self._most:
+            raise InputError(
+                f"{self.file}: expands to more than {self._most >> 20} MiB, {MOST_EXPANDED} times "
+                "its size. If that is right, expand it first and give the .csv or .tsv."
+            )
