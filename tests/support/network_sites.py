@@ -27,8 +27,8 @@ NO_PEM = "-----BEGIN NOTHING"
 class ListeningService(FusionService):
     """A worker that knows when the broker sends it messages: what comes earlier is lost."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         self._answers = []
         self._link._client.on_subscribe = lambda *_: self._answers.append(self._link._generation)
 
@@ -86,14 +86,14 @@ class PlainSite:
         self.clients[client] = old.model_copy(update={"revoked": datetime.now(UTC)})
         self.save()
 
-    def service(self, **options):
+    def service(self, timekeeper=None, **options):
         """A worker of the fusion centre in this process; see ``Running``."""
         settings = FusionSettings(
             self.name, self.clock, BrokerAddress("127.0.0.1", self.port), **options
         )
         store = open_store(self.database, self.folder, self.name)
         registry = Registry(self.file, self.name, self.mapping)
-        return ListeningService(settings, self.mapping, registry, store)
+        return ListeningService(settings, self.mapping, registry, store, timekeeper=timekeeper)
 
     def reader(self):
         return open_reader(self.database, self.folder, self.name)

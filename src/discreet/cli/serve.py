@@ -27,6 +27,13 @@ def serve(
         float | None,
         option("DAYS", "Forget readings and decisions after that. [default: never]", min=0.01),
     ] = None,
+    trust_clock: Annotated[
+        bool,
+        typer.Option(
+            "--trust-clock",
+            help="Take this machine's clock for right, whatever time was seen before.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the fusion centre: store what arrives, close rounds, publish decisions.
@@ -60,7 +67,7 @@ def serve(
         registry = Registry(files.clients, site.site, mapping)
         store = open_store(site.database, site_folder, site.site)
         service = FusionService(
-            fusion_settings(site_folder, worker, keep),
+            fusion_settings(site_folder, worker, keep, trust_clock),
             mapping,
             registry,
             store,
@@ -79,7 +86,9 @@ def serve(
             service.run()
 
 
-def fusion_settings(folder: Path, worker: int = 1, keep: float | None = None) -> FusionSettings:
+def fusion_settings(
+    folder: Path, worker: int = 1, keep: float | None = None, trust_clock: bool = False
+) -> FusionSettings:
     """Return what a worker of a site runs with; readings are kept for so many days."""
     from discreet.network.connecting import BrokerAddress
     from discreet.network.fusion.service import FusionSettings
@@ -95,4 +104,5 @@ def fusion_settings(folder: Path, worker: int = 1, keep: float | None = None) ->
         name=worker_name(worker),
         shared=site.workers > 1,
         keep=None if keep is None else keep * _DAY,
+        trust_clock=trust_clock,
     )

@@ -46,7 +46,8 @@ class Bench:
 
     def put(self, client, number, symbols):
         self.seq += 1
-        self.store.commit(Batch([StoredMessage(client, 1, self.seq, number, symbols, 0, 0.0)]))
+        received = self.clock.end(number)
+        self.store.commit(Batch([StoredMessage(client, 1, self.seq, number, symbols, 0, received)]))
 
     def expect(self, *row):
         (found,) = posterior(rule_of(self.mapping).scores(np.array([row])))
@@ -121,16 +122,17 @@ def test_symbols_of_an_earlier_mapping_are_as_good_as_silence(tmp_path):
 def test_nothing_is_decided_on_what_came_under_another_mapping(tmp_path):
     bench = Bench(tmp_path, table_mapping())
     bench.closer(bench.clock.end(19))
-    bench.put("one", 20, b"\1")  # received at 0
+    bench.put("one", 20, b"\1")
     bench.mapping = additive_mapping(names=NAMES)
-    new = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=5.0)
+    change = bench.clock.end(20) + 0.5
+    new = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=change)
     new.lead(bench.clock.end(20))
-    bench.store.commit(Batch([StoredMessage("one", 2, 1, 21, b"\1", 0, 6.0)]))
+    bench.put("one", 21, b"\1")
     silent, heard = new.close(bench.clock.closes(21) + 0.01)
     assert (silent.round, silent.reported) == (20, 0)
     assert (heard.round, heard.reported) == (21, 1)
     # A later start with the same mapping still knows when it came.
-    again = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=9.0)
+    again = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=change + 9)
     again.lead(bench.clock.end(22))
     assert (again._gather(20, 21) != MISSING).sum() == 1
     bench.store.close()
@@ -266,9 +268,28 @@ def test_an_old_enrolment_with_another_length_is_passed_over(bench):
     assert decision.reported == 0
 
 
+def test_after_the_time_went_back_rounds_are_decided_on_what_comes_then(bench):
+    closer = bench.closer(bench.clock.end(19))
+    bench.put("one", 500, b"\0")  # by clocks that were ahead, as was this one
+    bench.put("one", 20, b"\1")
+    assert closer.close(bench.clock.closes(500) + 0.01)[-1].reported == 1
+    back = bench.clock.end(30)
+    bench.store.turn_back(back, 30)
+    closer.lead(back)
+    assert closer.closed == 20  # decided when its time had come
+    bench.put("one", 31, b"\1")
+    decision = closer.close(bench.clock.closes(31) + 0.01)[-1]
+    assert (decision.round, decision.probabilities) == (31, bench.expect(1, MISSING, MISSING))
+    for number in range(100, 510, 100):
+        closer.close(bench.clock.closes(number))
+    (found,) = [each for each in bench.store.decisions(499, 2) if each.round == 500]
+    assert (found.reported, found.closed) == (0, bench.clock.closes(500))
+    assert [each[3] for each in bench.store.messages(0, 999)] == [500, 20, 31]  # none is deleted
+
+
 def test_a_follower_closes_nothing(bench):
     closer = Closer(bench.store, bench.mapping, bench.registry, bench.clock)
-    closer.follow()
+    closer.follow(bench.clock.end(19))
     assert not closer.due(bench.clock.end(1000))
     assert closer.close(bench.clock.end(1000)) == []
 

@@ -24,6 +24,7 @@ from discreet.network.fusion import link
 from discreet.network.fusion import service as service_module
 from discreet.network.fusion.closing import discovery_message
 from discreet.network.fusion.state import Pages, State
+from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Decision, latest_notes, silent_workers
 from discreet.network.wire import ack_topic, message_topic
@@ -293,19 +294,19 @@ def test_decisions_do_not_pile_up_while_the_broker_is_away(tmp_path):
         wait_for(lambda: not service._link._tasks)
 
 
-def test_what_is_overdue_after_standing_still_waits_for_messages(tmp_path, monkeypatch):
+def test_what_is_overdue_after_standing_still_waits_for_messages(tmp_path):
     site = PlainSite(tmp_path, additive_mapping(names=NAMES), 1, interval=0.5, deadline=30.0)
-    service = site.service()
+    begin, ahead = time.time(), 0.0
+    keeper = Timekeeper(site.clock, lambda: begin + ahead, lambda: ahead)
+    service = site.service(keeper)
     service._store.prepare()
     service._look_after()
-    now = time.time()
     for ahead in (32.0, 32.2):  # one look waits out the start, the next one closes
-        monkeypatch.setattr(time, "time", lambda at=ahead: now + at)
-        service._looked = time.time()
+        service._looked = begin + ahead
         service._look_after()
     closed = service._closer.closed
     assert closed >= 0
-    monkeypatch.setattr(time, "time", lambda: now + 92.0)  # asleep for a minute
+    ahead = 92.0  # asleep for a minute
     service._look_after()
     assert service._closer.closed == closed
     service._store.close()
@@ -440,6 +441,11 @@ SHOWN = [
         "discreet_certificate_valid",
         "gauge",
         "Whether a certificate stands and a re-check agrees with it.",
+    ),
+    (
+        "discreet_clock_offset_seconds",
+        "gauge",
+        "How far this machine's clock is ahead of the time that counts.",
     ),
     ("discreet_resident_bytes", "gauge", "Largest resident memory so far."),
     ("discreet_refused", "counter", "Messages refused, by reason."),

@@ -44,6 +44,18 @@ def test_a_clock_that_goes_back_gives_no_second_message_for_a_round(tmp_path):
         outbox.append(14, 4, lambda *_: b"z")
 
 
+def test_turning_back_gives_up_what_is_for_later_and_uses_no_number_twice(tmp_path):
+    with Outbox(tmp_path) as outbox:
+        first = fill(outbox, [7, 8, 5000, 5001])
+        assert outbox.turn_back(9) == 2
+        assert (outbox.waiting, outbox.given_up, outbox.last_round) == (2, 2, 8)
+        second = fill(outbox, [9, 10])
+        assert outbox.after(-1, -1, 9) == first[:2] + second
+        assert len({each[:2] for each in first + second}) == 6
+    with Outbox(tmp_path) as outbox:
+        assert outbox.boot > second[0].boot and outbox.last_round == 10
+
+
 def test_one_process_at_a_time(tmp_path):
     with Outbox(tmp_path), pytest.raises(InputError, match="another sensor runs"):
         Outbox(tmp_path)

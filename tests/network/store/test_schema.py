@@ -14,7 +14,7 @@ from support.sites import make_site
 
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.rows import Batch, ClientState, Decision, Outcome, StoredMessage
-from discreet.network.store.schema import POSTGRES, SQLITE, SchemaError
+from discreet.network.store.schema import POSTGRES, SQLITE, VERSION, SchemaError
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +74,7 @@ ROWS = {
     "floors": [("home", 2)],
     "mappings": [("home", "sha256:00", 3.0)],
 }
+NEW = ("clocks", "alarms", "places")  # in version 3
 INDEXES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL",
     "postgresql": "SELECT indexname FROM pg_indexes WHERE schemaname = 'public'",
@@ -139,7 +140,7 @@ def test_a_database_of_version_1_is_migrated_with_all_its_rows(old, database, tm
     assert before == {table: sorted(rows) for table, rows in ROWS.items()}
     old.prepare()
     assert migrated_content(old) == before
-    assert old._base.query("SELECT version FROM schema_version") == [(2,)]
+    assert old._base.query("SELECT version FROM schema_version") == [(VERSION,)]
     (again,) = (row for row in ROWS["readings"] if row[:4] == ("home", "hall", 1, 7))
     assert old.commit(Batch([StoredMessage(*again[1:])])) == Outcome(repeated=frozenset([0]))
     with closing(open_reader(database, tmp_path, "home")) as reader:
@@ -154,11 +155,23 @@ def test_a_database_of_version_1_is_migrated_with_all_its_rows(old, database, tm
 def test_what_was_migrated_is_laid_out_like_what_is_new(old, database):
     old.prepare()
     migrated = layout(old, database)
-    for table in {table for table, _ in migrated[0]} & {*ROWS, "messages", "schema_version"}:
+    for table in {table for table, _ in migrated[0]} & {*ROWS, "messages", "schema_version", *NEW}:
         old._base.change(f"DROP TABLE {table}")
     old.prepare()
     assert layout(old, database) == migrated
     assert not any("readings" in name for row in migrated[0] | migrated[1] for name in row)
+
+
+def test_a_database_of_version_2_is_migrated_with_all_its_rows(old, database):
+    old.prepare()
+    before, wanted = migrated_content(old), layout(old, database)
+    for table in NEW:
+        old._base.change(f"DROP TABLE {table}")
+    old._base.change("UPDATE schema_version SET version = 2")
+    assert old.schema_version() == 2
+    old.prepare()
+    assert (migrated_content(old), layout(old, database)) == (before, wanted)
+    assert old.schema_version() == VERSION and old.seen() == 9.5
 
 
 def test_a_kill_before_the_commit_leaves_version_1_whole(old, database, tmp_path):
@@ -184,7 +197,7 @@ def test_workers_that_start_together_migrate_once(old, database, tmp_path):
     for store in others:
         store.close()
     assert migrated_content(old) == before
-    assert old._base.query("SELECT version FROM schema_version") == [(2,)]
+    assert old._base.query("SELECT version FROM schema_version") == [(VERSION,)]
 
 
 def test_a_first_start_that_was_interrupted_is_finished(empty):
@@ -201,9 +214,9 @@ def test_tables_that_version_1_added_later_are_made(old):
 
 
 REFUSED = [
-    ("UPDATE schema_version SET version = 3", "schema version 3.*up to 2.*Install"),
+    ("UPDATE schema_version SET version = 9", f"schema version 9.*up to {VERSION}.*Install"),
     ("UPDATE schema_version SET version = -1", r"schema version as \[-1\].*Restore"),
-    ("INSERT INTO schema_version VALUES (7)", r"schema version as \[2, 7\].*Restore"),
+    ("INSERT INTO schema_version VALUES (7)", rf"schema version as \[{VERSION}, 7\].*Restore"),
     ("DROP TABLE schema_version", "no schema version.*Restore"),
     ("DROP TABLE decisions", "lacks the table 'decisions'.*Restore"),
     ("DROP TABLE messages", "lacks the table 'messages'.*Restore"),
@@ -262,8 +275,8 @@ def test_serve_migrates_when_it_starts(served, tmp_path):
 
 def test_serve_ends_with_one_message_if_the_schema_is_newer(served, tmp_path):
     served.prepare()
-    served._base.change("UPDATE schema_version SET version = 3")
+    served._base.change("UPDATE schema_version SET version = 9")
     done = run_apart("serve", "site", "--quiet", folder=tmp_path)
     assert done.returncode == 2
-    assert "the database has schema version 3" in done.stderr
+    assert "the database has schema version 9" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -12,7 +12,7 @@ from discreet.arrays import Floats
 from discreet.data.columns import written
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import filter_rounds, moves_over
-from discreet.network.fusion.intake import ClientSpec, Registry
+from discreet.network.fusion.intake import SKEW, ClientSpec, Registry
 from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
 from discreet.network.store.rows import Decision
 from discreet.network.store.writing import Store
@@ -20,6 +20,7 @@ from discreet.network.wire import RoundClock, decision_topic
 
 _CHUNK = 5000  # rounds closed at once
 _WARM_UP = 2000  # rounds before the start whose symbols are counted
+_BACK = 10.0  # seconds that the time may go back without a round being closed again
 
 
 class Closer:
@@ -55,10 +56,10 @@ class Closer:
         self._belief: Sequence[float] | None = None
         self.closed = -1
 
-    def follow(self) -> None:
-        """Learn how far another worker has closed."""
+    def follow(self, now: float) -> None:
+        """Learn how far another worker has closed; decisions on rounds to come do not count."""
         self._next = None
-        last = self._store.last_decided()
+        last = self._store.last_decided(self._clock.last_due(now))
         self.closed = -1 if last is None else last
 
     def pause(self) -> None:
@@ -66,12 +67,12 @@ class Closer:
         self._next = None
 
     def lead(self, now: float) -> None:
-        """Take over the closing, unless done before."""
-        if self._next is not None:
+        """Take over the closing, unless done before; begin anew if the time went back."""
+        if self._next is not None and self._clock.end(self._next - 1) <= now + _BACK:
             return
-        self.follow()
+        self.follow(now)
         self._since = self._store.mapping_since(self._mapping.id, self._started)
-        self._belief = self._store.last_probabilities(self._since)
+        self._belief = self._store.last_probabilities(self._since, max(0, self.closed))
         first = self.closed + 1
         if self.closed < 0:
             earliest = self._store.first_round()
@@ -117,7 +118,7 @@ class Closer:
         decisions = self._decide(first, Z, now)
         if last - first > 10:
             decisions = [each for each in decisions if each.reported or each.round == last]
-        self._store.decide(decisions)
+        self._store.decide(decisions, self._clock.end)
         self._belief = decisions[-1].probabilities
         self._rule.observe(Z)
         self._next, self.closed = last + 1, last
@@ -130,7 +131,8 @@ class Closer:
             return Z
         alike: dict[tuple[int, int], list[tuple[ClientSpec, int, bytes]]] = {}
         longest = self._registry.longest_batch
-        rows = self._store.messages(first - longest + 1, last, self._since)
+        earliest = self._clock.epoch - SKEW, self._clock.interval
+        rows = self._store.messages(first - longest + 1, last, self._since, earliest)
         for client, _, _, number, symbols in rows:
             known = self._registry.by_name.get(client)
             if known is None or len(symbols) != known.batch * len(known.columns):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +20,20 @@ from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import file_stamp, read_model
 from discreet.network.site.settings import Client, Clients
-from discreet.network.store.rows import Batch, Refused, StoredMessage
+from discreet.network.store.rows import Batch, Outcome, Refused, StoredMessage
 from discreet.network.store.writing import KEPT_REFUSED
 from discreet.network.wire import (
     MAX_SYMBOLS,
+    REFUSED,
+    STORED,
     Message,
     RoundClock,
     WireError,
     ack_topic,
     decode,
+    encode_acknowledgements,
     message_topic,
+    runs,
 )
 
 _REMEDY = "Restore it from a good copy; until then the clients known before stay in force."
@@ -148,8 +152,9 @@ class Intake:
     """Check messages one by one.
 
     ``mapping_tag``: start of the id of the mapping that runs. ``closed``: returns the last round
-    that has been decided; -1 if none. ``floor``: rounds before it have been forgotten, and messages
-    for them are refused.
+    that has been decided; -1 if none. ``heard``: is called for each authentic message, as
+    ``Timekeeper.heard``. ``floor``: rounds before it have been forgotten, and messages for them are
+    refused.
     """
 
     def __init__(
@@ -158,8 +163,10 @@ class Intake:
         clock: RoundClock,
         mapping_tag: bytes,
         closed: Callable[[], int] = lambda: -1,
+        heard: Callable[[str, tuple[int, int], int, int], None] = lambda *_: None,
     ) -> None:
         self._registry, self._clock, self._tag, self._closed = registry, clock, mapping_tag, closed
+        self._heard = heard
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._aside = Batch()
         self._kept: dict[str, deque[Refused]] = {}  # by client: none takes another's room
@@ -167,10 +174,13 @@ class Intake:
         self._alone = threading.Lock()
         self.floor = 0
 
-    def take(self, topic: str, payload: bytes, now: float) -> StoredMessage | None:
+    def take(
+        self, topic: str, payload: bytes, now: float, latest: float = 0.0
+    ) -> StoredMessage | None:
         """Return what to store, or None if the message is refused.
 
-        ``payload``: from anybody. ``now``: seconds since 1970.
+        ``payload``: from anybody. ``now``: seconds since 1970. ``latest``: what it may be at most,
+        if that is not sure.
         """
         known = self._registry.by_topic.get(topic)
         if known is None or known.revoked:
@@ -182,14 +192,17 @@ class Intake:
         except WireError as error:
             self._refuse(known.name, error.reason, payload, now)
             return None
-        objection = self._objection(known, message, now)
+        self._heard(known.name, message[:2], message.round, known.batch)
+        objection = self._objection(known, message, max(now, latest))
         if objection is not None:
             self._reject(known.name, message, objection, payload, now)
             return None
         self._latest[known.name] = message[:3]
         if message.round + known.batch - 1 <= self._closed():
             self._count(known.name, "late")
-        return StoredMessage(known.name, *message[:3], message.symbols, message.spent, now)
+        # While the time is not sure, a message may be for a round that has not begun by it.
+        came = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
+        return StoredMessage(known.name, *message[:3], message.symbols, message.spent, came)
 
     def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
         if message.mapping != self._tag:
@@ -237,3 +250,23 @@ class Intake:
             self._aside, self._rejected, self._kept = Batch(), [], {}
         aside.quarantine = [each for some in kept.values() for each in some]
         return aside, rejected
+
+
+def answers(
+    registry: Registry, batch: Batch, outcome: Outcome, rejected: Iterable[tuple[str, int, int]]
+) -> Iterator[tuple[str, bytes, bool]]:
+    """Yield the acknowledgements of a batch that is stored: topic, content, not retained."""
+    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    for place, message in enumerate(batch.messages):
+        status = REFUSED if place in outcome.conflicting else STORED
+        keys = found.setdefault(message.client, {}).setdefault(status, [])
+        keys.append((message.boot, message.seq))
+    for client, boot, seq in rejected:
+        found.setdefault(client, {}).setdefault(REFUSED, []).append((boot, seq))
+    for client, by_status in found.items():
+        known = registry.by_name.get(client)
+        if known is None:
+            continue
+        entries = [each for status in sorted(by_status) for each in runs(by_status[status], status)]
+        for data in encode_acknowledgements(entries, known.key, known.ack_topic):
+            yield known.ack_topic, data, False

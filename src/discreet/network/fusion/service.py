@@ -23,21 +23,18 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff, BrokerAddress
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
-from discreet.network.fusion.intake import Intake, Registry
+from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import State
+from discreet.network.fusion.timekeeping import RIGHT, Timekeeper
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
 from discreet.network.store.writing import Store
 from discreet.network.wire import (
     DROPPED,
-    REFUSED,
-    STORED,
     RoundClock,
-    encode_acknowledgements,
     mapping_tag,
     message_topic,
-    runs,
     shared_messages,
 )
 
@@ -48,6 +45,7 @@ _NOTE_EVERY = 2.0  # seconds
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
 _FORGET_EVERY = 600.0  # seconds
+_REST = 86_400.0  # seconds without forgetting after the time was moved
 _STANDING_EVERY = 60.0  # seconds
 _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
 
@@ -60,7 +58,8 @@ class FusionSettings:
 
     ``name``: of this worker, as in its certificate. ``shared``: whether other workers take their
     share of the messages. ``receive_maximum``: how many messages may wait for a commit. ``keep``:
-    seconds for which symbols and decisions are kept; for ever by default.
+    seconds for which symbols and decisions are kept; for ever by default. ``trust_clock``: take
+    this machine's clock for right at the start, whatever was seen before.
     """
 
     site: str
@@ -70,6 +69,7 @@ class FusionSettings:
     shared: bool = False
     receive_maximum: int = 2000
     keep: float | None = None
+    trust_clock: bool = False
 
 
 class FusionService:
@@ -77,7 +77,7 @@ class FusionService:
 
     ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
     called now and then for what the certificate of the site is worth. ``drift``: where days of
-    symbols are watched, if they are.
+    symbols are watched, if they are. ``timekeeper``: knows the time.
     """
 
     def __init__(
@@ -89,12 +89,18 @@ class FusionService:
         on_decision: Callable[[Decision], None] | None = None,
         standing: Callable[[], Standing] | None = None,
         drift: Path | None = None,
+        timekeeper: Timekeeper | None = None,
     ) -> None:
         self._settings, self._mapping = settings, mapping
         self._registry, self._store = registry, store
-        self._closer = Closer(store, mapping, registry, settings.clock, time.time())
+        self._time = timekeeper or Timekeeper(settings.clock)
+        self._closer = Closer(store, mapping, registry, settings.clock, self._time.now())
         self._intake = Intake(
-            registry, settings.clock, mapping_tag(mapping.id), lambda: self._closer.closed
+            registry,
+            settings.clock,
+            mapping_tag(mapping.id),
+            lambda: self._closer.closed,
+            self._time.heard,
         )
         site = settings.site
         messages = shared_messages(site, "fusion") if settings.shared else message_topic(site, "+")
@@ -118,8 +124,9 @@ class FusionService:
         self._dropped_before: int | None = None
         self._complained: str | None = None
         self._last: Decision | None = None
-        self._looked = time.time()
-        self._next_note = self._next_look = self._next_forget = self._next_standing = 0.0
+        self._looked = self._time.now()
+        self._moved = 0.0
+        self._done: dict[str, float] = {}  # when each thing was done last
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
 
@@ -151,10 +158,10 @@ class FusionService:
             self._note_dropped(payload)
             message = None
         elif ticket[1]:
-            message = self._intake.take(topic, payload, time.time())
+            message = self._intake.take(topic, payload, self._time.now(), self._time.latest())
         else:
             # QoS 0 has no back-pressure; discreet's sensors do not use it.
-            self._intake.refuse(topic, payload, "qos", time.time())
+            self._intake.refuse(topic, payload, "qos", self._time.now())
             message = None
         self._waiting.append((ticket, message))
         if not self._something.is_set():
@@ -177,7 +184,7 @@ class FusionService:
 
     def _greet(self) -> None:
         published, last = [(*self._discovery, True)], self._last
-        if last is not None and last.round == self._settings.clock.last_due(time.time()):
+        if last is not None and last.round == self._settings.clock.last_due(self._time.now()):
             published.append(self._publication(last))  # a restarted broker has forgotten it
         self._link.send([], published)
 
@@ -192,7 +199,7 @@ class FusionService:
             self.stop()
 
     def _keep(self) -> None:
-        self._persist(self._store.prepare)
+        self._persist(self._begin)
         while not self._stop.is_set():
             if self._something.wait(0.05):
                 time.sleep(_GATHER)
@@ -201,6 +208,28 @@ class FusionService:
             self._guarded(self._look_after)
         self._commit_all()
 
+    def _begin(self) -> None:
+        self._store.prepare()
+        if not self._settings.trust_clock:
+            self._time.begin(self._store.seen())
+        elif (seen := self._store.seen()) is not None:
+            now = self._time.now()
+            self._restart(now, now - seen)
+        self._looked = self._time.now()
+
+    def _restart(self, now: float, moved: float) -> None:
+        """Go on after the time was moved: what is stored from a time to come is marked.
+
+        Nothing is forgotten for a day: should the devices be wrong as well, that is the time in
+        which somebody notices.
+        """
+        if moved < 0:
+            self._store.turn_back(now, max(0, self._settings.clock.number(now)))
+        self._store.see(now)
+        self._store.rest(now + _REST)
+        self._closer.pause()  # and look again how far it has come
+        self._moved = 0.0
+
     def _commit_all(self) -> None:
         # What arrives meanwhile stays for the next commit.
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -208,7 +237,7 @@ class FusionService:
         if not waiting and not aside.refusals:
             return
         messages = [message for _, message in waiting if message is not None]
-        batch = Batch(messages, aside.refusals, aside.quarantine)
+        batch = Batch(messages, aside.refusals, aside.quarantine, self._time.now())
         self.state.put(queue=len(messages))
         outcome = self._persist(lambda: self._store.commit(batch))
         if outcome is not None:
@@ -235,22 +264,7 @@ class FusionService:
         tickets: list[Ticket],
         rejected: list[tuple[str, int, int]],
     ) -> None:
-        stored: dict[str, list[tuple[int, int]]] = {}
-        refused: dict[str, list[tuple[int, int]]] = {}
-        for place, message in enumerate(batch.messages):
-            where = refused if place in outcome.conflicting else stored
-            where.setdefault(message.client, []).append((message.boot, message.seq))
-        for client, boot, seq in rejected:
-            refused.setdefault(client, []).append((boot, seq))
-        answers = []
-        for client in stored.keys() | refused.keys():
-            known = self._registry.by_name.get(client)
-            if known is None:
-                continue
-            entries = runs(stored.get(client, ()), STORED) + runs(refused.get(client, ()), REFUSED)
-            for data in encode_acknowledgements(entries, known.key, known.ack_topic):
-                answers.append((known.ack_topic, data, False))
-        self._link.send(tickets, answers)
+        self._link.send(tickets, list(answers(self._registry, batch, outcome, rejected)))
         self._count(batch, outcome)
 
     def _count(self, batch: Batch, outcome: Outcome) -> None:
@@ -265,17 +279,37 @@ class FusionService:
         symbols = sum(len(each.symbols) for each in fresh)
         self.state.add(messages=len(fresh), readings=symbols, commits=1)
         if batch.messages:
-            now = time.time()
+            now = self._time.now()
             waited = sum(now - each.received for each in batch.messages) / len(batch.messages)
             self.state.put(lag_seconds=waited)
 
+    @property
+    def _devices(self) -> int:
+        return sum(not each.revoked for each in self._registry.by_name.values())
+
+    def _keep_time(self) -> None:
+        """Weigh the clock; what is stored from a time that has not come is marked."""
+        moved = self._time.settle(self._devices)
+        if moved:
+            self._moved = moved
+            logger.warning("the time is moved by %+.1f s, as devices' clocks have it", moved)
+        found = self._time.state
+        self.state.put(clock_offset_seconds=found.offset)
+        if self.state.turn("clock", found.state, found.words):
+            if found.state != RIGHT:
+                logger.warning("%s", found.words)
+            else:
+                logger.info("this machine's clock is believed")
+        if self._moved and self._closer.leads:
+            self._restart(self._time.now(), self._moved)
+
     def _look_after(self) -> None:
-        now = time.time()
+        self._keep_time()
+        now = self._time.now()
         if now - self._looked > _SUSPENDED_AFTER:
             self._closer.wait(now)
         self._looked = now
-        if now >= self._next_look:
-            self._next_look = now + _LOOK_EVERY
+        if self._is_due("look", now, _LOOK_EVERY):
             if self._registry.refresh():
                 logger.info("the clients have changed: %d known", len(self._registry.by_name))
             if self._registry.problem not in (None, self._complained):
@@ -284,20 +318,29 @@ class FusionService:
             self._take_turns(now)
         if self._closer.due(now):  # after a long absence it takes several turns
             self._announce(self._closer.close(now))
-        if self._standing is not None and now >= self._next_standing:
-            self._next_standing = now + _STANDING_EVERY
+        if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
             self._show(self._standing())
             self._watch(now)
-        if now >= self._next_note:
-            self._next_note = now + _NOTE_EVERY
+        if self._is_due("note", now, _NOTE_EVERY):
             self._note(now)
-        if self._settings.keep is not None and now >= self._next_forget:
-            self._next_forget = now + _FORGET_EVERY
-            if not self._store.forget(
-                max(0, self._settings.clock.number(now - self._settings.keep))
-            ):
-                self._next_forget = now  # there is more, after what has arrived meanwhile
+        if self._settings.keep is not None and self._is_due("forget", now, _FORGET_EVERY):
+            self._forget(now, self._settings.keep)
         self._database(None)
+
+    def _is_due(self, what: str, now: float, every: float) -> bool:
+        if self._done.get(what, -every) <= now - every or now < self._done[what]:
+            self._done[what] = now
+            return True
+        return False
+
+    def _forget(self, now: float, keep: float) -> None:
+        """Delete old rounds, but only in a time that devices confirm: it cannot be undone."""
+        before = max(0, self._settings.clock.number(now - keep))
+        sure = (
+            not self._moved and self._time.witnessed(self._devices) and not self._store.rests(now)
+        )
+        if not sure or not self._store.forget(before):
+            self._done["forget"] = now - _FORGET_EVERY + (0.0 if sure else _STANDING_EVERY)
 
     def _show(self, found: Standing) -> None:
         self.state.put(certificate_valid=int(found.state == VALID))
@@ -316,7 +359,7 @@ class FusionService:
         if self._store.lead():
             self._closer.lead(now)
         else:
-            self._closer.follow()
+            self._closer.follow(now)
         self._intake.floor = self._store.floor()
 
     def _announce(self, decisions: list[Decision]) -> None:
@@ -343,6 +386,8 @@ class FusionService:
         if self._settings.shared:  # under common names each would hide what the others note
             values[note_name(self._settings.name)] = own
         self._store.note(values, now)
+        if self._closer.leads:
+            self._store.see(now)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

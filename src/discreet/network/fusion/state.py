@@ -41,6 +41,10 @@ _METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] =
         GaugeMetricFamily,
         "Whether a certificate stands and a re-check agrees with it.",
     ),
+    "clock_offset_seconds": (
+        GaugeMetricFamily,
+        "How far this machine's clock is ahead of the time that counts.",
+    ),
     "resident_bytes": (GaugeMetricFamily, "Largest resident memory so far."),
 }
 

@@ -98,6 +98,15 @@ class Courier:
         with self._alone:
             return work()
 
+    def turn_back(self, number: int) -> int:
+        """Have the outbox go on with an earlier round; what it gives up is not sent again."""
+        with self._alone:
+            given_up = self._outbox.turn_back(number)
+            self._flights = {
+                key: each for key, each in self._flights.items() if each.message.round < number
+            }
+        return given_up
+
     def dispatch(self, message: PendingMessage) -> None:
         """Send everything up to a message, now."""
         self._allowed = message[:2]

@@ -147,6 +147,22 @@ class Outbox:
         self.seq += 1
         return PendingMessage(self.boot, self.seq - 1, number, payload)
 
+    def turn_back(self, number: int) -> int:
+        """Go on with an earlier round, because the clock was ahead; return how many are given up.
+
+        What waits for that round or a later one was drawn for a time that has not come. The boot
+        is a new one: within a boot, later messages are for later rounds.
+        """
+        with self._changing():
+            early = self._base.execute("SELECT boot, seq FROM outbox WHERE round >= ?", (number,))
+            keys = early.fetchall()
+            self._forget(keys)
+            self._base.execute(_NOTE, ("boot", self.boot + 1))
+            self._base.execute(_NOTE, ("next_round", number))
+        self._count -= len(keys)
+        self.boot, self.seq, self._next_round = self.boot + 1, 0, number
+        return len(keys)
+
     def _give_up(self, count: int) -> None:
         """Drop the oldest: their rounds are closed, and nothing more is decided on them."""
         oldest = self._base.execute(

@@ -121,6 +121,8 @@ logger = logging.getLogger(__name__)
 
 _SLOT = 0.25  # share of a round after its end at which its message is sent,
 _LONGEST_SLOT = 0.2  # and most seconds
+_BACK = 3  # rounds by which the clock may go back, and it is waited for
+_LOOK = 10.0  # seconds between looks at the clock
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int
         )
         courier.start()
         try:
-            _Schedule(task.enrolment, releaser, courier, sources).run(stop)
+            _Schedule(task.enrolment, releaser, outbox, courier, sources).run(stop)
             _drain(outbox, task.drain, stop)
         finally:
             courier.close()
@@ -211,28 +213,57 @@ class _Schedule:
     """Rounds one after the other; a message when a batch of them is full."""
 
     def __init__(
-        self, enrolment: Enrolment, releaser: Releaser, courier: Courier, sources: Sources
+        self,
+        enrolment: Enrolment,
+        releaser: Releaser,
+        outbox: Outbox,
+        courier: Courier,
+        sources: Sources,
     ) -> None:
         self._clock, self._batch = RoundClock(enrolment.epoch, enrolment.interval), enrolment.batch
-        self._releaser, self._courier, self._sources = releaser, courier, sources
+        self._releaser, self._outbox = releaser, outbox
+        self._courier, self._sources = courier, sources
         self._slot = min(_SLOT * enrolment.interval, _LONGEST_SLOT)
         self._found: dict[int, Readings] = {}
         self._problem = ""
 
     def run(self, stop: threading.Event) -> None:
-        number = max(0, self._clock.number(time.time()))
+        number = self._present()
         while not stop.is_set() and not self._sources.finished:
-            if _wait_until(self._clock.end(number) - self._sources.lead, stop):
-                return
+            number = self._follow_clock(number)
+            if not self._wait_until(self._clock.end(number) - self._sources.lead, stop):
+                continue
             self._found[number] = self._sources.take()
             first = number - number % self._batch
             if number + 1 == first + self._batch or self._sources.finished:
-                _wait_until(self._clock.end(number), stop)
+                self._wait_until(self._clock.end(number), stop)
                 self._send(first, self._clock.end(number) + self._slot, stop)
-            following = max(number + 1, self._clock.number(time.time()))
+            following = max(number + 1, self._present())
             if following >= first + self._batch and self._found:
                 self._send(first, 0.0, stop)  # the device was suspended at the end of the batch
             number = following
+
+    def _present(self) -> int:
+        return max(0, self._clock.number(time.time()))
+
+    def _follow_clock(self, number: int) -> int:
+        """Return the round to wait for; an earlier one if the clock was ahead and no longer is."""
+        present = self._present()
+        ahead = max(number, self._outbox.last_round + 1) - present
+        if ahead <= self._batch + _BACK:
+            return number
+        self._found = {}
+        try:
+            given_up = self._courier.turn_back(present)
+        except OutboxError as error:
+            self._complain(error)
+        else:
+            logger.warning(
+                "the clock went back by %.0f s: going on with round %d; %d messages for later "
+                "rounds are given up",
+                ahead * self._clock.interval, present, given_up,
+            )  # fmt: skip
+        return present
 
     def _send(self, first: int, at: float, stop: threading.Event) -> None:
         rounds = [self._found.get(first + i, {}) for i in range(self._batch)]
@@ -240,18 +271,21 @@ class _Schedule:
         try:
             message = self._courier.change(lambda: self._releaser.release(first, rounds))
         except OutboxError as error:
-            if str(error) != self._problem:
-                logger.warning("nothing can be sent now: %s", error)
-            self._problem = str(error)
+            self._complain(error)
             return
         self._problem = ""
-        _wait_until(at, stop)
+        self._wait_until(at, stop)
         self._courier.dispatch(message)
 
+    def _complain(self, error: OutboxError) -> None:
+        if str(error) != self._problem:
+            logger.warning("nothing can be sent now: %s", error)
+        self._problem = str(error)
 
-def _wait_until(at: float, stop: threading.Event) -> bool:
-    """Wait for a moment by the clock; return whether to stop."""
-    while (left := at - time.time()) > 0:
-        if stop.wait(min(left, 60.0)):  # the clock may be set meanwhile
-            return True
-    return stop.is_set()
+    def _wait_until(self, at: float, stop: threading.Event) -> bool:
+        """Wait for a moment by the clock; return whether it came before a stop or a set-back."""
+        longest = (self._batch + _BACK + 1) * self._clock.interval
+        while 0 < (left := at - time.time()) <= longest:
+            if stop.wait(min(left, _LOOK)):  # the clock may be set meanwhile
+                return False
+        return left <= 0 and not stop.is_set()

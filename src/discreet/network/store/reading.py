@@ -84,5 +84,10 @@ class Reader:
         samples = self.history("messages", window)
         return slope(samples[0], samples[-1]) if samples else None
 
+    def schema_version(self) -> int:
+        """Return the version of the tables; 0 if it is not noted."""
+        rows = self._base.query("SELECT version FROM schema_version")
+        return max((int(version) for (version,) in rows), default=0)
+
     def close(self) -> None:
         self._base.close()

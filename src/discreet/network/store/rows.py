@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -91,11 +92,12 @@ def slope(first: Sample, last: Sample) -> float | None:
 
 @dataclass
 class Batch:
-    """What is committed together."""
+    """What is committed together; ``at``: when, for the refusals."""
 
     messages: list[StoredMessage] = field(default_factory=list)
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
     quarantine: list[Refused] = field(default_factory=list)
+    at: float = field(default_factory=time.time)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The tables of a database, and how those of an earlier version become today's.
 
-Version 1 called the messages "readings" and never wrote its number down.
+Version 1 called the messages "readings" and never wrote its number down. Version 3 added clocks,
+alarms and places.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from discreet.errors import DiscreetError
 from discreet.network.store.connection import Connection, Row
 
-VERSION = 2
+VERSION = 3
 
 
 class SchemaError(DiscreetError):
@@ -78,6 +79,17 @@ CREATE TABLE IF NOT EXISTS floors (
 CREATE TABLE IF NOT EXISTS mappings (
     site TEXT PRIMARY KEY, mapping TEXT NOT NULL, since {real} NOT NULL
 ){options};
+CREATE TABLE IF NOT EXISTS clocks (
+    site TEXT PRIMARY KEY, seen {real} NOT NULL, rest {real} NOT NULL
+){options};
+CREATE TABLE IF NOT EXISTS alarms (
+    site TEXT NOT NULL, client TEXT NOT NULL, kind TEXT NOT NULL, since {real} NOT NULL,
+    words TEXT NOT NULL,
+    PRIMARY KEY (site, client, kind)
+){options};
+CREATE TABLE IF NOT EXISTS places (
+    site TEXT PRIMARY KEY, place TEXT NOT NULL
+){options};
 """
 SQLITE = Dialect(
     "INTEGER",
@@ -120,6 +132,7 @@ def update_schema(base: Connection, dialect: Dialect) -> None:
     if version < VERSION:
         for statement in (*(dialect.rename if version == 1 else ()), *_statements(dialect)):
             base.change(statement)
+        base.change("DELETE FROM schema_version")
         base.change("INSERT INTO schema_version (version) VALUES (?)", (VERSION,))
         there = _columns(base.query(dialect.columns))
     _check(there)

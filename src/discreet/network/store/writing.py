@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from discreet.network.store.reading import Reader
@@ -23,6 +22,7 @@ FORGOTTEN_AT_ONCE = 500
 """Rounds deleted in one commit: all of a year would hold up what arrives, or time out."""
 KEPT_HEALTH = 86_400.0
 """Seconds for which values of health are kept."""
+MAX_ROUND = 2**32
 
 _CLIENT = """
 INSERT INTO clients (site, client, last_seen, last_round, boot, seq, spent, messages)
@@ -50,7 +50,10 @@ DELETE FROM quarantine WHERE site = ? AND client = ? AND at < (
 """
 _DECISION = """
 INSERT INTO decisions (site, round, closed, reported, expected, probabilities, decision)
-VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (site, round) DO NOTHING
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (site, round) DO UPDATE SET
+    closed = excluded.closed, reported = excluded.reported, expected = excluded.expected,
+    probabilities = excluded.probabilities, decision = excluded.decision
+WHERE decisions.closed < ?
 """
 _HEALTH = """
 INSERT INTO health (site, at, name, value) VALUES (?, ?, ?, ?)
@@ -59,6 +62,10 @@ ON CONFLICT (site, name, at) DO UPDATE SET value = excluded.value
 _FLOOR = """
 INSERT INTO floors (site, round) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
 SET round = CASE WHEN excluded.round > floors.round THEN excluded.round ELSE floors.round END
+"""
+_SEEN = """
+INSERT INTO clocks (site, seen, rest) VALUES (?, ?, 0) ON CONFLICT (site) DO UPDATE
+SET seen = excluded.seen
 """
 _MAPPING = """
 INSERT INTO mappings (site, mapping, since) VALUES (?, ?, ?) ON CONFLICT (site) DO UPDATE
@@ -107,7 +114,7 @@ class Store(Reader):
             self._base.change_many(_CLIENT, rows)
 
     def _note_refusals(self, batch: Batch, outcome: Outcome) -> None:
-        counts, now = batch.refusals.copy(), time.time()
+        counts, now = batch.refusals.copy(), batch.at
         for place in outcome.repeated:
             counts[batch.messages[place].client, "replay"] += 1
         for place in outcome.conflicting:
@@ -137,37 +144,45 @@ class Store(Reader):
         return since
 
     def messages(
-        self, first: int, last: int, since: float = 0.0
+        self, first: int, last: int, since: float = 0.0, earliest: tuple[float, float] = (0.0, 0.0)
     ) -> list[tuple[str, int, int, int, bytes]]:
         """Return client, boot, seq, round and symbols of what begins in some rounds.
 
-        ``since``: what was received before is left out.
+        ``since``: what was received before is left out. ``earliest``: likewise, for round 0 and
+        for each further one: a clock that was ahead had it sent.
         """
         rows = self._base.query(
             "SELECT client, boot, seq, round, symbols FROM messages"
-            " WHERE site = ? AND round >= ? AND round <= ? AND received >= ? ORDER BY boot, seq",
-            (self.site, first, last, since),
+            " WHERE site = ? AND round >= ? AND round <= ? AND received >= ?"
+            " AND received >= ? + round * ? ORDER BY boot, seq",
+            (self.site, first, last, since, *earliest),
         )
         return [(*row[:4], bytes(row[4])) for row in rows]
 
-    def decide(self, decisions: Iterable[Decision]) -> None:
-        """Store decisions; a round that has one keeps it."""
+    def decide(
+        self, decisions: Iterable[Decision], end: Callable[[int], float] = lambda _: 0.0
+    ) -> None:
+        """Store decisions; a round that has one keeps it, unless it was closed before its end."""
         rows = [
-            (self.site, *each[:4], json.dumps(each.probabilities), each.decision)
+            (self.site, *each[:4], json.dumps(each.probabilities), each.decision, end(each.round))
             for each in decisions
         ]
         with self._base.transaction():
             self._base.change_many(_DECISION, rows)
 
-    def last_decided(self) -> int | None:
-        return self._extreme("max(round) FROM decisions")
-
-    def last_probabilities(self, since: float) -> list[float] | None:
-        """Return those of the latest decision, if it was not closed before a moment."""
+    def last_decided(self, upto: int = MAX_ROUND) -> int | None:
+        """Return the last round with a decision; rounds after one are left out."""
         found = self._base.query(
-            "SELECT probabilities FROM decisions WHERE site = ? AND closed >= ?"
+            "SELECT max(round) FROM decisions WHERE site = ? AND round <= ?", (self.site, upto)
+        )
+        return None if found[0][0] is None else int(found[0][0])
+
+    def last_probabilities(self, since: float, upto: int = MAX_ROUND) -> list[float] | None:
+        """Return those of the latest decision up to a round, if not closed before a moment."""
+        found = self._base.query(
+            "SELECT probabilities FROM decisions WHERE site = ? AND round <= ? AND closed >= ?"
             " ORDER BY round DESC LIMIT 1",
-            (self.site, since),
+            (self.site, upto, since),
         )
         return list(json.loads(found[0][0])) if found else None
 
@@ -192,6 +207,60 @@ class Store(Reader):
                     "DELETE FROM health WHERE site = ? AND name = ? AND at < ?",
                     (self.site, name, at - KEPT_HEALTH),
                 )
+
+    def seen(self) -> float | None:
+        """Return the time that was last seen: as noted, or of the latest decision."""
+        rows = self._base.query("SELECT seen FROM clocks WHERE site = ?", (self.site,))
+        if not rows:
+            rows = self._base.query(
+                "SELECT closed FROM decisions WHERE site = ? ORDER BY round DESC LIMIT 1",
+                (self.site,),
+            )
+        return float(rows[0][0]) if rows else None
+
+    def see(self, now: float) -> None:
+        """Note the time, for the next start."""
+        self._base.change(_SEEN, (self.site, now))
+
+    def rest(self, until: float) -> None:
+        """Have nothing forgotten before a moment."""
+        self._base.change("UPDATE clocks SET rest = ? WHERE site = ?", (until, self.site))
+
+    def rests(self, now: float) -> bool:
+        """Whether nothing is to be forgotten now."""
+        rows = self._base.query(
+            "SELECT 1 FROM clocks WHERE site = ? AND rest > ?", (self.site, now)
+        )
+        return bool(rows)
+
+    def turn_back(self, now: float, number: int) -> None:
+        """Go back to a time before what is stored; nothing is deleted but values of health.
+
+        What was stored for later rounds is marked as come too early: it is not decided on, and
+        decisions on it are replaced in their time. The floor falls to the present round:
+        nothing of a later one was ever deleted.
+        """
+        with self._base.transaction():
+            for table, moment in (("messages", "received"), ("decisions", "closed")):
+                self._base.change(
+                    f"UPDATE {table} SET {moment} = ? WHERE site = ? AND round > ? AND {moment} > ?",
+                    (now, self.site, number, now),
+                )
+            for table, moment in (("clients", "last_seen"), ("refused", "last")):
+                self._base.change(
+                    f"UPDATE {table} SET {moment} = ? WHERE site = ? AND {moment} > ?",
+                    (now, self.site, now),
+                )
+            self._base.change(
+                "UPDATE clients SET last_round = ? WHERE site = ? AND last_round > ?",
+                (number, self.site, number),
+            )
+            self._base.change("DELETE FROM health WHERE site = ? AND at > ?", (self.site, now))
+            self._base.change(
+                "UPDATE floors SET round = ? WHERE site = ? AND round > ?",
+                (number, self.site, number),
+            )
+            self._base.change(_SEEN, (self.site, now))
 
     def floor(self) -> int:
         """Return the first round that messages are still accepted for."""

@@ -1,0 +1,187 @@
+"""What time it is, by more than this machine's clock.
+
+Rounds are closed, and old ones deleted, by the time. A clock that jumps would end all decisions, or
+delete what should live. So the time that counts here goes on steadily from what was last seen, and
+follows the clock in small steps only. A larger step needs evidence: messages of several devices,
+whose own clocks agree with the step. Devices that agree with one another move the time even against
+this machine's clock.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from discreet.network.wire import RoundClock
+
+RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
+"""Of this machine's clock: it is believed; it has jumped; devices contradict it."""
+
+_LEAST_STEP = 2.0  # seconds in which the clock is followed without evidence: leap seconds, NTP
+_AGREEMENT = 10.0  # seconds in which two clocks are taken to agree
+_DRIFT = 1e-3  # of the time since the last evidence
+_SEVERAL = 2  # devices
+_STABLE, _ALONE = 3, 6  # messages of a device that is believed, with others and alone
+_LEAST_SPACING = 0.5  # seconds between messages that count: a backlog comes all at once
+
+
+def steady() -> float:
+    """Return seconds that no setting of the clock changes, suspended ones included."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class ClockState(NamedTuple):
+    """What is thought of this machine's clock; ``offset``: how far it is ahead, in seconds."""
+
+    state: str
+    words: str
+    offset: float
+
+
+@dataclass
+class _Witness:
+    """The latest messages of a device, as long as they agree on the time.
+
+    ``offset``: how far its clock is ahead of the time that counts. ``seen``: when the last of them
+    came that counts. ``count``: how many count.
+    """
+
+    key: tuple[int, int]
+    offset: float
+    seen: float
+    count: int
+    batch: int
+
+
+class Timekeeper:
+    """The time that counts. Several threads may ask for it; one of them calls ``settle``.
+
+    ``wall``, ``ticks``: return this machine's time, and seconds that it cannot set; for tests.
+    """
+
+    def __init__(
+        self,
+        rounds: RoundClock,
+        wall: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = steady,
+    ) -> None:
+        self._rounds, self._wall, self._ticks = rounds, wall, ticks
+        self._step = max(_LEAST_STEP, 2 * rounds.interval)
+        self._agreement = max(_AGREEMENT, 2 * rounds.interval)
+        self._anchor = wall(), ticks()
+        self._doubted = self._contradicted = False
+        self._witnesses: dict[str, _Witness] = {}
+
+    def begin(self, seen: float | None) -> None:
+        """Go on from the time that was last seen, if the clock is far from it."""
+        now = self._wall()
+        if seen is not None and abs(now - seen) > self._agreement:
+            self._anchor, self._doubted = (seen, self._ticks()), True
+
+    def _expected(self) -> tuple[float, float]:
+        """Return what the time should be, and how far the clock may be from it."""
+        start, ticks = self._anchor
+        passed = self._ticks() - ticks
+        return start + passed, self._step + _DRIFT * passed
+
+    def now(self) -> float:
+        """Return the time that counts."""
+        wall, (expected, step) = self._wall(), self._expected()
+        return wall if not self._doubted and abs(wall - expected) <= step else expected
+
+    def latest(self) -> float:
+        """Return the latest time that it may be: what is not for later rounds can be stored."""
+        return max(self.now(), self._wall())
+
+    def heard(self, device: str, key: tuple[int, int], number: int, batch: int) -> None:
+        """Note an authentic message: its boot and seq, its first round, and how many it is for."""
+        ticks, old = self._ticks(), self._witnesses.get(device)
+        if old is not None and key <= old.key:
+            return
+        offset = self._rounds.end(number + batch - 1) - self._expected()[0]
+        if old is None or abs(offset - old.offset) > self._agreement:
+            self._witnesses[device] = _Witness(key, offset, ticks, 1, batch)
+            return
+        old.key = key
+        if ticks - old.seen >= max(_LEAST_SPACING, self._rounds.interval * batch / 2):
+            old.seen, old.count = ticks, old.count + 1
+
+    def witnessed(self, devices: int) -> bool:
+        """Whether several devices agree with the time that counts; ``devices``: there are."""
+        fresh = [each for each in self._fresh() if abs(each.offset) <= self._agreement]
+        return len(fresh) >= min(_SEVERAL, max(1, devices))
+
+    def _fresh(self) -> list[_Witness]:
+        now, rounds = self._ticks(), 5 * self._rounds.interval
+        found = list(self._witnesses.values())
+        return [each for each in found if now - each.seen <= _AGREEMENT + rounds * each.batch]
+
+    def settle(self, devices: int) -> float:
+        """Weigh the clock against the evidence; return by how much the time was moved.
+
+        ``devices``: how many are enrolled.
+        """
+        wall, (expected, step) = self._wall(), self._expected()
+        offset = wall - expected
+        if abs(offset) <= step:
+            self._doubted = self._contradicted = False
+            if self.witnessed(devices):
+                self._move(wall, offset)
+            return 0.0
+        if not self._doubted:
+            self._doubted = True
+            self._witnesses = {}  # what came before the jump is no evidence after it
+        agreed = self._agreed(devices, 1 if offset > 0 else _STABLE)
+        if agreed is not None and abs(agreed - offset) <= min(abs(agreed), self._agreement):
+            self._doubted = self._contradicted = False
+            self._move(wall, offset)
+            return offset
+        agreed = self._agreed(devices, _STABLE)
+        self._contradicted = agreed is not None
+        if agreed is None or -self._agreement <= agreed <= self._rounds.interval:
+            return 0.0
+        self._move(expected + agreed, agreed)
+        return agreed
+
+    def _agreed(self, devices: int, count: int) -> float | None:
+        """Return how far most of the devices that are heard are ahead, if enough agree."""
+        fresh = [each for each in self._fresh() if each.count >= count]
+        if not fresh:
+            return None
+        middle = statistics.median_low([each.offset for each in fresh])
+        agree = [each for each in fresh if abs(each.offset - middle) <= self._agreement]
+        if len(agree) * 2 <= len(fresh):
+            return None
+        several = len(agree) >= min(_SEVERAL, max(1, devices))
+        return middle if several or agree[0].count >= max(_STABLE, 2 * count) else None
+
+    def _move(self, now: float, by: float) -> None:
+        self._anchor = now, self._ticks()
+        for each in list(self._witnesses.values()):
+            each.offset -= by
+
+    @property
+    def state(self) -> ClockState:
+        offset = self._wall() - self._expected()[0]
+        if not self._doubted:
+            return ClockState(RIGHT, "", 0.0)
+        way = f"{span(abs(offset))} {'ahead of' if offset > 0 else 'behind'}"
+        if self._contradicted:
+            words = f"This machine's clock is {way} the devices' clocks, which are believed."
+            return ClockState(WRONG, words, offset)
+        words = (
+            f"This machine's clock is {way} what was last seen. Time goes on from there until "
+            "messages of devices confirm it."
+        )
+        return ClockState(UNSURE, words, offset)
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in words."""
+    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

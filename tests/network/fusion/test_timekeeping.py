@@ -1,0 +1,183 @@
+"""Clocks that jump end no decisions and delete nothing."""
+
+import itertools
+
+import pytest
+from support.jumping_sites import NAMES, SimulatedSite
+from support.network_samples import additive_mapping
+
+from discreet.network.fusion.timekeeping import RIGHT, UNSURE, WRONG, Timekeeper
+from discreet.network.wire import RoundClock
+
+JUMPS = [sign * size for size in (60.0, 3600.0, 3 * 86_400.0) for sign in (1, -1)]
+
+
+@pytest.fixture
+def site(tmp_path):
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), keep=1)
+    yield site
+    site.stop()
+
+
+def check_nothing_is_lost(site):
+    """What was acknowledged as stored is stored, but for what is older than a day."""
+    stored = {each[:4] for each in site.service._store.messages(0, 2**40)}
+    told = {
+        (device.name, *key, number)
+        for device in site.devices
+        for key, number in device.stored.items()
+        if number > site.clock.number(site.true) - 86_000
+    }
+    assert told <= stored and len(told) > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("who", ["fusion", "one", "all"])
+def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(site, who, jump, restart):
+    site.run(12)
+    assert site.heard(5) == [3] * 5 and site.told == {RIGHT}
+    site.set_clocks(who, jump)
+    if restart:
+        site.start()
+    site.run(12)
+    if who == "fusion":  # the devices are right, and are believed
+        assert site.heard(5) == [3] * 5
+    site.set_clocks(who, 0.0)
+    if restart:
+        site.start()
+    site.run(10)
+    assert site.heard(1) == [3]
+    site.run(5)
+    assert site.heard(5) == [3] * 5
+    assert site.service._time.state.state == RIGHT
+    assert (site.told == {RIGHT}) == (who == "one")
+    check_nothing_is_lost(site)
+
+
+@pytest.mark.slow
+def test_nothing_is_deleted_by_a_clock_that_no_device_confirms(site):
+    site.run(8)
+    site.set_clocks("fusion", 30 * 86_400.0)
+    site.start()
+    site.service._done.pop("forget", None)
+    for device in site.devices:
+        device.act = lambda: None  # all are silent
+    site.run(30)
+    assert site.service._store.floor() <= site.clock.number(site.true) - 86_000
+    check = len(site.service._store.messages(0, 2**40))
+    assert check == sum(len(device.stored) for device in site.devices)
+
+
+@pytest.mark.slow
+def test_a_floor_that_an_earlier_version_raised_falls_again(site):
+    site.run(8)
+    store, number = site.service._store, site.clock.number(site.true)
+    store._base.change("DELETE FROM clocks")
+    store._base.change("UPDATE decisions SET round = round + 3600, closed = closed + 3600")
+    store._base.change("UPDATE floors SET round = ?", (number + 1000,))
+    site.start()
+    site.run(10)
+    assert site.heard(2) == [3, 3] and store.floor() <= number + 10
+
+
+@pytest.mark.slow
+def test_the_clock_is_believed_at_once_if_somebody_says_so(site):
+    site.run(8)
+    site.service._store.see(site.true + 5000)
+    for device in site.devices:
+        device.act = lambda: None
+    site.start()
+    site.run(2)
+    assert site.service._time.state.state == UNSURE
+    site.start(trust_clock=True)
+    site.run(3)
+    assert site.service._time.state.state == RIGHT
+    assert site.service._closer.closed == site.clock.last_due(site.true)
+    assert site.service._store.seen() <= site.true
+
+
+@pytest.mark.slow
+def test_after_a_long_absence_what_waited_is_stored_and_decided_on(site):
+    site.run(8)
+    site.true += 7200.0
+    for device in site.devices:  # they have gone on meanwhile
+        device.next = site.clock.number(site.true) - 40
+        for _ in range(40):
+            site.true += 1.0
+            site.service._waiting.clear()
+            device.act()
+        site.true -= 40.0
+    site.true += 40.0
+    site.start()
+    site.run(6)
+    assert site.service._time.state.state == RIGHT
+    assert min(site.heard(30)) == 3
+
+
+class Hands:
+    """A clock and a steady count, both set by hand."""
+
+    def __init__(self, interval=1.0):
+        self.wall = self.ticks = 1e6
+        self.keeper = Timekeeper(RoundClock(0.0, interval), lambda: self.wall, lambda: self.ticks)
+        self.keys = itertools.count()
+
+    def pass_by(self, seconds, *devices):
+        self.wall += seconds
+        self.ticks += seconds
+        for name, ahead in devices:
+            number = int(self.wall + ahead) - 1
+            self.keeper.heard(name, (1, next(self.keys)), number, 1)
+        return self.keeper.settle(3)
+
+
+def test_small_steps_are_followed_and_a_suspended_machine_is_no_jump():
+    hands = Hands()
+    for leap in (-1.0, 1.0, 1.9):
+        hands.wall += leap
+        hands.pass_by(1.0)
+        assert hands.keeper.now() == hands.wall and hands.keeper.state.state == RIGHT
+    hands.pass_by(86_400.0)  # the steady count has it, too
+    assert hands.keeper.now() == hands.wall
+
+
+def test_many_small_steps_add_up_to_a_jump():
+    hands = Hands()
+    for _ in range(20):
+        hands.wall += 1.0
+        hands.pass_by(1.0)
+    assert hands.keeper.state.state == UNSURE
+    assert hands.wall - hands.keeper.now() == pytest.approx(20.0)
+
+
+def test_one_device_of_three_moves_nothing_until_it_has_spoken_long():
+    hands = Hands()
+    hands.wall += 3600.0
+    for _ in range(3):
+        assert hands.pass_by(1.0, ("hall", 0.0)) == 0.0
+        assert hands.keeper.state.state == UNSURE
+    assert hands.pass_by(1.0, ("hall", 0.0)) == pytest.approx(3600.0)
+    assert hands.keeper.state.state == RIGHT
+
+
+def test_most_devices_are_believed_against_the_clock_and_against_one_that_is_wrong():
+    hands = Hands()
+    hands.wall -= 86_400.0
+    says = [("hall", 90_000.0), ("door", 90_000.0), ("bed", 7.0)]
+    moved = [hands.pass_by(1.0, *says) for _ in range(4)]
+    assert sum(moved) == pytest.approx(3600.0, abs=2.0)
+    assert hands.keeper.now() - hands.wall == pytest.approx(90_000.0, abs=2.0)
+    found = hands.keeper.state
+    assert found.state == WRONG and "25 hours behind the devices' clocks" in found.words
+
+
+def test_a_backlog_is_no_evidence():
+    hands = Hands()
+    hands.keeper.begin(hands.wall - 7200.0)
+    start = int(hands.wall) - 7200
+    for k in range(1000):
+        for name in NAMES:
+            hands.keeper.heard(name, (1, k), start + k, 1)
+        assert hands.keeper.settle(3) == 0.0
