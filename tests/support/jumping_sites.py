@@ -1,12 +1,11 @@
-"""A site whose clocks are set at will: a fusion centre and devices, round by round, without waiting.
+"""A site whose clocks are set at will: fusion centre and devices, round by round, without waiting.
 
 The time that passes is ``SimulatedSite.true``; every clock is ahead of it by some seconds.
 """
 
-from support.network_sites import PlainSite
-
 from discreet.network import wire
 from discreet.network.fusion.timekeeping import Timekeeper
+from support.network_sites import PlainSite
 
 NAMES = ["hall", "door", "bed"]
 

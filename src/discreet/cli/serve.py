@@ -12,7 +12,7 @@ from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.network.fusion.service import FusionSettings
+    from discreet.network.fusion.upkeep import FusionSettings
 
 _DAY = 86_400.0
 
@@ -53,7 +53,7 @@ def serve(
         from discreet.network.fusion.service import FusionService
         from discreet.network.fusion.state import Pages
         from discreet.network.site.settings import SiteFiles, load_site
-        from discreet.network.store import open_store
+        from discreet.network.store import check_database, open_store
 
         log_to_stderr(quiet)
         site_folder = find_site(folder)
@@ -75,6 +75,7 @@ def serve(
                 site_folder, site.expires, mapping.id, datetime.now(UTC).date()
             ),
             drift=files.drift,
+            check=lambda: check_database(site.database, site_folder),
         )
         on_signals(service.stop)
         with Pages(service.state, site.metrics.host, site.metrics.port + worker - 1) as pages:
@@ -91,7 +92,7 @@ def fusion_settings(
 ) -> FusionSettings:
     """Return what a worker of a site runs with; readings are kept for so many days."""
     from discreet.network.connecting import BrokerAddress
-    from discreet.network.fusion.service import FusionSettings
+    from discreet.network.fusion.upkeep import FusionSettings
     from discreet.network.site.settings import SiteFiles, load_site, worker_name
     from discreet.network.wire import RoundClock
 
@@ -105,4 +106,5 @@ def fusion_settings(
         shared=site.workers > 1,
         keep=None if keep is None else keep * _DAY,
         trust_clock=trust_clock,
+        workers=site.workers,
     )

@@ -142,8 +142,14 @@ def device(known=None, heard=None, refusals=(), now=1000.0):
     ],
 )
 def test_silence_is_counted_in_rounds(known, last_seen, state):
-    heard = None if last_seen is None else (last_seen, 1, 1, 1, 0, 5)
+    last = None if last_seen is None else int(last_seen // 10) - known.batch
+    heard = None if last_seen is None else (last_seen, last, 1, 1, 0, 5)
     assert device(known, heard).state == state
+
+
+def test_a_device_whose_rounds_are_closed_when_its_messages_come_is_late():
+    for last, state in ((98, "reporting"), (97, "late")):
+        assert device(client(), (999.0, last, 1, 1, 0, 5)).state == state
 
 
 def test_a_budget_is_spent_and_left():

@@ -447,8 +447,10 @@ SHOWN = [
         "gauge",
         "How far this machine's clock is ahead of the time that counts.",
     ),
+    ("discreet_decision_age_seconds", "gauge", "Time since the last round was closed."),
     ("discreet_resident_bytes", "gauge", "Largest resident memory so far."),
     ("discreet_refused", "counter", "Messages refused, by reason."),
+    ("discreet_findings", "gauge", "What is wrong with the site, by level."),
 ]
 """Names that dashboards are built on: they stay as they are."""
 
@@ -461,20 +463,25 @@ def test_pages_tell_counts_and_never_symbols():
     with Pages(state, "127.0.0.1", 0) as pages:
         base = f"http://127.0.0.1:{pages.port}"
         metrics = urllib.request.urlopen(f"{base}/metrics").read().decode()
-        health = json.load(urllib.request.urlopen(f"{base}/health"))
+        with pytest.raises(urllib.error.HTTPError) as unwell:
+            urllib.request.urlopen(f"{base}/health")
+        health = json.load(unwell.value)
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"{base}/../etc/passwd")
         assert caught.value.code == 404
         caught.value.close()
         with pytest.raises(InputError, match="cannot listen"):
             Pages(state, "127.0.0.1", pages.port)
+    assert unwell.value.code == 503 and health["level"] == "bad"
     assert health["parts"]["database"]["state"] == "away"
     found = list(text_string_to_metric_families(metrics))
-    assert [(each.name, each.type, each.documentation) for each in found] == SHOWN
+    by_device = [each for each in found if each.name.startswith("discreet_device_")]
+    shown = [(each.name, each.type, each.documentation) for each in found]
+    assert shown[: len(SHOWN)] == SHOWN and len(shown) == len(SHOWN) + len(by_device)
     samples = {
         (each.name, *each.labels.items()): each.value for one in found for each in one.samples
     }
     assert samples["discreet_messages_total",] == 3 and samples["discreet_readings_total",] == 12
     assert samples["discreet_refused_total", ("reason", "stale")] == 2
-    assert {name for key in samples for name, _ in key[1:]} == {"reason"}
-    assert len(samples) == len(SHOWN) + 1  # one reason more than one
+    assert {name for key in samples for name, _ in key[1:]} == {"reason", "level"}
+    assert len(samples) == len(SHOWN) + 2  # two reasons, two levels

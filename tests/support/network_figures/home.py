@@ -218,6 +218,7 @@ class Home:
     def metrics(self):
         """What the fusion centre says about itself, or None while it does not answer."""
         import json
+        import urllib.error
         import urllib.request
 
         place = self.settings.metrics
@@ -226,6 +227,9 @@ class Home:
                 f"http://{place.host}:{place.port}/health", timeout=60
             ) as page:
                 return json.load(page)
+        except urllib.error.HTTPError as error:  # it says that something is wrong
+            with error:
+                return json.load(error)
         except OSError:
             return None
 

@@ -7,7 +7,6 @@ the certificate and of its days.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -24,26 +23,8 @@ from discreet.auditing.recheck import (
 )
 from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
+from discreet.network.health import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.settings import SiteFiles
-
-GOOD, WARN, BAD = "good", "warn", "bad"
-_ORDER = (GOOD, WARN, BAD)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A state as a label and as a sentence, and the view that shows more."""
-
-    level: str
-    short: str
-    words: str
-    view: str = "guarantee"
-
-
-def worst(levels: Iterable[str]) -> str:
-    """Return the worst of some levels; good if there are none."""
-    return max(levels, key=_ORDER.index, default=GOOD)
-
 
 SOON_DAYS = 14
 

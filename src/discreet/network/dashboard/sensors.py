@@ -20,29 +20,36 @@ from dataclasses import dataclass
 
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Sensor
-from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding
+from discreet.network.health import (
+    BAD,
+    GOOD,
+    LATE,
+    NEVER,
+    REPORTING,
+    REVOKED,
+    SILENT,
+    WARN,
+    Finding,
+    device_state,
+)
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import ClientState, Refusal
 
 MICRO = 1_000_000
 UNBOUNDED = 2**32 - 1
-_MISSED_ROUNDS = 3
-_LEAST_SILENCE = 5.0
 _LITTLE_LEFT = 0.1
 
-REPORTING, SILENT, NEVER, REVOKED = "reporting", "silent", "never seen", "revoked"
-_LEVELS = {REPORTING: GOOD, SILENT: BAD, NEVER: WARN, REVOKED: ""}
+_LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, NEVER: WARN, REVOKED: ""}
 
 
 @dataclass(frozen=True)
 class Device:
     """One enrolled client.
 
-    ``state``: "reporting", "silent", "never seen" or "revoked". ``spent``, ``budget``: in nats; a
-    budget of None is no limit, a spending of None cannot be bounded. ``cost``: what one release of
-    a sensor reveals at most, the worst of the device; None without a bound. ``refused``: messages
-    that were not accepted. ``foreign``: whether its tables are of another mapping than the one that
-    runs.
+    ``state``: as ``device_state`` has it. ``spent``, ``budget``: in nats; a budget of None is no
+    limit, a spending of None cannot be bounded. ``cost``: what one release of a sensor reveals at
+    most, the worst of the device; None without a bound. ``refused``: messages that were not
+    accepted. ``foreign``: whether its tables are of another mapping than the one that runs.
     """
 
     name: str
@@ -118,7 +125,7 @@ def describe_devices(
             Device(
                 name=name,
                 sensors=client.sensors,
-                state=_state(site, client, state, now),
+                state=device_state(site, client, state, now),
                 last_seen=state.last_seen if state else None,
                 last_round=state.last_round if state else None,
                 messages=state.messages if state else 0,
@@ -129,17 +136,8 @@ def describe_devices(
                 foreign=client.mapping not in (None, mapping_id),
             )
         )
-    order = (SILENT, NEVER, REPORTING, REVOKED)
+    order = (SILENT, LATE, NEVER, REPORTING, REVOKED)
     return tuple(sorted(found, key=lambda each: (order.index(each.state), each.name)))
-
-
-def _state(site: Site, client: Client, heard: ClientState | None, now: float) -> str:
-    if client.revoked is not None:
-        return REVOKED
-    if heard is None:
-        return NEVER
-    patience = max(_LEAST_SILENCE, _MISSED_ROUNDS * site.interval * client.batch + site.deadline)
-    return SILENT if now - heard.last_seen > patience else REPORTING
 
 
 def _spent(heard: ClientState | None) -> float | None:

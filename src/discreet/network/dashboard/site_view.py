@@ -21,8 +21,9 @@ from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Sensor
-from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, assess
+from discreet.network.dashboard.guarantee import Guarantee, assess
 from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, describe
+from discreet.network.health import BAD, GOOD, WARN, Finding
 from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 

@@ -13,14 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from discreet.network.dashboard.guarantee import BAD, GOOD, WARN, Finding, Guarantee, worst
+from discreet.network.dashboard.guarantee import Guarantee
 from discreet.network.dashboard.sensors import (
     MICRO,
-    NEVER,
-    REVOKED,
-    SILENT,
     UNBOUNDED,
     Device,
     Marginals,
@@ -29,27 +25,26 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.site.settings import worker_names
+from discreet.network.health import (
+    BAD,
+    GOOD,
+    REVOKED,
+    SILENT,
+    WARN,
+    Finding,
+    Stored,
+    examine,
+    some,
+    worst,
+)
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
-from discreet.network.store.rows import (
-    ClientState,
-    Decision,
-    Refusal,
-    Sample,
-    latest_notes,
-    silent_workers,
-)
+from discreet.network.store.rows import Decision, Sample
 
-RATE_WINDOW = 60.0
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
 _FULL_BYTES = 2**20
-_LATE_ROUNDS = 3
-_QUIET_SECONDS = 60.0
-_RECENT = 900.0
-_LISTED = 20
 _LOOK_SECONDS = 600.0
 _MOST_DECISIONS = 10_000
 
@@ -69,50 +64,6 @@ class StoreState:
     size: int | None
     free: int | None
     total: int | None
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What was read from the database."""
-
-    decision: Decision | None = None
-    recent: tuple[Decision, ...] = ()
-    clients: tuple[ClientState, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    rate: float | None = None
-    health: tuple[tuple[str, Sample], ...] = ()
-
-    def _noted(self, name: str) -> list[Any]:
-        """Return the last value of that name of every worker that is there."""
-        notes = latest_notes(dict(self.health), (self.noted or 0.0) - _QUIET_SECONDS)
-        return [note[name] for note in notes if note.get(name) is not None]
-
-    @property
-    def queue(self) -> int | None:
-        """How many messages wait to be stored, with all workers."""
-        found = self._noted("queue")
-        return sum(found) if found else None
-
-    @property
-    def lag(self) -> float | None:
-        """Seconds from arrival to acknowledgement, with the slowest worker."""
-        return max(self._noted("lag_seconds"), default=None)
-
-    @property
-    def shed(self) -> int | None:
-        """How many messages the broker dropped, as seen by the worker that was there longest."""
-        return max(self._noted("shed"), default=None)
-
-    @property
-    def noted(self) -> float | None:
-        """When the fusion centre last noted anything about itself."""
-        return max((each.at for _, each in self.health), default=None)
-
-    @property
-    def broker(self) -> str:
-        """Whether every worker has the broker: "here", "away" or "" if not known."""
-        states = {parts.get("broker", {}).get("state", "") for parts in self._noted("parts")}
-        return "away" if "away" in states else max(states, default="")
 
 
 @dataclass(frozen=True)
@@ -157,14 +108,15 @@ class Snapshots:
         self.view, self.reader, self._clock = view, reader, clock
         self._lock = threading.Lock()
         self._last: Snapshot | None = None
+        self._taken = 0.0
         self._stored = Stored()
         self._marginals: tuple[float, Marginals] | None = None
 
     def now(self) -> Snapshot:
         with self._lock:
             now = self._clock()
-            if self._last is None or not 0 <= now - self._last.at < _KEPT_SECONDS:
-                self._last = self._take(now)
+            if self._last is None or not 0 <= now - self._taken < _KEPT_SECONDS:
+                self._last, self._taken = self._take(now), now
             return self._last
 
     def decisions(self, window: float) -> list[Decision]:
@@ -181,11 +133,12 @@ class Snapshots:
     def _take(self, now: float) -> Snapshot:
         begun, failure = time.perf_counter(), None
         try:
-            self._stored = self._read()
+            self._stored = Stored.read(self.reader)
         except StoreError as error:
             failure = error
         took = None if failure else time.perf_counter() - begun
         settings, stored = self.view.settings, self._stored
+        now = stored.time(now)
         devices = describe_devices(
             settings,
             self.view.clients().clients,
@@ -214,13 +167,12 @@ class Snapshots:
                 [
                     store.finding,
                     *self.view.problems(),
-                    *_fusion(self.view, stored, now),
+                    *examine(settings, self.view.clients().clients, stored, now),
                     *_devices(devices),
                     guarantee.certificate,
                     guarantee.recheck,
                     drift,
                     marginals.finding,
-                    *_refusals(stored, now),
                     *([store.disk] if store.disk else []),
                 ]
             ),
@@ -243,16 +195,6 @@ class Snapshots:
         symbols = tuple(symbols for symbols, _ in rows)
         return Sent(device.name, device.sensors, symbols, spent, device.cost)
 
-    def _read(self) -> Stored:
-        return Stored(
-            decision=self.reader.latest(),
-            recent=tuple(self.reader.decisions(limit=_LISTED)),
-            clients=tuple(self.reader.clients()),
-            refusals=tuple(self.reader.refused()),
-            rate=self.reader.rate(RATE_WINDOW),
-            health=tuple(self.reader.health().items()),
-        )
-
 
 # --- What is wrong -------------------------------------------------------------------------
 
@@ -263,57 +205,19 @@ def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
 
 
-def _fusion(view: SiteView, stored: Stored, now: float) -> Iterator[Finding]:
-    """Yield what is wrong with the fusion centre: it is down, or its rounds do not close."""
-    settings = view.settings
-    if stored.noted is not None and now - stored.noted > _QUIET_SECONDS:
-        words = "It has reported nothing. Is `discreet serve` running?"
-        yield Finding(BAD, "The fusion centre is silent", words, "system")
-    elif stored.noted is not None:
-        if stored.broker == "away":
-            words = "The fusion centre cannot reach it; devices keep their messages until it can."
-            yield Finding(BAD, "The broker is unreachable", words, "system")
-        names = worker_names(settings) if settings.workers > 1 else ()
-        if gone := silent_workers(names, dict(stored.health), now - _QUIET_SECONDS):
-            short = f"{len(gone)} of {settings.workers} workers silent"
-            yield Finding(WARN, short, f"{_some(gone)}. The others do their share.", "system")
-    if stored.decision is None:
-        words = "No round has been closed yet. Is `discreet serve` running?"
-        yield Finding(WARN, "No decision yet", words, "system")
-    elif now - stored.decision.closed > _LATE_ROUNDS * settings.interval + settings.deadline + 5.0:
-        words = "Rounds are no longer closed: what is shown is not the present."
-        yield Finding(BAD, "The decision is old", words, "system")
-
-
 def _devices(devices: Sequence[Device]) -> Iterator[Finding]:
+    """Yield what is wrong with the tables of devices; ``health`` knows whether they report."""
     live = [each for each in devices if each.state != REVOKED]
-    for level, found, short, words in (
-        (BAD, [each.state == SILENT for each in live], "device{} silent",
-         "Decisions are made without them."),
-        (WARN, [each.state == NEVER for each in live], "device{} never seen",
-         "Enrolled, but nothing has arrived."),
-        (BAD, [each.foreign for each in live], "device{} with another mapping",
+    for found, short, words in (
+        ([each.foreign for each in live], "device{} with another mapping",
          "Their messages are refused: enrol them again."),
-        (BAD, [each.budget_level == BAD for each in live], "budget{} spent",
+        ([each.budget_level == BAD for each in live], "budget{} spent",
          "What they send no longer depends on what they read, from the next period at the latest."),
     ):  # fmt: skip
         names = [each.name for each, is_one in zip(live, found, strict=True) if is_one]
         if names:
             short = f"{len(names)} {short.format('s'[: len(names) > 1])}"
-            yield Finding(level, short, f"{_some(names)}. {words}", "sensors")
-
-
-def _refusals(stored: Stored, now: float) -> Iterator[Finding]:
-    since = now - _RECENT
-    fresh = {each.client for each in stored.refusals if each.kept_out and each.last > since}
-    if fresh:
-        words = f"In the last 15 minutes messages of {_some(sorted(fresh))} were not accepted."
-        yield Finding(WARN, "Messages are refused", words, "system")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
+            yield Finding(BAD, short, f"{some(names)}. {words}", "sensors")
 
 
 # --- The store -----------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from discreet.auditing.recheck import load_state
 from discreet.auditing.summary import load_audit
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import BAD, GOOD, assess
+from discreet.network.dashboard.guarantee import assess
 from discreet.network.doctor.machine import Finding, failure, ok, warning
+from discreet.network.health import BAD, GOOD, Stored, examine
 from discreet.network.site.authority import Entry, load_register
 from discreet.network.site.files import read_bytes
 from discreet.network.site.settings import (
@@ -24,54 +25,53 @@ from discreet.network.site.settings import (
     SiteFiles,
     load_clients,
     worker_name,
-    worker_names,
 )
-from discreet.network.store import open_reader
-from discreet.network.store.rows import silent_workers
+from discreet.network.store import check_database, open_reader
 
-_SILENT = 30.0  # seconds after which a fusion centre is taken for stopped
+_REPAIR = "Restore a backup: discreet restore BACKUP. See docs/network.md."
 
 
 def database(folder: Path, site: Site) -> Iterator[Finding]:
-    """Whether the database answers, and when the fusion centre last wrote to it."""
+    """Whether the database is sound, and what it shows of the site, as everybody judges it."""
     kind = "SQLite" if site.database.startswith("sqlite:") else "PostgreSQL"
     start = f"Start it: systemctl start discreet-{site.site}-fusion, or discreet serve {folder}."
     if kind == "SQLite" and not (folder / site.database.removeprefix("sqlite:")).exists():
         yield warning("database", "SQLite, not made yet: the fusion centre has never run", start)
         return
     try:
+        if damage := check_database(site.database, folder):
+            yield failure("database", damage, _REPAIR)
+            return
         reader = open_reader(site.database, folder, site.site)
         try:
-            health, latest = reader.health(), reader.latest()
+            stored = Stored.read(reader)
         finally:
             reader.close()
     except DiscreetError as error:
         fix = "Is the database server running, and may this user in? Else restore a backup."
         yield failure("database", str(error), fix)
         return
+    latest = stored.decision
     rounds = "no round closed yet" if latest is None else f"last round closed {latest.round}"
-    yield ok("database", f"{kind} answers, {rounds}")
-    noted = max((sample.at for sample in health.values()), default=0.0)
-    silent = time.time() - noted
-    names = worker_names(site) if site.workers > 1 else ()
-    if not noted:
-        yield warning("fusion centre", "has never noted anything", start)
-    elif silent > _SILENT:
-        yield failure("fusion centre", f"silent for {_span(silent)}", start)
-    elif gone := silent_workers(names, health, time.time() - _SILENT):
-        fix = (
-            f"Start it: systemctl start discreet-{site.site}-{gone[0]}, or discreet serve --worker."
-        )
-        yield warning("fusion centre", f"silent: {', '.join(gone)}", fix)
-    else:
-        yield ok("fusion centre", f"wrote {silent:.0f} s ago")
+    yield ok("database", f"{kind} is sound, {rounds}")
+    yield from _running(folder, site, stored)
 
 
-def _span(seconds: float) -> str:
-    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+def _running(folder: Path, site: Site, stored: Stored) -> Iterator[Finding]:
+    try:
+        clients = load_clients(folder).clients
+    except InputError:
+        clients = {}  # which the check of the mapping shows
+    now = stored.time(time.time())
+    found = examine(site, clients, stored, now)
+    for each in found:
+        make = failure if each.level == BAD else warning
+        words = f"{each.short[:1].lower()}{each.short[1:]}. {each.words}"
+        yield make(each.subject, words, each.fix.replace("FOLDER", str(folder)))
+    if stored.noted is not None and not any(each.subject == "fusion centre" for each in found):
+        yield ok("fusion centre", f"wrote {now - stored.noted:.0f} s ago")
+    if clients and not any(each.subject == "messages" for each in found):
+        yield ok("messages", f"{len(stored.clients)} devices report in time")
 
 
 def mapping(folder: Path, site: Site) -> Iterator[Finding]:

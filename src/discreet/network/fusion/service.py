@@ -14,25 +14,25 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
-from discreet.network.connecting import Backoff, BrokerAddress
+from discreet.network.connecting import Backoff
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import State
-from discreet.network.fusion.timekeeping import RIGHT, Timekeeper
+from discreet.network.fusion.timekeeping import Timekeeper
+from discreet.network.fusion.upkeep import FusionSettings, Upkeep
+from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
 from discreet.network.store.writing import Store
 from discreet.network.wire import (
     DROPPED,
-    RoundClock,
     mapping_tag,
     message_topic,
     shared_messages,
@@ -45,31 +45,10 @@ _NOTE_EVERY = 2.0  # seconds
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
 _FORGET_EVERY = 600.0  # seconds
-_REST = 86_400.0  # seconds without forgetting after the time was moved
 _STANDING_EVERY = 60.0  # seconds
 _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class FusionSettings:
-    """How a worker of a site runs.
-
-    ``name``: of this worker, as in its certificate. ``shared``: whether other workers take their
-    share of the messages. ``receive_maximum``: how many messages may wait for a commit. ``keep``:
-    seconds for which symbols and decisions are kept; for ever by default. ``trust_clock``: take
-    this machine's clock for right at the start, whatever was seen before.
-    """
-
-    site: str
-    clock: RoundClock
-    broker: BrokerAddress
-    name: str = "fusion"
-    shared: bool = False
-    receive_maximum: int = 2000
-    keep: float | None = None
-    trust_clock: bool = False
 
 
 class FusionService:
@@ -78,6 +57,7 @@ class FusionService:
     ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
     called now and then for what the certificate of the site is worth. ``drift``: where days of
     symbols are watched, if they are. ``timekeeper``: knows the time.
+    ``check``: returns what is wrong with the database.
     """
 
     def __init__(
@@ -90,6 +70,7 @@ class FusionService:
         standing: Callable[[], Standing] | None = None,
         drift: Path | None = None,
         timekeeper: Timekeeper | None = None,
+        check: Callable[[], str] | None = None,
     ) -> None:
         self._settings, self._mapping = settings, mapping
         self._registry, self._store = registry, store
@@ -125,10 +106,11 @@ class FusionService:
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = self._time.now()
-        self._moved = 0.0
         self._done: dict[str, float] = {}  # when each thing was done last
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
+        self._upkeep = Upkeep(settings, registry, store, self._closer, self._time, self.state)
+        self._watch = Watch(settings, registry, store, self.state, check)
 
     def run(self) -> None:
         """Work until ``stop`` is called; what has arrived by then is still committed."""
@@ -210,25 +192,8 @@ class FusionService:
 
     def _begin(self) -> None:
         self._store.prepare()
-        if not self._settings.trust_clock:
-            self._time.begin(self._store.seen())
-        elif (seen := self._store.seen()) is not None:
-            now = self._time.now()
-            self._restart(now, now - seen)
+        self._upkeep.begin()
         self._looked = self._time.now()
-
-    def _restart(self, now: float, moved: float) -> None:
-        """Go on after the time was moved: what is stored from a time to come is marked.
-
-        Nothing is forgotten for a day: should the devices be wrong as well, that is the time in
-        which somebody notices.
-        """
-        if moved < 0:
-            self._store.turn_back(now, max(0, self._settings.clock.number(now)))
-        self._store.see(now)
-        self._store.rest(now + _REST)
-        self._closer.pause()  # and look again how far it has come
-        self._moved = 0.0
 
     def _commit_all(self) -> None:
         # What arrives meanwhile stays for the next commit.
@@ -283,28 +248,8 @@ class FusionService:
             waited = sum(now - each.received for each in batch.messages) / len(batch.messages)
             self.state.put(lag_seconds=waited)
 
-    @property
-    def _devices(self) -> int:
-        return sum(not each.revoked for each in self._registry.by_name.values())
-
-    def _keep_time(self) -> None:
-        """Weigh the clock; what is stored from a time that has not come is marked."""
-        moved = self._time.settle(self._devices)
-        if moved:
-            self._moved = moved
-            logger.warning("the time is moved by %+.1f s, as devices' clocks have it", moved)
-        found = self._time.state
-        self.state.put(clock_offset_seconds=found.offset)
-        if self.state.turn("clock", found.state, found.words):
-            if found.state != RIGHT:
-                logger.warning("%s", found.words)
-            else:
-                logger.info("this machine's clock is believed")
-        if self._moved and self._closer.leads:
-            self._restart(self._time.now(), self._moved)
-
     def _look_after(self) -> None:
-        self._keep_time()
+        self._upkeep.keep_time()
         now = self._time.now()
         if now - self._looked > _SUSPENDED_AFTER:
             self._closer.wait(now)
@@ -320,11 +265,11 @@ class FusionService:
             self._announce(self._closer.close(now))
         if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
             self._show(self._standing())
-            self._watch(now)
+            self._watch_drift(now)
         if self._is_due("note", now, _NOTE_EVERY):
             self._note(now)
-        if self._settings.keep is not None and self._is_due("forget", now, _FORGET_EVERY):
-            self._forget(now, self._settings.keep)
+        if self._is_due("forget", now, _FORGET_EVERY) and not self._upkeep.forget(now):
+            del self._done["forget"]  # there is more, after what has arrived meanwhile
         self._database(None)
 
     def _is_due(self, what: str, now: float, every: float) -> bool:
@@ -333,22 +278,13 @@ class FusionService:
             return True
         return False
 
-    def _forget(self, now: float, keep: float) -> None:
-        """Delete old rounds, but only in a time that devices confirm: it cannot be undone."""
-        before = max(0, self._settings.clock.number(now - keep))
-        sure = (
-            not self._moved and self._time.witnessed(self._devices) and not self._store.rests(now)
-        )
-        if not sure or not self._store.forget(before):
-            self._done["forget"] = now - _FORGET_EVERY + (0.0 if sure else _STANDING_EVERY)
-
     def _show(self, found: Standing) -> None:
         self.state.put(certificate_valid=int(found.state == VALID))
         if self.state.turn("certificate", found.state, found.words):
             level = logging.INFO if found.state == VALID else logging.WARNING
             logger.log(level, "the certificate is %s. %s", _CERTIFICATE[found.state], found.words)
 
-    def _watch(self, now: float) -> None:
+    def _watch_drift(self, now: float) -> None:
         if self._drift is None or not self._closer.leads:
             return
         state, words = self._drift.look(now)
@@ -380,14 +316,14 @@ class FusionService:
     def _note(self, now: float) -> None:
         self.state.put(queue=len(self._waiting))
         total = sum(each.messages for each in self._store.clients())
-        summary = self.state.summary()
-        own = {name: summary[name] for name in ("queue", "lag_seconds", "shed", "parts")}
+        own = own_notes(self.state) | {"floods": self._watch.floods(now)}
         values = own | {"messages": total}
         if self._settings.shared:  # under common names each would hide what the others note
             values[note_name(self._settings.name)] = own
         self._store.note(values, now)
         if self._closer.leads:
             self._store.see(now)
+        self._watch.look(now)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

@@ -1,6 +1,7 @@
 """What the fusion centre knows about itself: counters and states, for ``/metrics`` and ``/health``.
 
-Nothing here depends on symbols, readings or decisions.
+Nothing here depends on symbols, readings or decisions. ``/health`` answers with 503 if something
+has to be fixed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -20,6 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from discreet.errors import InputError
+from discreet.network.health import BAD, WARN, Finding, worst
 
 _METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] = {
     "messages": (CounterMetricFamily, "Messages stored."),
@@ -45,8 +48,21 @@ _METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] =
         GaugeMetricFamily,
         "How far this machine's clock is ahead of the time that counts.",
     ),
+    "decision_age_seconds": (GaugeMetricFamily, "Time since the last round was closed."),
     "resident_bytes": (GaugeMetricFamily, "Largest resident memory so far."),
 }
+
+
+_BY_DEVICE: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] = {
+    "silence_seconds": (GaugeMetricFamily, "Time since the last message of a device."),
+    "lateness_seconds": (
+        GaugeMetricFamily,
+        "Time from the end of its rounds to the last message of a device.",
+    ),
+    "messages": (CounterMetricFamily, "Messages of a device that are stored."),
+    "refused": (CounterMetricFamily, "Messages of a device that were not accepted."),
+}
+_OLD = 30.0  # seconds after which a verdict no longer counts
 
 
 class State(Collector):
@@ -57,6 +73,9 @@ class State(Collector):
         self._values: dict[str, float] = dict.fromkeys(_METRICS, 0)
         self._refused: Counter[str] = Counter()
         self._states: dict[str, dict[str, Any]] = {}
+        self._findings: Sequence[Finding] = ()
+        self._devices: dict[str, dict[str, float]] = {}
+        self._judged = time.monotonic()
         self.started = time.time()
 
     def add(self, **amounts: float) -> None:
@@ -82,6 +101,23 @@ class State(Collector):
             self._states[part] = {"state": state, "since": time.time(), "words": words}
             return True
 
+    def judge(self, findings: Sequence[Finding], devices: dict[str, dict[str, float]]) -> None:
+        """Note what is wrong with the site, and figures by device."""
+        with self._alone:
+            self._findings, self._devices, self._judged = findings, devices, time.monotonic()
+
+    def findings(self) -> list[Finding]:
+        """Return what is wrong now, the fusion centre itself included."""
+        with self._alone:
+            found, database = list(self._findings), self._states.get("database", {})
+            old = time.monotonic() - self._judged > _OLD
+        if database.get("state", "here") != "here":
+            found.append(Finding(BAD, "The database cannot be used", database["words"], "system"))
+        elif old:
+            words = "It has not looked at the site for half a minute."
+            found.append(Finding(BAD, "The fusion centre is stuck", words, "system"))
+        return found
+
     def value(self, name: str) -> float:
         with self._alone:
             return self._values[name]
@@ -96,8 +132,12 @@ class State(Collector):
                 **self._values,
             }
 
-    def health(self) -> bytes:
-        return json.dumps(self.summary()).encode()
+    def health(self) -> tuple[str, bytes]:
+        """Return how the site is, and everything about it."""
+        found = self.findings()
+        level = worst(each.level for each in found)
+        about = {"level": level, "findings": [asdict(each) for each in found]}
+        return level, json.dumps(about | self.summary()).encode()
 
     def metrics(self) -> bytes:
         self.put(resident_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
@@ -106,6 +146,7 @@ class State(Collector):
     def collect(self) -> Iterator[Metric]:
         with self._alone:
             values, refused = dict(self._values), sorted(self._refused.items())
+            devices = sorted(self._devices.items())
         for name, (kind, words) in _METRICS.items():
             yield kind(f"discreet_{name}", words, value=values[name])
         by_reason = CounterMetricFamily(
@@ -114,6 +155,18 @@ class State(Collector):
         for reason, count in refused:
             by_reason.add_metric([reason], count)
         yield by_reason
+        wrong = GaugeMetricFamily(
+            "discreet_findings", "What is wrong with the site, by level.", labels=["level"]
+        )
+        levels = Counter(each.level for each in self.findings())
+        for level in (WARN, BAD):
+            wrong.add_metric([level], levels[level])
+        yield wrong
+        for name, (kind, words) in _BY_DEVICE.items():
+            family = kind(f"discreet_device_{name}", words, labels=["device"])
+            for device, figures in devices:
+                family.add_metric([device], figures[name])
+            yield family
 
 
 # --- Pages ---------------------------------------------------------------------------------
@@ -157,7 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self._answer(200, CONTENT_TYPE_PLAIN_0_0_4, self.state.metrics())
         elif self.path == "/health":
-            self._answer(200, "application/json", self.state.health())
+            level, about = self.state.health()
+            self._answer(503 if level == BAD else 200, "application/json", about)
         else:
             self._answer(404, "text/plain", b"There are /metrics and /health.\n")
 

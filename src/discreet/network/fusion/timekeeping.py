@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from discreet.network.health import span
 from discreet.network.wire import RoundClock
 
 RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
@@ -177,11 +178,3 @@ class Timekeeper:
             "messages of devices confirm it."
         )
         return ClockState(UNSURE, words, offset)
-
-
-def span(seconds: float) -> str:
-    """Return a length of time in words."""
-    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -38,6 +38,7 @@ def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict
     texts = {
         "compose.yaml": _filled("compose.yaml", **about, version=__version__, owner=owner),
         "README.md": _filled("README.md", **about),
+        "alerts.yaml": _filled("alerts.yaml", **about),
     }
     program = broker_program or Path("/usr/sbin/mosquitto")
     for name, text in _units(about, program).items():

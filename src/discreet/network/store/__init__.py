@@ -7,6 +7,7 @@ from pathlib import Path
 from discreet.errors import InputError
 from discreet.network.store.connection import Connection
 from discreet.network.store.reading import Reader
+from discreet.network.store.schema import VERSION
 from discreet.network.store.sqlite import SqliteConnection
 from discreet.network.store.writing import Store
 
@@ -22,6 +23,26 @@ def open_store(database: str, folder: Path, site: str) -> Store:
 def open_reader(database: str, folder: Path, site: str) -> Reader:
     """Return what reads the store of a site; see ``open_store``."""
     return Reader(_connect(database, folder, read_only=True), site)
+
+
+def check_database(database: str, folder: Path) -> str:
+    """Return what is wrong with a database: damaged pages, tables of another version; or nothing.
+
+    Raises StoreError: if it cannot be used now.
+    """
+    base = _connect(database, folder, read_only=True)
+    try:
+        if words := base.damage():
+            return words
+        version = Reader(base, "").schema_version()
+        if version != VERSION:
+            return (
+                f"Its tables are of version {version}, and this discreet has version {VERSION}. "
+                "Start `discreet serve` of this version, which migrates older ones."
+            )
+        return ""
+    finally:
+        base.close()
 
 
 def _connect(database: str, folder: Path, *, read_only: bool) -> Connection:

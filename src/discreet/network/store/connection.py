@@ -47,6 +47,10 @@ class Connection(ABC):
     def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
 
+    def damage(self) -> str:
+        """Return what is wrong with the pages of the database, or nothing."""
+        return ""
+
     @abstractmethod
     def lead(self, site: str) -> bool:
         """Whether this connection leads the workers of a site, which only one does at a time."""

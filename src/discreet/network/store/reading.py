@@ -11,7 +11,7 @@ import json
 import time
 
 from discreet.network.store.connection import Connection
-from discreet.network.store.rows import ClientState, Decision, Refusal, Sample, slope
+from discreet.network.store.rows import Alarm, ClientState, Decision, Refusal, Sample, slope
 
 _DECISIONS = """
 SELECT round, closed, reported, expected, probabilities, decision FROM decisions
@@ -65,6 +65,13 @@ class Reader:
             (self.site,),
         )
         return [Refusal(*row) for row in rows]
+
+    def alarms(self) -> list[Alarm]:
+        rows = self._base.query(
+            "SELECT client, kind, since, words FROM alarms WHERE site = ? ORDER BY client, kind",
+            (self.site,),
+        )
+        return [Alarm(*row) for row in rows]
 
     def health(self) -> dict[str, Sample]:
         """Return the latest value of everything that the fusion centre notes about itself."""

@@ -75,6 +75,41 @@ class Refused(NamedTuple):
     payload: bytes
 
 
+class Alarm(NamedTuple):
+    """Something that was noticed, and stays until it is settled; of a client, or of the site."""
+
+    client: str
+    kind: str
+    since: float
+    words: str
+
+    @property
+    def short(self) -> str:
+        return _ALARMS[self.kind][0]
+
+    @property
+    def fix(self) -> str:
+        return _ALARMS[self.kind][1].format(client=self.client)
+
+
+RESTORED, CLONED, REPLACED = "restored", "cloned", "replaced"
+_ALARMS = {
+    RESTORED: (
+        "State of a device lost or restored",
+        "Hand it back what it had spent: discreet enroll {client} --renew.",
+    ),
+    CLONED: (
+        "A device runs twice",
+        "Stop one of them. If one is not yours: discreet enroll {client} --renew.",
+    ),
+    REPLACED: (
+        "The database was replaced",
+        "If it was not meant, bring back what is missing: discreet restore COPY. See "
+        "docs/network.md.",
+    ),
+}
+
+
 class Sample(NamedTuple):
     """A value of health at a moment; the value is anything that JSON can hold."""
 

@@ -80,6 +80,16 @@ class SqliteConnection(Connection):
             (repeated if found == row[4:7] else conflicting).add(place)
         return Outcome(frozenset(repeated), frozenset(conflicting))
 
+    def damage(self) -> str:
+        try:
+            found = [str(words) for (words,) in self.query("PRAGMA quick_check(1)")]
+        except StoreError as error:
+            if "malformed" in str(error) or "not a database" in str(error):
+                return f"{self.path.name} is damaged: {error}"
+            raise
+        words = " ".join(" ".join(found).split())[:200]
+        return "" if found == ["ok"] else f"{self.path.name} is damaged: {words}."
+
     def lead(self, site: str) -> bool:
         return True  # a file has one worker
 

@@ -63,6 +63,10 @@ _FLOOR = """
 INSERT INTO floors (site, round) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
 SET round = CASE WHEN excluded.round > floors.round THEN excluded.round ELSE floors.round END
 """
+_ALARM = """
+INSERT INTO alarms (site, client, kind, since, words) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (site, client, kind) DO UPDATE SET words = excluded.words
+"""
 _SEEN = """
 INSERT INTO clocks (site, seen, rest) VALUES (?, ?, 0) ON CONFLICT (site) DO UPDATE
 SET seen = excluded.seen
@@ -208,6 +212,17 @@ class Store(Reader):
                     (self.site, name, at - KEPT_HEALTH),
                 )
 
+    def alarm(self, client: str, kind: str, words: str, since: float) -> None:
+        """Note an alarm; one that stands keeps its beginning."""
+        self._base.change(_ALARM, (self.site, client, kind, since, words))
+
+    def settle(self, client: str, kind: str) -> None:
+        """End an alarm, if there is one."""
+        self._base.change(
+            "DELETE FROM alarms WHERE site = ? AND client = ? AND kind = ?",
+            (self.site, client, kind),
+        )
+
     def seen(self) -> float | None:
         """Return the time that was last seen: as noted, or of the latest decision."""
         rows = self._base.query("SELECT seen FROM clocks WHERE site = ?", (self.site,))
@@ -243,7 +258,8 @@ class Store(Reader):
         with self._base.transaction():
             for table, moment in (("messages", "received"), ("decisions", "closed")):
                 self._base.change(
-                    f"UPDATE {table} SET {moment} = ? WHERE site = ? AND round > ? AND {moment} > ?",
+                    f"UPDATE {table} SET {moment} = ?"
+                    f" WHERE site = ? AND round > ? AND {moment} > ?",
                     (now, self.site, number, now),
                 )
             for table, moment in (("clients", "last_seen"), ("refused", "last")):

@@ -1,0 +1,110 @@
+"""The fusion centre judges its site as doctor and dashboard do, and checks its database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from discreet.network.fusion.intake import NOBODY, Registry
+from discreet.network.fusion.state import State
+from discreet.network.health import Plan, Stored, examine, lateness
+from discreet.network.store.connection import StoreError
+from discreet.network.store.writing import Store
+
+_WINDOW = 10.0  # seconds over which messages are counted
+_FLOOD = 30.0  # messages a second beyond one a round
+_CHECK_EVERY, _CHECK_SHARE = 10.0, 20  # seconds, and times what a check takes
+
+
+class Watch:
+    """Looks at what is stored, and puts the verdict into the state.
+
+    ``check``: returns what is wrong with the database, or nothing; runs in a thread of its own.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        registry: Registry,
+        store: Store,
+        state: State,
+        check: Callable[[], str] | None = None,
+    ) -> None:
+        self._plan, self._registry, self._store, self._state = plan, registry, store, state
+        self._check, self._checking = check, threading.Event()
+        self._next_check = 0.0
+        self._counts: deque[tuple[float, Counter[str]]] = deque()
+
+    def floods(self, now: float) -> list[str]:
+        """Return who sends far more than a message a round: repeats, nonsense, the same round."""
+        counts: Counter[str] = Counter()
+        for each in self._store.refused():
+            counts[each.client] += each.times * (each.reason not in ("late", "early"))
+        for client in self._store.clients():
+            known = self._registry.by_name.get(client.client)
+            batch = known.batch if known else 1
+            counts[client.client] += client.messages - client.last_round // batch
+        self._counts.append((now, counts))
+        while self._counts[0][0] < now - _WINDOW or self._counts[0][0] > now:
+            self._counts.popleft()
+        since, before = self._counts[0]
+        limit = _FLOOD * max(_WINDOW / 2, now - since)
+        return sorted(
+            name
+            for name, count in counts.items()
+            if name != NOBODY and name in before and count - before[name] > limit
+        )
+
+    def look(self, now: float) -> None:
+        """Judge what is stored."""
+        self._begin_check()
+        stored = Stored.read(self._store)
+        devices = self._registry.by_name
+        self._state.judge(examine(self._plan, devices, stored, now), self._figures(stored, now))
+        if stored.decision is not None:
+            self._state.put(decision_age_seconds=max(0.0, now - stored.decision.closed))
+
+    def _figures(self, stored: Stored, now: float) -> dict[str, dict[str, float]]:
+        """Return figures by device, for the metrics."""
+        refused: Counter[str] = Counter()
+        for each in stored.refusals:
+            refused[each.client] += each.times * each.kept_out
+        found = {}
+        for client in stored.clients:
+            known = self._registry.by_name.get(client.client)
+            if known is not None and not known.revoked:
+                found[client.client] = {
+                    "silence_seconds": max(0.0, now - client.last_seen),
+                    "lateness_seconds": lateness(self._plan, known, client),
+                    "messages": float(client.messages),
+                    "refused": float(refused[client.client]),
+                }
+        return found
+
+    def _begin_check(self) -> None:
+        if self._check is None or self._checking.is_set() or time.monotonic() < self._next_check:
+            return
+        self._checking.set()
+        threading.Thread(target=self._run_check, args=(self._check,), daemon=True).start()
+
+    def _run_check(self, check: Callable[[], str]) -> None:
+        begun = time.monotonic()
+        try:
+            words = check()
+            self._state.turn("integrity", "damaged" if words else "sound", words)
+        except StoreError:
+            pass  # the state of the database shows it
+        finally:
+            took = time.monotonic() - begun
+            self._next_check = time.monotonic() + max(_CHECK_EVERY, _CHECK_SHARE * took)
+            self._checking.clear()
+
+
+def own_notes(state: State) -> dict[str, Any]:
+    """Return what a worker notes about itself."""
+    summary = state.summary()
+    names = ("queue", "lag_seconds", "shed", "parts", "clock_offset_seconds")
+    return {name: summary[name] for name in names}
