@@ -112,6 +112,13 @@ def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
     plain_print(f"wrote {out}: {name} speaks for {', '.join(map(repr, done.sensors))}")
     if done.lasting is not None:
         say_lasting(done.lasting)
+    if done.spent is None:
+        warn(
+            "the database cannot be read here, so what the device has spent before is not handed "
+            "to it. Enrol it where the database can be read."
+        )
+    elif done.spent:
+        plain_print(f"it goes on from {done.spent / 1e6:.3g} nats, which were spent before")
     if done.late:
         plain_print(
             f"note: {done.late} rounds of each message are closed before it is sent, and "

@@ -33,10 +33,9 @@ from discreet.network.health import (
     device_state,
 )
 from discreet.network.site.settings import Client, Site
-from discreet.network.store.rows import ClientState, Refusal
+from discreet.network.store.rows import UNBOUNDED, ClientState, Refusal
 
 MICRO = 1_000_000
-UNBOUNDED = 2**32 - 1
 _LITTLE_LEFT = 0.1
 
 _LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, NEVER: WARN, REVOKED: ""}

@@ -17,7 +17,6 @@ from pathlib import Path
 from discreet.network.dashboard.guarantee import Guarantee
 from discreet.network.dashboard.sensors import (
     MICRO,
-    UNBOUNDED,
     Device,
     Marginals,
     Sent,
@@ -39,7 +38,7 @@ from discreet.network.health import (
 )
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
-from discreet.network.store.rows import Decision, Sample
+from discreet.network.store.rows import UNBOUNDED, Decision, Sample
 
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05

@@ -193,6 +193,7 @@ class FusionService:
     def _begin(self) -> None:
         self._store.prepare()
         self._upkeep.begin()
+        self._watch.begin()
         self._looked = self._time.now()
 
     def _commit_all(self) -> None:
@@ -235,6 +236,7 @@ class FusionService:
     def _count(self, batch: Batch, outcome: Outcome) -> None:
         known = outcome.repeated | outcome.conflicting
         fresh = [each for i, each in enumerate(batch.messages) if not known or i not in known]
+        self._watch.notice(fresh)
         reasons: Counter[str] = Counter()
         for (_, reason), count in batch.refusals.items():
             reasons[reason] += count

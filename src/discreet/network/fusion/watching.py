@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from discreet.network.fusion.intake import NOBODY, Registry
 from discreet.network.fusion.state import State
 from discreet.network.health import Plan, Stored, examine, lateness
 from discreet.network.store.connection import StoreError
+from discreet.network.store.rows import RESTORED, UNBOUNDED, StoredMessage
 from discreet.network.store.writing import Store
+
+logger = logging.getLogger(__name__)
 
 _WINDOW = 10.0  # seconds over which messages are counted
 _FLOOD = 30.0  # messages a second beyond one a round
@@ -37,6 +41,49 @@ class Watch:
         self._check, self._checking = check, threading.Event()
         self._next_check = 0.0
         self._counts: deque[tuple[float, Counter[str]]] = deque()
+        self._latest: dict[str, tuple[int, int, int]] = {}
+        self._standing: set[tuple[str, str]] = set()
+        self._alarms: dict[tuple[str, str], str] = {}  # to be noted; without words, to be settled
+
+    def begin(self) -> None:
+        """Learn how far each device had come."""
+        self._latest = {
+            each.client: (each.boot, each.seq, each.spent) for each in self._store.clients()
+        }
+        self._standing = {(each.client, each.kind) for each in self._store.alarms()}
+
+    def notice(self, messages: Iterable[StoredMessage]) -> None:
+        """Compare new messages with those before: what a device has spent never falls."""
+        for each in messages:
+            boot, seq, spent = self._latest.get(each.client, (-1, 0, 0))
+            if (each.boot, each.seq) <= (boot, seq):
+                continue
+            self._latest[each.client] = each.boot, each.seq, max(spent, each.spent)
+            if each.spent < spent:
+                self.alarm(
+                    each.client,
+                    RESTORED,
+                    f"it had spent {_nats(spent)}, and now reports {_nats(each.spent)}. What it "
+                    "tells from here on is beyond its budget.",
+                )
+            elif (each.client, RESTORED) in self._standing:
+                self._alarms[each.client, RESTORED] = ""
+
+    def alarm(self, client: str, kind: str, words: str) -> None:
+        """Have an alarm noted with the next look, and logged once."""
+        if (client, kind) not in self._standing:
+            self._standing.add((client, kind))
+            self._alarms[client, kind] = words
+            logger.warning("%s: %s", client, words)
+
+    def _note_alarms(self, now: float) -> None:
+        for (client, kind), words in list(self._alarms.items()):
+            if words:
+                self._store.alarm(client, kind, words, now)
+            else:
+                self._store.settle(client, kind)
+                self._standing.discard((client, kind))
+            del self._alarms[client, kind]
 
     def floods(self, now: float) -> list[str]:
         """Return who sends far more than a message a round: repeats, nonsense, the same round."""
@@ -61,6 +108,7 @@ class Watch:
     def look(self, now: float) -> None:
         """Judge what is stored."""
         self._begin_check()
+        self._note_alarms(now)
         stored = Stored.read(self._store)
         devices = self._registry.by_name
         self._state.judge(examine(self._plan, devices, stored, now), self._figures(stored, now))
@@ -101,6 +149,10 @@ class Watch:
             took = time.monotonic() - begun
             self._next_check = time.monotonic() + max(_CHECK_EVERY, _CHECK_SHARE * took)
             self._checking.clear()
+
+
+def _nats(spent: int) -> str:
+    return "without bound" if spent >= UNBOUNDED else f"{spent / 1e6:.3g} nats"
 
 
 def own_notes(state: State) -> dict[str, Any]:

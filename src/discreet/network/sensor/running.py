@@ -34,6 +34,8 @@ from discreet.network.wire import (
     message_topic,
 )
 
+logger = logging.getLogger(__name__)
+
 # --- From readings to messages -------------------------------------------------------------
 
 
@@ -54,6 +56,22 @@ class Releaser:
         self._tag = mapping_tag(enrolment.mapping)
         pairs = zip(enrolment.sensors, enrolment.bundle_bytes, strict=True)
         self._sensors = [self._open(folder, name, bundle) for name, bundle in pairs]
+        if self.spent < enrolment.spent:
+            self._spend(enrolment.spent)
+
+    def _spend(self, floor: int) -> None:
+        """Count what was told before the state of the device was lost: it stays told.
+
+        Which of the sensors has told it is not known: all count it.
+        """
+        logger.warning(
+            "the ledgers are behind what was released: going on from %.3g nats", floor / 1e6
+        )
+        try:
+            for sensor in self._sensors:
+                sensor.ledger.store(sensor.ledger.record._replace(spent=floor))
+        except SensorError as error:
+            raise InputError(str(error)) from None
 
     def _open(self, folder: Path, name: str, bundle: bytes) -> Sensor:
         stem = hashlib.sha256(name.encode()).hexdigest()[:16]
@@ -116,8 +134,6 @@ class Releaser:
 
 # --- The service ---------------------------------------------------------------------------
 
-
-logger = logging.getLogger(__name__)
 
 _SLOT = 0.25  # share of a round after its end at which its message is sent,
 _LONGEST_SLOT = 0.2  # and most seconds

@@ -42,6 +42,7 @@ from discreet.network.site.files import (
     model_bytes,
     read_bytes,
 )
+from discreet.network.site.floors import floor_of
 from discreet.network.site.settings import (
     Client,
     Clients,
@@ -88,6 +89,7 @@ class Enrolled:
 
     ``old``: of a renewed device: how the end of its old file went. ``late``: how many rounds of
     each message are closed before it is sent. ``lasting``: how long a device's budget lasts.
+    ``spent``: what its sensors have released before, in millionths of a nat; None if not known.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Enrolled:
     old: Revoked | None = None
     late: int = 0
     lasting: Lasting | None = None
+    spent: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             period=request.policy.period,
             repeat=request.policy.repeat,
         )
-        content = _enrolment(folder, site, tables, request.name, client, made)
+        floor = floor_of(folder, site, clients, request.name, sensors)
+        content = _enrolment(folder, site, tables, request.name, client, made, floor)
         probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
             register = register.with_issued(request.name, "sensor", probe)
@@ -159,8 +163,9 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         if probe is not None:  # whoever is connected with the old file would stay so
             _save_probe(folder, request.name, probe)
             old = _cut(folder, site, authority, request.name, probe)
-    late = _late(site, client.batch)
-    return Enrolled(request.name, sensors, made.expires.date().isoformat(), told, old, late, span)
+    late, spent = _late(site, client.batch), floor and floor[1]
+    ends = made.expires.date().isoformat()
+    return Enrolled(request.name, sensors, ends, told, old, late, span, spent)
 
 
 def _late(site: Site, batch: int) -> int:
@@ -263,8 +268,9 @@ def _enrolment(
     name: str,
     client: Client,
     made: Issued,
+    floor: tuple[int, int] | None,
 ) -> Enrolment:
-    key = load_signing_key(folder)
+    key, (boot, spent) = load_signing_key(folder), floor or (0, 0)
     return Enrolment(
         site=site.site,
         client=name,
@@ -273,7 +279,8 @@ def _enrolment(
         epoch=site.epoch,
         interval=site.interval,
         broker=site.broker,
-        boot=int(client.enrolled.timestamp()),
+        boot=max(int(client.enrolled.timestamp()), boot + 1),
+        spent=spent,
         mapping=tables[0].mapping_id,
         certificate=made.certificate.decode(),
         key=made.key.decode(),

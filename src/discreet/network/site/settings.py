@@ -180,7 +180,8 @@ class Enrolment(SiteModel):
     signed the bundles, 64 hexadecimal digits. ``mapping``: id of the mapping that the bundles are
     of. ``bundles``: a bundle per sensor, as ``discreet export --to python`` writes it, in base64.
     ``boot``: the first start of the device counts from here; later enrolments have larger numbers,
-    so that a device whose state was lost is not taken for a replay.
+    so that a device whose state was lost is not taken for a replay. ``spent``: what its sensors
+    have released at least, in millionths of a nat, by what the fusion centre has seen.
     """
 
     format: Literal["discreet-enrolment"] = "discreet-enrolment"
@@ -193,6 +194,7 @@ class Enrolment(SiteModel):
     interval: Interval
     broker: BrokerEndpoint
     boot: Annotated[int, Field(ge=0, lt=2**63)]
+    spent: Annotated[int, Field(ge=0, lt=2**32)] = 0
     mapping: MappingId
     certificate: _Pem
     key: Annotated[_Pem, Field(repr=False)]
@@ -250,8 +252,11 @@ class SiteFiles:
         """Return the address of the database, a SQLite file as an absolute path."""
         if not site.database.startswith("sqlite:"):
             return site.database
-        path = (self.folder / site.database.removeprefix("sqlite:")).absolute()
-        return f"sqlite:{path}"
+        return f"sqlite:{self.database_file(site)}"
+
+    def database_file(self, site: Site) -> Path:
+        """Return where a SQLite database is, as an absolute path."""
+        return (self.folder / site.database.removeprefix("sqlite:")).absolute()
 
 
 def is_loopback(host: str) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+UNBOUNDED = 2**32 - 1
+"""Stands for a spending without bound, in millionths of a nat."""
+
 
 class StoredMessage(NamedTuple):
     """A message that was accepted; client, boot and seq identify it."""
