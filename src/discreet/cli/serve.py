@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from discreet.network.fusion.upkeep import FusionSettings
 
 _DAY = 86_400.0
+_PROBATION = 3.0  # seconds: ten times what a fusion centre takes to connect again
 
 
 def serve(
@@ -107,4 +108,5 @@ def fusion_settings(
         keep=None if keep is None else keep * _DAY,
         trust_clock=trust_clock,
         workers=site.workers,
+        probation=_PROBATION if site.broker.tls and site.broker.mqtt == "5" else 0.0,
     )

@@ -68,8 +68,12 @@ ENTRY = struct.Struct(">Q I I B")
 _MAX_ENTRIES = MAX_SYMBOLS // ENTRY.size
 MAX_ACK = _ACK_HEAD.size + _MAX_ENTRIES * ENTRY.size + 1 + MAC_SIZE
 
-STORED, REFUSED = 0, 1
-"""State of the messages of an acknowledgement's entry; refused ones are not sent again."""
+STORED, REFUSED, STOPPED = 0, 1, 2
+"""State of the messages of an acknowledgement's entry; refused ones are not sent again.
+
+``STOPPED``: refused, and so is whatever that boot sends: another device with the same name was
+there before.
+"""
 
 
 class WireError(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from discreet.network.store.writing import KEPT_REFUSED
 from discreet.network.wire import (
     MAX_SYMBOLS,
     REFUSED,
+    STOPPED,
     STORED,
     Message,
     RoundClock,
@@ -145,6 +146,7 @@ NOBODY = "?"
 """Stands for all senders that are not enrolled, so that they cannot fill the store with names."""
 SKEW = 10.0
 """Seconds by which a sensor's clock may be ahead, beyond one round."""
+_BOOTS = 4  # of each client that are remembered
 _MAX_KEPT = 4096  # bytes of a refused message that are kept
 
 
@@ -154,7 +156,7 @@ class Intake:
     ``mapping_tag``: start of the id of the mapping that runs. ``closed``: returns the last round
     that has been decided; -1 if none. ``heard``: is called for each authentic message, as
     ``Timekeeper.heard``. ``floor``: rounds before it have been forgotten, and messages for them are
-    refused.
+    refused. ``clones``: what runs twice, see ``_is_clone``.
     """
 
     def __init__(
@@ -172,7 +174,9 @@ class Intake:
         self._kept: dict[str, deque[Refused]] = {}  # by client: none takes another's room
         self._rejected: list[tuple[str, int, int]] = []
         self._alone = threading.Lock()
+        self._begun: dict[str, dict[int, int]] = {}  # by client: the first round of its last boots
         self.floor = 0
+        self.clones: dict[tuple[str, int], int] = {}  # client and boot to the boot that was before
 
     def take(
         self, topic: str, payload: bytes, now: float, latest: float = 0.0
@@ -213,6 +217,8 @@ class Intake:
             return "forgotten"
         if self._clock.end(message.round + known.batch - 2) > now + SKEW:
             return "early"
+        if self._is_clone(known.name, message.boot, message.round):
+            return "clone"
         boot, seq, number = self._latest.get(known.name, (-1, 0, 0))
         # Within a boot, later messages are for later rounds: no honest client mixes them up.
         if boot == message.boot and seq != message.seq:
@@ -220,6 +226,22 @@ class Intake:
             if (message.round - number) * (1 if apart > 0 else -1) < abs(apart) * known.batch:
                 return "reordered"
         return None
+
+    def _is_clone(self, name: str, boot: int, number: int) -> bool:
+        """Whether a message is of a device that runs beside another with its name.
+
+        A device that starts again sends for later rounds than before. So a boot that sends for
+        rounds of a later boot is still there, and the later one is another device.
+        """
+        begun = self._begun.setdefault(name, {})
+        if boot not in begun:
+            begun[boot] = number
+            for old in sorted(begun)[:-_BOOTS]:
+                del begun[old]
+        for later, first in begun.items():
+            if later > boot and first <= number and (name, boot) not in self.clones:
+                self.clones.setdefault((name, later), boot)
+        return (name, boot) in self.clones
 
     def _reject(self, name: str, message: Message, reason: str, payload: bytes, now: float) -> None:
         """Refuse an authentic message; the sender is notified, unless a retry may succeed."""
@@ -253,16 +275,24 @@ class Intake:
 
 
 def answers(
-    registry: Registry, batch: Batch, outcome: Outcome, rejected: Iterable[tuple[str, int, int]]
+    registry: Registry,
+    batch: Batch,
+    outcome: Outcome,
+    rejected: Iterable[tuple[str, int, int]],
+    clones: Container[tuple[str, int]] = (),
 ) -> Iterator[tuple[str, bytes, bool]]:
-    """Yield the acknowledgements of a batch that is stored: topic, content, not retained."""
+    """Yield the acknowledgements of a batch that is stored: topic, content, not retained.
+
+    ``clones``: client and boot of devices that have to stop.
+    """
     found: dict[str, dict[int, list[tuple[int, int]]]] = {}
     for place, message in enumerate(batch.messages):
         status = REFUSED if place in outcome.conflicting else STORED
         keys = found.setdefault(message.client, {}).setdefault(status, [])
         keys.append((message.boot, message.seq))
     for client, boot, seq in rejected:
-        found.setdefault(client, {}).setdefault(REFUSED, []).append((boot, seq))
+        status = STOPPED if (client, boot) in clones else REFUSED
+        found.setdefault(client, {}).setdefault(status, []).append((boot, seq))
     for client, by_status in found.items():
         known = registry.by_name.get(client)
         if known is None:

@@ -27,6 +27,8 @@ from discreet.network.fusion.stream import Stream, StreamingClient, acknowledgem
 
 logger = logging.getLogger(__name__)
 
+_SHORT = 2.0  # seconds
+
 Ticket = tuple[int, int]
 """Names a message that waits for its acknowledgement: the connection it came by, and its number."""
 
@@ -37,7 +39,7 @@ class Link:
     ``name``: of the client, as in its certificate. ``on_message``: called with topic, payload and
     ticket; must not block. ``on_turn``: called with whether a connection stands, and else with what
     is wrong, when that changes. ``receive_maximum``: how many messages may wait for their
-    acknowledgement.
+    acknowledgement. ``on_cut``: called when a connection is lost right after it was made.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class Link:
         on_message: Callable[[str, bytes, Ticket], None],
         on_turn: Callable[[bool, str], None],
         receive_maximum: int,
+        on_cut: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_cut, self._since = on_cut, 0.0
         self._address, self._subscriptions = address, list(subscriptions)
         self._on_message, self._on_turn = on_message, on_turn
         self._receive_maximum = receive_maximum
@@ -186,7 +190,7 @@ class Link:
         self._generation += 1
         for subscription in self._subscriptions:
             client.subscribe(subscription, qos=1)
-        self.up, self.problem = True, ""
+        self.up, self.problem, self._since = True, "", time.monotonic()
         logger.info("connected to the broker")
         self._on_turn(True, "")
 
@@ -202,6 +206,8 @@ class Link:
         self._generation += 1  # numbers of messages mean nothing on the next connection
         if self.up:
             self._note(f"the connection to the broker is lost ({reason})")
+            if time.monotonic() - self._since < _SHORT:
+                self._on_cut()
 
     def _note(self, problem: str) -> None:
         self.up = False

@@ -21,6 +21,7 @@ from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
+from discreet.network.fusion.contest import ALONE, LOST, Contest
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
@@ -92,6 +93,7 @@ class FusionService:
             self._arrived,
             self._turned,
             settings.receive_maximum,
+            self._cut,
         )
         self._on_decision, self._standing = on_decision, standing
         self._drift = None if drift is None else DailyDrift(
@@ -106,6 +108,7 @@ class FusionService:
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = self._time.now()
+        self._contest = Contest(site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
@@ -164,6 +167,14 @@ class FusionService:
         if up:
             self._greet()
 
+    def _cut(self) -> None:
+        verdict = self._contest.cut()
+        if verdict != ALONE:
+            self._watch.notice_copy()
+        if verdict == LOST:
+            self._failure = self._contest.reason
+            self.stop()
+
     def _greet(self) -> None:
         published, last = [(*self._discovery, True)], self._last
         if last is not None and last.round == self._settings.clock.last_due(self._time.now()):
@@ -182,16 +193,20 @@ class FusionService:
 
     def _keep(self) -> None:
         self._persist(self._begin)
+        passed = lambda: self._persist(self._store.settle_in)  # noqa: E731
+        self._contest.wait_out(lambda: self._link.up, passed, self._stop)
         while not self._stop.is_set():
             if self._something.wait(0.05):
                 time.sleep(_GATHER)
                 self._something.clear()
             self._commit_all()
             self._guarded(self._look_after)
-        self._commit_all()
+        if not self._contest.on_probation:
+            self._commit_all()
 
     def _begin(self) -> None:
         self._store.prepare()
+        self._contest.begin(self._store.is_at_home)
         self._upkeep.begin()
         self._watch.begin()
         self._looked = self._time.now()
@@ -230,13 +245,17 @@ class FusionService:
         tickets: list[Ticket],
         rejected: list[tuple[str, int, int]],
     ) -> None:
-        self._link.send(tickets, list(answers(self._registry, batch, outcome, rejected)))
+        clones = self._intake.clones
+        self._link.send(tickets, list(answers(self._registry, batch, outcome, rejected, clones)))
         self._count(batch, outcome)
 
     def _count(self, batch: Batch, outcome: Outcome) -> None:
         known = outcome.repeated | outcome.conflicting
         fresh = [each for i, each in enumerate(batch.messages) if not known or i not in known]
         self._watch.notice(fresh)
+        twice = {batch.messages[place].client for place in outcome.conflicting}
+        for client in twice | {name for name, reason in batch.refusals if reason == "clone"}:
+            self._watch.notice_clone(client)
         reasons: Counter[str] = Counter()
         for (_, reason), count in batch.refusals.items():
             reasons[reason] += count

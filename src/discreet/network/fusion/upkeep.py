@@ -25,7 +25,8 @@ class FusionSettings:
     ``name``: of this worker, as in its certificate. ``shared``: whether other workers take their
     share of the messages. ``receive_maximum``: how many messages may wait for a commit. ``keep``:
     seconds for which symbols and decisions are kept; for ever by default. ``trust_clock``: take
-    this machine's clock for right at the start, whatever was seen before.
+    this machine's clock for right at the start, whatever was seen before. ``probation``: seconds
+    for which nothing is stored in a database that is new or was copied, see ``FusionService``.
     """
 
     site: str
@@ -37,6 +38,7 @@ class FusionSettings:
     keep: float | None = None
     trust_clock: bool = False
     workers: int = 1
+    probation: float = 0.0
 
     @property
     def epoch(self) -> float:

@@ -13,13 +13,14 @@ from discreet.network.fusion.intake import NOBODY, Registry
 from discreet.network.fusion.state import State
 from discreet.network.health import Plan, Stored, examine, lateness
 from discreet.network.store.connection import StoreError
-from discreet.network.store.rows import RESTORED, UNBOUNDED, StoredMessage
+from discreet.network.store.rows import CLONED, COPIED, RESTORED, UNBOUNDED, StoredMessage
 from discreet.network.store.writing import Store
 
 logger = logging.getLogger(__name__)
 
 _WINDOW = 10.0  # seconds over which messages are counted
 _FLOOD = 30.0  # messages a second beyond one a round
+_LASTS = 3600.0  # seconds for which a clone is shown after it was seen last
 _CHECK_EVERY, _CHECK_SHARE = 10.0, 20  # seconds, and times what a check takes
 
 
@@ -43,6 +44,7 @@ class Watch:
         self._counts: deque[tuple[float, Counter[str]]] = deque()
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._standing: set[tuple[str, str]] = set()
+        self._noticed: dict[str, float] = {}
         self._alarms: dict[tuple[str, str], str] = {}  # to be noted; without words, to be settled
 
     def begin(self) -> None:
@@ -69,14 +71,38 @@ class Watch:
             elif (each.client, RESTORED) in self._standing:
                 self._alarms[each.client, RESTORED] = ""
 
+    def notice_clone(self, client: str) -> None:
+        """Note that two devices send with one name; an hour later it is settled."""
+        self._noticed[client] = time.monotonic()
+        self.alarm(
+            client,
+            CLONED,
+            "two devices send with its name: one file used twice, or a copied state. The one that "
+            "started last is refused.",
+        )
+
+    def notice_copy(self) -> None:
+        """Note that another fusion centre has connected with our name."""
+        self._noticed[""] = time.monotonic()
+        self.alarm(
+            "",
+            COPIED,
+            "Another fusion centre has taken over the connection to the broker: a copy of this "
+            "site is served somewhere.",
+        )
+
     def alarm(self, client: str, kind: str, words: str) -> None:
         """Have an alarm noted with the next look, and logged once."""
         if (client, kind) not in self._standing:
             self._standing.add((client, kind))
             self._alarms[client, kind] = words
-            logger.warning("%s: %s", client, words)
+            logger.warning("%s%s", f"{client}: " if client else "", words)
 
     def _note_alarms(self, now: float) -> None:
+        for client, kind in self._standing:
+            last = self._noticed.setdefault(client, time.monotonic())
+            if kind in (CLONED, COPIED) and time.monotonic() - last > _LASTS:
+                self._alarms[client, kind] = ""
         for (client, kind), words in list(self._alarms.items()):
             if words:
                 self._store.alarm(client, kind, words, now)

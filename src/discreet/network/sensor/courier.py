@@ -19,7 +19,8 @@ from discreet.errors import InputError
 from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
 from discreet.network.sensor.outbox import Outbox, OutboxError, PendingMessage
 from discreet.network.wire import (
-    REFUSED,
+    STOPPED,
+    STORED,
     WireError,
     ack_topic,
     decode_acknowledgement,
@@ -48,7 +49,8 @@ class Courier:
 
     ``key``: of the MACs. ``retry``: seconds without an acknowledgement after which a message is
     sent again; doubled each time. ``up``: whether the broker is there. ``refused``: how many
-    messages the fusion centre has refused since the start.
+    messages the fusion centre has refused since the start. ``stopped``: whether it refuses this
+    device for good, because another one sends with its name.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Courier:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._carry, name="courier", daemon=True)
         self.up = False
-        self.refused = 0
+        self.refused, self.stopped = 0, False
         self._problem = ""
         self._dead, self._give_up_at = False, 0.0
         self._on_the_line: dict[int, _Flight] = {}
@@ -245,7 +247,10 @@ class Courier:
                 return
             for key in [key for key in self._flights if _covers(entries, key)]:
                 del self._flights[key]
-        count = sum(each.length for each in entries if each.status == REFUSED)
+        self.stopped |= any(
+            each.status == STOPPED and each.boot == self._outbox.boot for each in entries
+        )
+        count = sum(each.length for each in entries if each.status != STORED)
         if count:
             self.refused += count
             logger.warning("the fusion centre refused %d messages; enrol again?", count)

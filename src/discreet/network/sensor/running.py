@@ -239,6 +239,7 @@ class _Schedule:
         self._clock, self._batch = RoundClock(enrolment.epoch, enrolment.interval), enrolment.batch
         self._releaser, self._outbox = releaser, outbox
         self._courier, self._sources = courier, sources
+        self._client = enrolment.client
         self._slot = min(_SLOT * enrolment.interval, _LONGEST_SLOT)
         self._found: dict[int, Readings] = {}
         self._problem = ""
@@ -246,6 +247,12 @@ class _Schedule:
     def run(self, stop: threading.Event) -> None:
         number = self._present()
         while not stop.is_set() and not self._sources.finished:
+            if self._courier.stopped:
+                raise InputError(
+                    f"another device sends as {self._client!r}, and was there before this one. "
+                    "Stop one of them. If the other is not yours, give this one a new file: "
+                    f"discreet enroll {self._client} --renew."
+                )
             number = self._follow_clock(number)
             if not self._wait_until(self._clock.end(number) - self._sources.lead, stop):
                 continue

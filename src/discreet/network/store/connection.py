@@ -47,6 +47,10 @@ class Connection(ABC):
     def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         """Insert what is not there yet, inside of a transaction."""
 
+    def place(self) -> str:
+        """Return what a copy of the database does not have, if there is anything."""
+        return ""
+
     def damage(self) -> str:
         """Return what is wrong with the pages of the database, or nothing."""
         return ""

@@ -95,7 +95,7 @@ class Alarm(NamedTuple):
         return _ALARMS[self.kind][1].format(client=self.client)
 
 
-RESTORED, CLONED, REPLACED = "restored", "cloned", "replaced"
+RESTORED, CLONED, COPIED, REPLACED = "restored", "cloned", "copied", "replaced"
 _ALARMS = {
     RESTORED: (
         "State of a device lost or restored",
@@ -105,6 +105,7 @@ _ALARMS = {
         "A device runs twice",
         "Stop one of them. If one is not yours: discreet enroll {client} --renew.",
     ),
+    COPIED: ("The site is served twice", "Stop the other one, and delete the copy."),
     REPLACED: (
         "The database was replaced",
         "If it was not meant, bring back what is missing: discreet restore COPY. See "

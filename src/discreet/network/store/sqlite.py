@@ -80,6 +80,11 @@ class SqliteConnection(Connection):
             (repeated if found == row[4:7] else conflicting).add(place)
         return Outcome(frozenset(repeated), frozenset(conflicting))
 
+    def place(self) -> str:
+        """Return the number of the file: moving keeps it, copying does not."""
+        with self._translated():
+            return str(os.stat(self.path).st_ino)
+
     def damage(self) -> str:
         try:
             found = [str(words) for (words,) in self.query("PRAGMA quick_check(1)")]

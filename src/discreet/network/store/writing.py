@@ -63,6 +63,10 @@ _FLOOR = """
 INSERT INTO floors (site, round) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
 SET round = CASE WHEN excluded.round > floors.round THEN excluded.round ELSE floors.round END
 """
+_PLACE = """
+INSERT INTO places (site, place) VALUES (?, ?) ON CONFLICT (site) DO UPDATE
+SET place = excluded.place
+"""
 _ALARM = """
 INSERT INTO alarms (site, client, kind, since, words) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (site, client, kind) DO UPDATE SET words = excluded.words
@@ -222,6 +226,16 @@ class Store(Reader):
             "DELETE FROM alarms WHERE site = ? AND client = ? AND kind = ?",
             (self.site, client, kind),
         )
+
+    def is_at_home(self) -> bool:
+        """Whether the database is where it was when it was last settled in: it is no copy."""
+        found = self._base.query("SELECT place FROM places WHERE site = ?", (self.site,))
+        place = self._base.place()
+        return not place or (bool(found) and found[0][0] == place)
+
+    def settle_in(self) -> None:
+        """Note where the database is."""
+        self._base.change(_PLACE, (self.site, self._base.place()))
 
     def seen(self) -> float | None:
         """Return the time that was last seen: as noted, or of the latest decision."""
