@@ -41,6 +41,8 @@ COMMANDS = {  # in the order of the help; the file of each
     "serve": "serve",
     "dashboard": "dashboard",
     "doctor": "doctor",
+    "backup": "backup",
+    "restore": "backup",
 }
 
 

@@ -30,7 +30,7 @@ from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
 from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.store.connection import StoreError
-from discreet.network.store.rows import Batch, Decision, Outcome, StoredMessage, note_name
+from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome, StoredMessage, note_name
 from discreet.network.store.writing import Store
 from discreet.network.wire import (
     DROPPED,
@@ -108,6 +108,7 @@ class FusionService:
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = self._time.now()
+        self._replaced = ""
         self._contest = Contest(site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
         self.state = State()
@@ -229,6 +230,9 @@ class FusionService:
         backoff = Backoff(0.1, 2.0)
         while True:
             try:
+                if self._replaced:  # and perhaps there are no tables in it
+                    self._store.prepare()
+                    self._replaced = ""
                 outcome = work()
             except StoreError as error:
                 self._database(error)
@@ -347,6 +351,8 @@ class FusionService:
         self._watch.look(now)
 
     def _guarded(self, work: Callable[[], None]) -> None:
+        if self._replaced:
+            self._persist(self._store.prepare)
         try:
             work()
         except StoreError as error:
@@ -358,6 +364,9 @@ class FusionService:
         self.state.put(database_up=int(error is None))
         if error is not None:
             self._closer.pause()  # another worker may lead meanwhile
+            if error.state == REPLACED:
+                self._replaced = str(error)
+                self._watch.alarm("", REPLACED, str(error))
         if self.state.turn("database", state, problem):
             if error is None:
                 logger.info("the database can be used")

@@ -14,7 +14,7 @@ from discreet.network.store.rows import Outcome, StoredMessage
 class StoreError(DiscreetError):
     """The database cannot be used now; what was being written may or may not be there.
 
-    ``state``: "away" or "full", for the dashboard.
+    ``state``: "away", "full" or "replaced", for the dashboard.
     """
 
     def __init__(self, message: str, state: str = "away") -> None:
@@ -88,6 +88,13 @@ class Connection(ABC):
             raise
         with self._translated() as base:
             base.execute("COMMIT")
+        self._confirm()
+
+    def _confirm(self) -> None:  # noqa: B027 - a server keeps its database in place
+        """Check that what was committed is where it will be looked for.
+
+        Raises StoreError: with the state "replaced", if it is not; the next statement looks there.
+        """
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         with self._translated() as base:

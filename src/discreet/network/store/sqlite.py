@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from discreet.network.store.connection import Connection, Row, StoreError
-from discreet.network.store.rows import Outcome, StoredMessage
+from discreet.network.store.rows import REPLACED, Outcome, StoredMessage
 from discreet.network.store.schema import SQLITE, update_schema
 
 _WAIT = 10.0  # seconds for another process, such as a backup, to release its lock
@@ -30,6 +33,7 @@ class SqliteConnection(Connection):
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self._read_only = path, read_only
+        self._opened: tuple[int, int] | None = None
 
     def _connect(self) -> sqlite3.Connection:
         mode = "ro" if self._read_only else "rwc"
@@ -46,7 +50,54 @@ class SqliteConnection(Connection):
         if not self._read_only:
             base.execute("PRAGMA journal_mode = WAL")
             base.execute("PRAGMA synchronous = FULL")
+        self._opened = _identity(self.path)
         return base
+
+    def _is_current(self) -> bool:
+        """Whether the file that is open is still the one of that name."""
+        return self._base is None or _identity(self.path) == self._opened
+
+    @contextmanager
+    def _translated(self) -> Iterator[Any]:
+        if self._read_only and not self._is_current():
+            self.close()  # the next statement opens what is there now
+        with super()._translated() as base:
+            yield base
+
+    def _confirm(self) -> None:
+        if self._is_current():
+            return
+        rescued = self._rescue()
+        self.close()
+        where = f"What the old one held is in {rescued}." if rescued else "The old one is lost."
+        raise StoreError(f"{self.path.name} was replaced while it was in use. {where}", REPLACED)
+
+    def _rescue(self) -> str:
+        """Write what is open, and has no name any more, to a file; return its name.
+
+        If nothing has taken its place, it gets its name back.
+        """
+        gone = not self.path.exists()
+        rescued = self.path.with_name(f"{self.path.name}.replaced-{int(time.time())}")
+        try:
+            os.close(os.open(rescued, os.O_RDWR | os.O_CREAT, 0o600))
+            with closing(sqlite3.connect(rescued)) as copy:
+                self._base.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            self._set_log_aside()
+            if gone:
+                rescued.rename(self.path)
+                return self.path.name
+        except (sqlite3.Error, OSError):
+            return ""
+        return rescued.name
+
+    def _set_log_aside(self) -> None:
+        """Have the log of the old file not be taken for that of the new one."""
+        for suffix in ("-wal", "-shm"):
+            part = beside(self.path, suffix)
+            if _identity(part) in _open_files():
+                part.unlink()
 
     def _explained(self, error: Exception) -> StoreError:
         full = "full" in str(error) or getattr(error, "errno", None) in (28, 122)
@@ -101,3 +152,27 @@ class SqliteConnection(Connection):
     def make_tables(self) -> None:
         with self.transaction():
             update_schema(self, SQLITE)
+
+
+def beside(file: Path, suffix: str) -> Path:
+    """Return the file beside a database with a suffix, such as "-wal"."""
+    return file.with_name(file.name + suffix)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        about = os.stat(file)
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def _open_files() -> set[tuple[int, int] | None]:
+    """Return which files this process has open, where the system tells."""
+    found = set[tuple[int, int] | None]()
+    with suppress(OSError):
+        for handle in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                about = os.fstat(int(handle))
+                found.add((about.st_dev, about.st_ino))
+    return found

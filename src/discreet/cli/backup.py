@@ -1,0 +1,62 @@
+"""``discreet backup`` and ``discreet restore``: copy a site that runs, bring back what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.options import SiteFolder
+from discreet.cli.terminal import interruptible, plain_print
+from discreet.network import find_site, need_network
+
+
+def backup(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder to write.")],
+    site: SiteFolder = None,
+) -> None:
+    """Copy a site with its database, while it runs.
+
+    The copy is whole or is not there, and holds all keys: keep it as safe as the site.
+
+    Example:
+
+        discreet backup /mnt/disk/site-monday --site site
+    """
+    with interruptible("stopped. Nothing was written."):
+        need_network()
+        from discreet.network.site.backups import back_up
+
+        with_database = back_up(find_site(site), out)
+        plain_print(f"wrote {out}; it holds all keys of the site")
+        if not with_database:
+            plain_print("the database is not in it: back it up with pg_dump, or it is not made yet")
+
+
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="Folder of a backup, or a copy of a database.")
+    ],
+    site: SiteFolder = None,
+) -> None:
+    """Bring back what a site lacks and a backup has; what has come since stays.
+
+    Files that are missing, and messages and decisions. A damaged database is set aside.
+    The fusion centre may run meanwhile. A site that is not there is made from the backup.
+
+    Example:
+
+        discreet restore /mnt/disk/site-monday --site site
+    """
+    with interruptible("stopped. Run it again to finish."):
+        need_network()
+        from discreet.network.site.backups import restore as bring_back
+
+        done = bring_back(source, find_site(site))
+        plain_print(f"{len(done.files)} files were missing and are back")
+        if done.aside is not None:
+            plain_print(f"the damaged database is {done.aside}; the backup's is in its place")
+        if done.rows is not None:
+            for table in ("messages", "decisions"):
+                plain_print(f"{done.rows[table]} {table} were missing and are back")

@@ -1,0 +1,149 @@
+"""Backups of a site: its folder with a consistent copy of its database, made while it runs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.errors import InputError
+from discreet.files import PRIVATE, check_folder, make_folder, write_folder, write_whole
+from discreet.network.site.files import locked, read_bytes
+from discreet.network.site.settings import Site, SiteFiles, load_site
+from discreet.network.store import check_database
+from discreet.network.store.connection import StoreError
+from discreet.network.store.copying import bring_back, copy_database, migrate, set_aside
+
+_LEFT_OUT = (".lock", "mosquitto.pid")
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was brought back.
+
+    ``files``: names that were missing. ``rows``: of the database, by table; None if it was put
+    back whole. ``aside``: where a damaged database is now.
+    """
+
+    files: list[str]
+    rows: dict[str, int] | None = None
+    aside: Path | None = None
+
+
+def back_up(folder: Path, out: Path) -> bool:
+    """Write a backup to a new folder, whole or not at all; return whether the database is in it.
+
+    Raises InputError: nothing is left of the backup then.
+    """
+    site = load_site(folder)
+    check_folder(out, "")
+    out = out.absolute()
+    draft = out.with_name(f".{out.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
+    try:
+        with locked(folder):  # no device is enrolled in the middle
+            write_folder(draft, _files(folder, site), mode=PRIVATE)
+        with_database = _has_file(folder, site)
+        if with_database:
+            copy_database(_file(folder, site), _file(draft, site))
+        _finish(draft, out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return with_database
+
+
+def _finish(draft: Path, out: Path) -> None:
+    if out.exists():
+        out.rmdir()  # it is empty
+    draft.rename(out)
+
+
+def restore(backup: Path, folder: Path) -> Restored:
+    """Bring back what a site lacks and a backup has; what is newer stays.
+
+    ``backup``: a folder that ``back_up`` wrote, or one file: a copy of the database. Running it
+    again, after it was killed, finishes the work.
+
+    Raises InputError: nothing has changed then.
+    """
+    if not backup.exists():
+        raise InputError(f"{backup}: no such backup. Check the path.")
+    if not folder.exists() and backup.is_dir():
+        load_site(backup)
+        draft = folder.absolute().with_name(f".{folder.name}.part")
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(backup, draft)
+        _finish(draft, folder)
+        return Restored(sorted(_files(folder, load_site(folder))))
+    if not folder.exists():
+        raise InputError(f"{folder}: there is no site, and {backup} is no backup of a whole one.")
+    with locked(folder):
+        files = _put_back_files(backup, folder) if backup.is_dir() else []
+        site = load_site(folder)
+        copy = _file(backup, load_site(backup)) if backup.is_dir() else backup
+        if not site.database.startswith("sqlite:") or not copy.exists():
+            return Restored(files)
+        return _put_back_database(copy, _file(folder, site), site, folder, files)
+
+
+def _put_back_files(backup: Path, folder: Path) -> list[str]:
+    missing = []
+    for name, data in _files(backup, load_site(backup)).items():
+        target = folder / name
+        if not target.exists():
+            for parent in reversed(target.relative_to(folder).parents):
+                make_folder(folder / parent, PRIVATE)
+            if not name.endswith("/"):
+                write_whole(target, data, PRIVATE)
+            missing.append(name)
+    return sorted(missing)
+
+
+def _put_back_database(
+    copy: Path, live: Path, site: Site, folder: Path, files: list[str]
+) -> Restored:
+    with tempfile.TemporaryDirectory(dir=live.parent, prefix=".restore-") as place:
+        ours = Path(place) / "copy.db"
+        copy_database(copy, ours)
+        migrate(ours)
+        aside = None
+        if live.exists():
+            if not _is_damaged(site, folder):
+                return Restored(files, bring_back(ours, live))
+            aside = set_aside(live)
+        ours.replace(live)
+    return Restored(files, None, aside)
+
+
+def _is_damaged(site: Site, folder: Path) -> bool:
+    try:
+        return "damaged" in check_database(site.database, folder)
+    except StoreError:
+        return True
+
+
+def _files(folder: Path, site: Site) -> dict[str, bytes]:
+    """Return the content of every file of a site but its database, and its empty folders."""
+    database = _file(folder, site).name if _has_file(folder, site) else "fusion.db"
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        passing = path.name in _LEFT_OUT or path.name.startswith((database, ".restore-"))
+        if path.is_symlink() or passing or path.suffix == ".part":
+            continue
+        if path.is_dir():
+            found[f"{name}/"] = b""
+        elif path.is_file():
+            found[name] = read_bytes(path)
+    return found
+
+
+def _file(folder: Path, site: Site) -> Path:
+    return SiteFiles(folder).database_file(site)
+
+
+def _has_file(folder: Path, site: Site) -> bool:
+    return site.database.startswith("sqlite:") and _file(folder, site).exists()
