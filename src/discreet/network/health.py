@@ -29,6 +29,7 @@ REPORTING, LATE, SILENT, NEVER, REVOKED = "reporting", "late", "silent", "never 
 
 QUIET = 30.0
 """Seconds after which a fusion centre that notes nothing is taken for stopped."""
+_SET_BACK = 5.0
 _LATE_ROUNDS = 3
 _MISSED_ROUNDS = 3
 _LEAST_SILENCE = 5.0
@@ -133,8 +134,13 @@ class Stored:
         return max(found, key=abs, default=0.0)
 
     def time(self, wall: float) -> float:
-        """Return the time that counts; ``wall``: by the clock of the fusion centre's machine."""
-        return wall - self.offset
+        """Return the time that counts; ``wall``: by the clock of the fusion centre's machine.
+
+        What it noted last is in the past: if that is not so, the clock was set since.
+        """
+        noted = (self.noted or 0.0) - _SET_BACK
+        possible = [each for each in (wall, wall - self.offset) if each >= noted]
+        return min(possible, default=wall)
 
     @property
     def noted(self) -> float | None:

@@ -46,11 +46,12 @@ class ClockState(NamedTuple):
 class _Witness:
     """The latest messages of a device, as long as they agree on the time.
 
-    ``offset``: how far its clock is ahead of the time that counts. ``seen``: when the last of them
-    came that counts. ``count``: how many count.
+    ``first``, ``offset``: how far its clock was ahead of the time that counts, by the first and by
+    the last of them. ``seen``: when the last of them came that counts. ``count``: how many count.
     """
 
     key: tuple[int, int]
+    first: float
     offset: float
     seen: float
     count: int
@@ -103,10 +104,10 @@ class Timekeeper:
         if old is not None and key <= old.key:
             return
         offset = self._rounds.end(number + batch - 1) - self._expected()[0]
-        if old is None or abs(offset - old.offset) > self._agreement:
-            self._witnesses[device] = _Witness(key, offset, ticks, 1, batch)
+        if old is None or abs(offset - old.first) > self._agreement:
+            self._witnesses[device] = _Witness(key, offset, offset, ticks, 1, batch)
             return
-        old.key = key
+        old.key, old.offset = key, offset
         if ticks - old.seen >= max(_LEAST_SPACING, self._rounds.interval * batch / 2):
             old.seen, old.count = ticks, old.count + 1
 
@@ -162,6 +163,7 @@ class Timekeeper:
     def _move(self, now: float, by: float) -> None:
         self._anchor = now, self._ticks()
         for each in list(self._witnesses.values()):
+            each.first -= by
             each.offset -= by
 
     @property

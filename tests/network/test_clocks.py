@@ -1,0 +1,102 @@
+"""A fusion centre whose machine's clock is wrong, as a process of its own under faketime."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+from support.commands import clean_environment, run
+from support.network_samples import additive_mapping
+from support.network_sites import wait_for
+from support.sites import broker_of, make_site, needs_mosquitto
+
+from discreet.network.sensor.running import SensorTask, run_sensor
+from discreet.network.sensor.sources import Source, Sources
+from discreet.network.site.joining import EnrolmentRequest, enroll
+from discreet.network.site.settings import load_enrolment, load_site
+from discreet.network.store import open_store
+
+pytestmark = [
+    pytest.mark.slow,
+    needs_mosquitto,
+    pytest.mark.skipif(
+        shutil.which("faketime") is None, reason="faketime is not installed (Debian: faketime)"
+    ),
+]
+
+NAMES = ["hall", "door"]
+
+
+class Always(Source):
+    def __init__(self, name):
+        self.name = name
+
+    def take(self):
+        return {self.name: 1}
+
+
+@contextmanager
+def serving(site, ahead):
+    """``discreet serve`` by a clock that is ahead by some seconds."""
+    command = [sys.executable, "-m", "discreet", "serve", str(site), "--quiet", "--keep", "0.01"]
+    if ahead:
+        command = ["faketime", "-f", f"{ahead:+d}s", *command]
+    process = subprocess.Popen(
+        command, env=clean_environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(60)
+
+
+def test_decisions_go_on_and_the_jump_is_told(tmp_path, monkeypatch, capsys):
+    site = make_site(tmp_path, additive_mapping(names=NAMES), interval=0.5, deadline=1.0)
+    for name in NAMES:
+        enroll(site, EnrolmentRequest(name), tmp_path / f"{name}.enrol")
+    settings, stop = load_site(site), threading.Event()
+    devices = [
+        threading.Thread(
+            target=run_sensor,
+            args=(
+                SensorTask(load_enrolment(tmp_path / f"{name}.enrol"), tmp_path / name, retry=0.3),
+                Sources([Always(name)]),
+                stop,
+            ),
+            daemon=True,
+        )
+        for name in NAMES
+    ]
+    with closing(open_store(settings.database, site, "home")) as store, broker_of(site):
+        store.prepare()
+
+        def decided():
+            """Rounds that were decided with both devices."""
+            return [each.round for each in store.decisions() if each.reported == 2]
+
+        def doctor():
+            return run(monkeypatch, capsys, "doctor", "--site", str(site))
+
+        for device in devices:
+            device.start()
+        with serving(site, 0):
+            wait_for(lambda: len(decided()) >= 2)
+        with serving(site, 3600):
+            before = len(decided())
+            wait_for(lambda: len(decided()) >= before + 6)
+            wait_for(lambda: "FAILURE  clock: the clock has jumped" in doctor()[1])
+        with serving(site, 0):
+            before = len(decided())
+            wait_for(lambda: len(decided()) >= before + 4)
+            wait_for(lambda: doctor()[0] == 0)
+        stop.set()
+        present = (time.time() - settings.epoch) / settings.interval
+        assert max(decided()) <= present and store.floor() <= 1
+        rounds = {each[3] for each in store.messages(0, 2**32)}
+        assert rounds >= set(decided()) and max(rounds) <= present
