@@ -47,8 +47,8 @@ class SimulatedDevice:
 class SimulatedSite:
     """``keep``: days, as for ``serve``; ``ahead``: how far the fusion centre's clock is."""
 
-    def __init__(self, folder, mapping, *, keep=None):
-        self.plain = PlainSite(folder, mapping, 1, interval=1.0, deadline=0.5)
+    def __init__(self, folder, mapping, *, keep=None, interval=1.0):
+        self.plain = PlainSite(folder, mapping, 1, interval=interval, deadline=interval / 2)
         self.clock, self.keep = self.plain.clock, keep
         self.true, self.ahead = self.clock.epoch + 20 * 86_400.0, 0.0
         for name in NAMES:
@@ -81,7 +81,7 @@ class SimulatedSite:
     def run(self, rounds):
         """Let time pass, in four steps a round."""
         for step in range(4 * rounds):
-            self.true += 0.25
+            self.true += self.clock.interval / 4
             if step % 4 == 0:
                 for device in self.devices:
                     device.act()

@@ -169,3 +169,16 @@ def test_the_last_refused_of_each_client_are_kept_whatever_others_send(desk):
     kept = [(each.client, each.payload) for each in batch.quarantine]
     assert kept == [*(("one", b"%d" % i) for i in range(30, 50)), ("two", b"x")]
     assert desk.intake.drain()[0].quarantine == []
+
+
+def test_of_two_that_send_at_the_same_time_the_one_that_started_later_is_refused(desk):
+    assert desk.send(boot=3, seq=0, round=20)
+    assert desk.send(boot=7, seq=0, round=25)  # as after a restart
+    assert desk.send(boot=3, seq=1, round=24)  # what waited
+    assert desk.refusals() == ({}, [])
+    assert desk.send(boot=3, seq=2, round=26)  # it is still there
+    assert desk.send(boot=7, seq=1, round=27) is None
+    assert desk.refusals() == ({("one", "clone"): 1}, [("one", 7, 1)])
+    assert desk.intake.clones == {("one", 7): 3}
+    assert desk.send(boot=9, seq=0, round=30)  # a later start is another matter
+    assert desk.send(boot=3, seq=3, round=29)

@@ -63,6 +63,18 @@ def test_what_waited_from_before_a_restart_is_no_fall(site):
     assert alarms(site) == []
 
 
+@pytest.mark.slow
+def test_a_quiet_hour_raises_no_alarm(tmp_path):
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), interval=30.0)
+    site.run(2)
+    seen = []
+    for _ in range(120):
+        site.run(1)
+        seen += site.service.state.findings()
+    site.stop()
+    assert seen == [] and site.service.state.value("decisions") >= 120
+
+
 @pytest.fixture
 def real(tmp_path):
     return make_site(tmp_path, additive_mapping(names=NAMES))

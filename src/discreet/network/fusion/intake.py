@@ -175,6 +175,7 @@ class Intake:
         self._rejected: list[tuple[str, int, int]] = []
         self._alone = threading.Lock()
         self._begun: dict[str, dict[int, int]] = {}  # by client: the first round of its last boots
+        self._newest: dict[str, int] = {}
         self.floor = 0
         self.clones: dict[tuple[str, int], int] = {}  # client and boot to the boot that was before
 
@@ -204,9 +205,9 @@ class Intake:
         self._latest[known.name] = message[:3]
         if message.round + known.batch - 1 <= self._closed():
             self._count(known.name, "late")
-        # While the time is not sure, a message may be for a round that has not begun by it.
-        came = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
-        return StoredMessage(known.name, *message[:3], message.symbols, message.spent, came)
+        if latest > now:  # it is not sure, and the message may be for a round that has not begun
+            now = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
+        return StoredMessage(known.name, *message[:3], message.symbols, message.spent, now)
 
     def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
         if message.mapping != self._tag:
@@ -217,7 +218,8 @@ class Intake:
             return "forgotten"
         if self._clock.end(message.round + known.batch - 2) > now + SKEW:
             return "early"
-        if self._is_clone(known.name, message.boot, message.round):
+        usual = self._newest.get(known.name) == message.boot and not self.clones
+        if not usual and self._is_clone(known.name, message.boot, message.round):
             return "clone"
         boot, seq, number = self._latest.get(known.name, (-1, 0, 0))
         # Within a boot, later messages are for later rounds: no honest client mixes them up.
@@ -238,6 +240,7 @@ class Intake:
             begun[boot] = number
             for old in sorted(begun)[:-_BOOTS]:
                 del begun[old]
+            self._newest[name] = max(begun)
         for later, first in begun.items():
             if later > boot and first <= number and (name, boot) not in self.clones:
                 self.clones.setdefault((name, later), boot)

@@ -144,7 +144,7 @@ class FusionService:
             self._note_dropped(payload)
             message = None
         elif ticket[1]:
-            message = self._intake.take(topic, payload, self._time.now(), self._time.latest())
+            message = self._intake.take(topic, payload, *self._time.times())
         else:
             # QoS 0 has no back-pressure; discreet's sensors do not use it.
             self._intake.refuse(topic, payload, "qos", self._time.now())

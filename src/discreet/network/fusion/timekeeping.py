@@ -26,12 +26,15 @@ _AGREEMENT = 10.0  # seconds in which two clocks are taken to agree
 _DRIFT = 1e-3  # of the time since the last evidence
 _SEVERAL = 2  # devices
 _STABLE, _ALONE = 3, 6  # messages of a device that is believed, with others and alone
-_LEAST_SPACING = 0.5  # seconds between messages that count: a backlog comes all at once
+_LEAST_SPACING = 0.5  # seconds between messages that count
+
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
     """Return seconds that no setting of the clock changes, suspended ones included."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(_STEADY)
 
 
 class ClockState(NamedTuple):
@@ -48,6 +51,7 @@ class _Witness:
 
     ``first``, ``offset``: how far its clock was ahead of the time that counts, by the first and by
     the last of them. ``seen``: when the last of them came that counts. ``count``: how many count.
+    ``spacing``: seconds between those that count.
     """
 
     key: tuple[int, int]
@@ -56,6 +60,7 @@ class _Witness:
     seen: float
     count: int
     batch: int
+    spacing: float
 
 
 class Timekeeper:
@@ -91,25 +96,28 @@ class Timekeeper:
 
     def now(self) -> float:
         """Return the time that counts."""
-        wall, (expected, step) = self._wall(), self._expected()
-        return wall if not self._doubted and abs(wall - expected) <= step else expected
+        return self.times()[0]
 
-    def latest(self) -> float:
-        """Return the latest time that it may be: what is not for later rounds can be stored."""
-        return max(self.now(), self._wall())
+    def times(self) -> tuple[float, float]:
+        """Return the time that counts, and the latest that it may be."""
+        wall, (start, ticks) = self._wall(), self._anchor
+        passed = self._ticks() - ticks
+        expected = start + passed
+        if not self._doubted and abs(wall - expected) <= self._step + _DRIFT * passed:
+            return wall, wall
+        return expected, max(expected, wall)
 
     def heard(self, device: str, key: tuple[int, int], number: int, batch: int) -> None:
         """Note an authentic message: its boot and seq, its first round, and how many it is for."""
         ticks, old = self._ticks(), self._witnesses.get(device)
-        if old is not None and key <= old.key:
-            return
+        if old is not None and (ticks - old.seen < old.spacing or key <= old.key):
+            return  # a backlog comes all at once, and tells nothing
         offset = self._rounds.end(number + batch - 1) - self._expected()[0]
         if old is None or abs(offset - old.first) > self._agreement:
-            self._witnesses[device] = _Witness(key, offset, offset, ticks, 1, batch)
+            spacing = max(_LEAST_SPACING, self._rounds.interval * batch / 2)
+            self._witnesses[device] = _Witness(key, offset, offset, ticks, 1, batch, spacing)
             return
-        old.key, old.offset = key, offset
-        if ticks - old.seen >= max(_LEAST_SPACING, self._rounds.interval * batch / 2):
-            old.seen, old.count = ticks, old.count + 1
+        old.key, old.offset, old.seen, old.count = key, offset, ticks, old.count + 1
 
     def witnessed(self, devices: int) -> bool:
         """Whether several devices agree with the time that counts; ``devices``: there are."""

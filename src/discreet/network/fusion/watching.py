@@ -56,7 +56,7 @@ class Watch:
 
     def notice(self, messages: Iterable[StoredMessage]) -> None:
         """Compare new messages with those before: what a device has spent never falls."""
-        for each in messages:
+        for each in {each.client: each for each in messages}.values():  # the last of each
             boot, seq, spent = self._latest.get(each.client, (-1, 0, 0))
             if (each.boot, each.seq) <= (boot, seq):
                 continue
