@@ -57,6 +57,18 @@ def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(site, who,
 
 
 @pytest.mark.slow
+def test_a_jump_of_all_clocks_without_forgetting(tmp_path):
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES))
+    for ahead in (0.0, 3 * 86_400.0, 0.0):
+        site.set_clocks("all", ahead)
+        site.run(12)
+    assert site.heard(5) == [3] * 5 and site.service._store.floor() == 0
+    stored = site.service._store.messages(0, 2**40)
+    assert len(stored) == sum(len(device.stored) for device in site.devices)
+    site.stop()
+
+
+@pytest.mark.slow
 def test_nothing_is_deleted_by_a_clock_that_no_device_confirms(site):
     site.run(8)
     site.set_clocks("fusion", 30 * 86_400.0)

@@ -185,3 +185,51 @@ def test_a_dead_connection_is_noticed_on_both_sides(postgres, tmp_path):
     assert shown == ["5", "15000", "30s"]
     assert store._base._base.info.get_parameters()["tcp_user_timeout"] == "15000"
     store.close()
+
+
+def test_turning_back_marks_what_is_to_come_and_deletes_no_row(store):
+    rows = [StoredMessage("hall", 1, k, k, b"\1", 0, 10.0 * k) for k in (5, 500)]
+    store.commit(Batch(rows, Counter({("hall", "mac"): 1}), at=5000.0))
+    store.decide([Decision(k, 10.0 * k, 1, 1, (0.5, 0.5), "no") for k in (5, 500)])
+    store.forget(2)
+    store._base.change("UPDATE floors SET round = 400")
+    store.see(5000.0)
+    store.rest(9000.0)
+    store.turn_back(100.0, 10)
+    assert [each[3] for each in store.messages(0, 999)] == [5, 500]
+    assert [each[3] for each in store.messages(0, 999, earliest=(0.0, 10.0))] == [5]
+    assert [each.closed for each in store.decisions()] == [50.0, 100.0]
+    assert store.last_decided(10) == 5 and store.last_decided() == 500
+    (client,), (refusal,) = store.clients(), store.refused()
+    assert (client.last_round, client.last_seen, refusal.last) == (10, 100.0, 100.0)
+    assert (store.floor(), store.seen(), store.rests(8999.0), store.rests(9001.0)) == (
+        10, 100.0, True, False,
+    )  # fmt: skip
+    # In its time the decision is replaced; one that was made in its time is not.
+    store.decide(
+        [Decision(k, 6000.0, 0, 1, (0.1, 0.9), "yes") for k in (5, 500)], lambda k: 10.0 * k
+    )
+    assert [each.decision for each in store.decisions()] == ["no", "yes"]
+
+
+def test_an_alarm_stands_until_it_is_settled(store):
+    store.alarm("hall", "cloned", "first", 5.0)
+    store.alarm("hall", "cloned", "again", 9.0)
+    (found,) = store.alarms()
+    assert found == ("hall", "cloned", 5.0, "again") and found.short == "A device runs twice"
+    store.settle("hall", "cloned")
+    assert store.alarms() == []
+
+
+def test_a_database_knows_its_place(store, database, tmp_path):
+    assert store.is_at_home() == database.startswith("postgresql")
+    store.settle_in()
+    assert store.is_at_home()
+    if database.startswith("sqlite"):
+        store.close()
+        (tmp_path / "other").mkdir()
+        (tmp_path / "fusion.db").rename(tmp_path / "other/fusion.db")  # moved, and then copied
+        (tmp_path / "fusion.db").write_bytes((tmp_path / "other/fusion.db").read_bytes())
+        moved = open_store(database, tmp_path / "other", "home")
+        assert moved.is_at_home() and not store.is_at_home()
+        moved.close()

@@ -148,8 +148,9 @@ REASONS = {
     "symbol": "a symbol that the table does not have",
     "qos": "sent without asking for an acknowledgement",
     "forgotten": "of a round that was deleted",
+    "clone": "of a second device with the same name",
 }
-STATES = ("all", "silent", "reporting", "never seen", "revoked")
+STATES = ("all", "silent", "late", "reporting", "never seen", "revoked")
 
 
 @dataclass(frozen=True)
