@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from discreet.cli.options import SiteFolder
+from discreet.cli.options import SiteFolder, argument
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.network import find_site, need_network
 
 
 def backup(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder to write.")],
+    out: Annotated[Path, argument("OUT", "New folder to write.")],
     site: SiteFolder = None,
 ) -> None:
     """Copy a site with its database, while it runs.
@@ -35,9 +33,7 @@ def backup(
 
 
 def restore(
-    source: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="Folder of a backup, or a copy of a database.")
-    ],
+    source: Annotated[Path, argument("BACKUP", "Folder of a backup, or a copy of a database.")],
     site: SiteFolder = None,
 ) -> None:
     """Bring back what a site lacks and a backup has; what has come since stays.

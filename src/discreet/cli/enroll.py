@@ -18,7 +18,7 @@ from discreet.cli.options import (
     is_positive,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print, say_lasting
+from discreet.cli.terminal import interruptible, plain_print, say_lasting, warn
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 

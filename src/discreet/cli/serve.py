@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.options import Quiet, argument, option
+from discreet.cli.options import Quiet, argument, flag, option
 from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
@@ -30,9 +30,8 @@ def serve(
     ] = None,
     trust_clock: Annotated[
         bool,
-        typer.Option(
-            "--trust-clock",
-            help="Take this machine's clock for right, whatever time was seen before.",
+        flag(
+            "--trust-clock", "Take this machine's clock for right, whatever time was seen before."
         ),
     ] = False,
     quiet: Quiet = False,
