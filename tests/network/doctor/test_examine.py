@@ -10,6 +10,7 @@ from support.commands import run
 from support.helpers import make_mapping, refused
 from support.sites import broker_of, make_site, needs_mosquitto
 
+from discreet.auditing.drift import begin_watch
 from discreet.auditing.recheck import Claim, Withdrawal, begin
 from discreet.network.broker import Broker
 from discreet.network.doctor import content, examine, machine
@@ -388,6 +389,20 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
     assert "discreet recheck" in seen["re-check"].fix
     (site / "recheck.json").write_text("{")
     assert findings(content.mapping(site, settings))["guarantee"].level == "failure"
+
+
+def test_drift_without_labels_is_shown_with_what_it_cannot_see(site):
+    def look():
+        return findings(content.mapping(site, load_site(site)))["drift"]
+
+    assert look().level == "ok" and "no whole day" in look().words
+    watch = begin_watch(make_mapping().id)
+    for alarmed, level in ((None, "ok"), (date(2026, 3, 1), "warning")):
+        watch.alarmed = alarmed
+        (site / "fusion" / "drift.json").write_text(watch.model_dump_json())
+        found = look()
+        assert found.level == level and "Who causes the symbols does not show" in found.words
+    assert "discreet recheck" in found.fix
 
 
 # --- The command ---------------------------------------------------------------------------

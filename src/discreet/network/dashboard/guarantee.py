@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from discreet.auditing.drift import DriftWatch
 from discreet.auditing.recheck import (
     BROKEN,
     DUE,
@@ -23,10 +24,16 @@ from discreet.auditing.recheck import (
 )
 from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
+from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.settings import SiteFiles
 
 SOON_DAYS = 14
+_DRIFT = {
+    LEARNING: ("", "Days are being learned"),
+    QUIET: (GOOD, "Days are alike"),
+    ALARM: (WARN, "Symbols have changed"),
+}
 
 
 @dataclass(frozen=True)
@@ -154,3 +161,16 @@ def standing_of(folder: Path, expires: date | None, mapping_id: str, today: date
     except (InputError, OSError) as error:
         return Standing(DUE, str(error))
     return assess(audit, recheck, mapping_id, expires, today).standing
+
+
+def assess_drift(watch: DriftWatch | None, recheck: Recheck | None, mapping_id: str) -> Finding:
+    """Return what days of symbols show without labels; a later re-check settles an alarm."""
+    if watch is None or watch.mapping_id != mapping_id:
+        words = f"The fusion centre has seen no whole day. {UNSEEN}"
+        return Finding("", "Days not watched yet", words)
+    state, words = describe(watch)
+    supported = recheck and recheck.supported
+    if watch.alarmed and supported and supported > watch.alarmed:
+        return Finding(GOOD, "Symbols have changed, and a re-check agreed since", words)
+    level, short = _DRIFT[state]
+    return Finding(level, short, words)

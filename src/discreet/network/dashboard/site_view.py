@@ -21,18 +21,12 @@ from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Sensor
-from discreet.network.dashboard.guarantee import Guarantee, assess
-from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, describe
-from discreet.network.health import BAD, GOOD, WARN, Finding
+from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
+from discreet.network.health import BAD, Finding
 from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
 
 _T = TypeVar("_T")
-_DRIFT = {
-    LEARNING: ("", "Days are being learned"),
-    QUIET: (GOOD, "Days are alike"),
-    ALARM: (WARN, "Symbols have changed"),
-}
 
 
 class SiteView:
@@ -78,16 +72,8 @@ class SiteView:
         )
 
     def drift(self) -> Finding:
-        """Return what days of symbols show without labels; a later re-check settles an alarm."""
-        watch, recheck = self._drift.value, self._recheck.value
-        if watch is None or watch.mapping_id != self.mapping.id:
-            return Finding("", "Days not watched yet", "The fusion centre has seen no whole day.")
-        state, words = describe(watch)
-        supported = recheck and recheck.supported
-        if watch.alarmed and supported and supported > watch.alarmed:
-            return Finding(GOOD, "Symbols have changed, and a re-check agreed since", words)
-        level, short = _DRIFT[state]
-        return Finding(level, short, words)
+        """Return what days of symbols show without labels."""
+        return assess_drift(self._drift.value, self._recheck.value, self.mapping.id)
 
     def problems(self) -> list[Finding]:
         watched = (self._clients, self._audit, self._recheck, self._frontier)

@@ -10,11 +10,12 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from discreet.auditing.drift import load_watch
 from discreet.auditing.recheck import load_state
 from discreet.auditing.summary import load_audit
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import assess
+from discreet.network.dashboard.guarantee import assess, assess_drift
 from discreet.network.doctor.machine import Finding, failure, ok, warning
 from discreet.network.health import BAD, GOOD, Stored, examine
 from discreet.network.site.authority import Entry, load_register
@@ -114,7 +115,7 @@ def _devices(mapping: Mapping, clients: Clients) -> Finding:
 
 
 def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
-    """Return the state of the mapping's guarantee, and of the re-check that it stands on."""
+    """Yield the state of the mapping's guarantee, of its re-check, and of drift without labels."""
     files = SiteFiles(folder)
     audit_again = (
         "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
@@ -123,6 +124,7 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
     try:
         audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
+        watch = load_watch(files.drift) if files.drift.exists() else None
     except InputError as error:
         yield failure("guarantee", str(error), audit_again)
         return
@@ -130,9 +132,10 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
     for subject, state, fix in (
         ("guarantee", found.certificate, audit_again),
         ("re-check", found.recheck, more_rows),
+        ("drift", assess_drift(watch, recheck, mapping.id), more_rows),
     ):
         words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
-        if state.level == GOOD:
+        if state.level in (GOOD, ""):
             yield ok(subject, words)
         else:
             yield (failure if state.level == BAD else warning)(subject, words, fix)

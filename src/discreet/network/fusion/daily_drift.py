@@ -16,6 +16,7 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.wire import RoundClock
 
 LEARNING, QUIET, ALARM = "learning", "quiet", "alarm"
+UNSEEN = "Who causes the symbols does not show in their frequencies: labelled rows show it."
 _DAY = timedelta(days=1)
 _ANEW_AFTER = 30  # days after an alarm
 _HEARD = 0.5  # share of the rounds of a day that every sensor must have been heard in
@@ -87,9 +88,9 @@ def describe(watch: DriftWatch) -> tuple[str, str]:
             f"Since about {watch.alarmed} symbols are not as frequent as before. That is no proof "
             "of a leak, but the certificate is of another time: re-check it by labelled rows."
         )
-        return ALARM, words
+        return ALARM, f"{words} {UNSEEN}"
     days = len(watch.reference)
     if days < REFERENCE_DAYS:
-        return LEARNING, f"{days} of {REFERENCE_DAYS} whole days have been seen to compare with."
-    words = f"The last {len(watch.scores)} days are like the {days} before, in their frequencies"
-    return QUIET, f"{words}. Who causes the symbols does not show in them."
+        words = f"{days} of {REFERENCE_DAYS} whole days have been seen to compare with."
+        return LEARNING, f"{words} {UNSEEN}"
+    return QUIET, f"The last {len(watch.scores)} days are like the {days} before. {UNSEEN}"
