@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import expm, logm
 
 from discreet.arrays import Floats
-from discreet.data.series import Series
+from discreet.data.series import Series, count_steps
 from discreet.errors import InputError
 from discreet.mapping.parts import PublicChain
 
@@ -63,16 +63,13 @@ def estimate_chain(
     classes: NDArray[Any], n_classes: int, series: Series, kept: NDArray[np.bool_]
 ) -> PublicChain:
     """Estimate how a fact moves from rows that follow one another, if both may be learned from."""
-    one = np.flatnonzero(series.follows >= 0)
-    other = series.follows[one]
-    pairs = kept[one] & kept[other]
-    if (steps := int(pairs.sum())) < MIN_STEPS:
+    learned = kept & kept[series.follows]  # of the rows without another one none is counted
+    counts = count_steps(classes, np.where(learned, series.follows, -1), n_classes)
+    if (steps := int(counts.sum())) < MIN_STEPS:
         raise InputError(
             f"{steps} rows to learn from have another one {series.step:g} s later; at least "
             f"{MIN_STEPS} are needed to see how long the public fact lasts. Give the time between "
             "rounds with --every, hold out whole days with --group, or leave out --time-column."
         )
-    counts = np.full((n_classes, n_classes), _SMOOTHING)
-    np.add.at(counts, (classes[one[pairs]], classes[other[pairs]]), 1.0)
-    moves = counts / counts.sum(axis=1, keepdims=True)
+    moves = (counts + _SMOOTHING) / (counts + _SMOOTHING).sum(axis=1, keepdims=True)
     return PublicChain(moves=moves.tolist(), interval=series.step, steps=steps)
