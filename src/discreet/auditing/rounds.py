@@ -106,8 +106,8 @@ def audit_rounds(
     seed: int,
 ) -> RoundsAudit:
     """Bound what so many rounds tell of one fact, and attack them where there is a series."""
-    rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
     if series is None:
+        rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
         kept = _declared_chain(stay, rows.shares, rounds).kept
         declared = (f"{_CHAIN} with the stay probabilities stated (declared)", HIDDEN_DECLARED)
         bounds = _bounds(rows, kept, rounds, alpha)
@@ -115,14 +115,8 @@ def audit_rounds(
             rounds, _certificate(bounds[-1], rows, alpha, declared, ""), False, _curve(bounds),
             None, (),
         )  # fmt: skip
-    fact = series.private[name]
-    steps = count_steps(fact, series.series.follows, rows.n_classes)
-    attacks = _attacked(mapping, series, fact, steps, rounds, seed)
-    return replace(
-        _certified(rows, public, series, fact, steps, rounds, alpha, seed),
-        seconds=series.series.step,
-        attacks=attacks,
-    )
+    attacks = _attacked(mapping, series, series.private[name], rows.n_classes, rounds, seed)
+    return replace(certify_series(rows, public, name, series, rounds, alpha, seed), attacks=attacks)
 
 
 def _declared_chain(stay: Floats | None, shares: Floats, rounds: int) -> Chain:
@@ -138,23 +132,25 @@ def _declared_chain(stay: Floats | None, shares: Floats, rounds: int) -> Chain:
 # --- The bound -----------------------------------------------------------------------------
 
 
-def _certified(
+def certify_series(
     rows: AuditRows,
     public: Labels,
+    name: str,
     series: SeriesData,
-    fact: Ints,
-    steps: Ints,
     rounds: int,
     alpha: float,
     seed: int,
 ) -> RoundsAudit:
     """Take the fact for the hidden state; where more links rounds, the public fact besides."""
+    fact, seconds = series.private[name], series.series.step
+    steps = count_steps(fact, series.series.follows, rows.n_classes)
+    rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
     alone = check_hidden_state(series.codes, fact, series.series, seed)
     if not alone.broken:
         bounds = _bounds(rows, bound_kept(steps, alpha / 2), rounds, alpha / 2)
         basis = _checked("the private fact", alone, series)
         found = _certificate(bounds[-1], rows, alpha, basis, "")
-        return RoundsAudit(rounds, _held_back(found, alone), False, _curve(bounds), None, ())
+        return RoundsAudit(rounds, _held_back(found, alone), False, _curve(bounds), seconds, ())
     both = fact * public.n_classes + series.public
     told = check_hidden_state(series.codes, both, series.series, seed)
     share = alpha / (2 * public.n_classes)
@@ -166,7 +162,7 @@ def _certified(
     bounds = max(per_class, key=lambda each: each[-1].advantage)
     basis = _checked("the public and the private fact", told, series)
     found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
-    return RoundsAudit(rounds, _held_back(found, told), True, _curve(bounds), None, ())
+    return RoundsAudit(rounds, _held_back(found, told), True, _curve(bounds), seconds, ())
 
 
 def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
@@ -223,9 +219,10 @@ def _held_back(found: Certificate, state: HiddenState) -> Certificate:
 
 
 def _attacked(
-    mapping: Mapping, series: SeriesData, fact: Ints, steps: Ints, rounds: int, seed: int
+    mapping: Mapping, series: SeriesData, fact: Ints, n_classes: int, rounds: int, seed: int
 ) -> tuple[WindowAttack, ...]:
     """Let attackers learn from half of the groups and guess the fact in the others."""
+    steps = count_steps(fact, series.series.follows, n_classes)
     groups = np.unique(series.group[series.held_out])
     if len(groups) < 4 or (not series.held_out.all() and not _whole(series)):
         groups = np.unique(series.group)
@@ -235,9 +232,9 @@ def _attacked(
     taught = groups[::2]
     seen = _Seen(mapping, series.codes[order], symbols, fact[order])
     learned = np.isin(series.group[order], taught)
-    if len(groups) < 2 or len(np.unique(fact[order][learned])) < len(steps):
+    if len(groups) < 2 or len(np.unique(fact[order][learned])) < n_classes:
         return ()
-    given = seen.likelihoods(learned, len(steps))
+    given = seen.likelihoods(learned, n_classes)
     breaks = np.append(0, np.cumsum(series.series.follows[order[:-1]] != order[1:]))
     watched = Rounds(symbols, given, fact[order], breaks, series.group[order])
     moves = (steps + 1.0) / (steps + 1.0).sum(axis=1, keepdims=True)

@@ -11,6 +11,7 @@ hidden: a state that is the same in all of the table, for one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +161,7 @@ def _in_stretches(codes: Ints, fact: Ints, rng: np.random.Generator) -> bool:
     if not lengths or not features.shape[1]:
         return False
     orders = [np.arange(len(features)), *(shuffled_within(fact, rng) for _ in range(_SHUFFLES))]
-    sums = np.array([[_varies(features[each], length) for length in lengths] for each in orders])
+    sums = np.array([_vary(features[each], lengths) for each in orders])
     spread = sums[1:].std(axis=0)
     peaks = np.abs((sums - sums[1:].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
     return bool(peaks[0] > peaks[1:].max())
@@ -174,10 +175,15 @@ def _features(codes: Ints, fact: Ints) -> Floats:
     return standardised(features, np.unique(fact, return_inverse=True)[1]).T
 
 
-def _varies(features: Floats, length: int) -> float:
-    whole = len(features) // length * length
-    sums = np.add.reduceat(features[:whole], np.arange(0, whole, length))
-    return float((sums**2).sum())
+def _vary(features: Floats, lengths: Sequence[int]) -> list[float]:
+    """Return the sum of squared sums over stretches of each length, one a multiple of the last."""
+    found, sums, before = [], features, 1
+    for length in lengths:
+        times, before = length // before, length
+        whole = len(sums) // times * times
+        sums = sums[:whole].reshape(-1, times, features.shape[1]).sum(axis=1)
+        found.append(float((sums**2).sum()))
+    return found
 
 
 # --- The facts before and after ------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
 
@@ -131,10 +132,12 @@ def _boosted(features: Floats, fact: Ints, taught: np.ndarray, n_classes: int, s
     scores = np.ones((len(fact), n_classes))
     if len(np.unique(fact[rows])) < 2:
         return scores
-    model = HistGradientBoostingClassifier(
-        max_iter=60, max_depth=4, class_weight="balanced", random_state=seed
-    ).fit(features[rows], fact[rows])
-    scores[:, model.classes_] += model.predict_proba(features)
+    # One thread: trees this small spend most of the time waiting for one another on a busy machine.
+    with threadpool_limits(limits=1):
+        model = HistGradientBoostingClassifier(
+            max_iter=60, max_depth=4, class_weight="balanced", random_state=seed
+        ).fit(features[rows], fact[rows])
+        scores[:, model.classes_] += model.predict_proba(features)
     return scores
 
 
