@@ -12,12 +12,12 @@ OPTIONS = {"max_advantage": 0.2, "random_state": 0}
 
 @pytest.fixture
 def prepared(tmp_path):
-    def make(time_column=None, **options):
+    def make(time_column=None, method="model", **options):
         path = tmp_path / "house.csv"
         house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv(path, index=False)
         exclude = [] if time_column else ["date"]
         return prepare(
-            Task(path, "fall", ["who"], exclude=exclude, method="model", time_column=time_column,
+            Task(path, "fall", ["who"], exclude=exclude, method=method, time_column=time_column,
                  options=OPTIONS | options)
         )  # fmt: skip
 
@@ -29,6 +29,18 @@ def test_a_limit_on_a_window_becomes_one_on_a_round(prepared):
     # stay 0.9: 0.64 is left by a step, and both sides add up to (1 + 0.64) / (1 - 0.64)
     assert figure.target <= 0.2 / np.sqrt(1.64 / 0.36) * (1 + 1e-6)
     assert figure.met and figure.reached <= 0.2
+
+
+@pytest.mark.slow
+def test_the_design_from_counts_keeps_the_window_itself(prepared):
+    learned, figure = learn_for_rounds(
+        prepared(method="auto", beyond_answer=True, n_folds=2), 60, 0.9
+    )
+    assert learned.mapper.rounds == pytest.approx(1.64 / 0.36, rel=1e-4)
+    # Half the root of x, of which so many add up to Phi(sqrt(n x)) - 1/2 = 0.2.
+    assert figure.target == pytest.approx(0.5244 / 2 / np.sqrt(1.64 / 0.36), abs=1e-4)
+    assert figure.designed and figure.beyond_answer
+    assert learned.mapper.private_risk_ >= 0.5 - figure.target
 
 
 @pytest.mark.slow
@@ -63,3 +75,12 @@ def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):
         monkeypatch, capfd, "learn", "house.csv", *facts, "--stay", "0.9", "--out", "m.json"
     )
     assert code == 2 and "without --rounds" in error
+    code, printed, error = run(
+        monkeypatch, capfd, "learn", "house.csv", *facts, "--beyond-answer", "--out", "n.json"
+    )
+    assert code == 2 and "Use --method auto" in error and not (tmp_path / "n.json").exists()
+    facts = facts[:-2]  # the method is chosen
+    code, printed, _ = run(
+        monkeypatch, capfd, "learn", "house.csv", *facts, *wish, "--beyond-answer", "--symbols", "2"
+    )
+    assert code == 0 and "attacker's advantage beyond the public fact" in printed

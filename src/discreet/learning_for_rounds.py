@@ -1,9 +1,10 @@
 """Learning for many rounds: a limit on what a day tells becomes one on what a round tells.
 
 A round's limit is the day's over the square root of what the chain of the private fact adds up
-to. The mapping learned for it is held against the day twice: by the accountant on the rows learned
-from, and by what rows left out show of one round, with its standard error; the larger counts. Where
-it is more than was asked, less is learned for.
+to. ``Mapper`` designs for that itself, with the rows' sampling error allowed for; what rows
+left out show of one round, with its standard error, is held against the day. Mappings of other
+methods are held against it by the accountant on the rows learned from as well, and where it is more
+than was asked, less is learned for.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Floats
+from discreet.choices import METHODS
 from discreet.data.series import count_steps, read_series
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.over_time import advantage_of_rounds
 from discreet.learning import Learned, Prepared, learn
+from discreet.mappers.auto_mapper import Mapper, one_of_rounds
 
 _ATTEMPTS = 3
 
@@ -31,8 +34,9 @@ class RoundsFigure:
     """What a mapping tells over many rounds, of the private fact that it tells most about.
 
     ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate. ``target``: the
-    limit on one round that was learned for. ``rows_needed``: about how many rows would show as much
-    as was asked, where these do not.
+    limit on one round that was learned for. ``beyond_answer``: for attackers who are told the
+    public fact. ``designed``: whether the design itself keeps what was asked under its model of the
+    rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not.
     """
 
     rounds: int
@@ -41,6 +45,8 @@ class RoundsFigure:
     fact: str
     reached: float
     rows: int
+    beyond_answer: bool = False
+    designed: bool = False
 
     @property
     def met(self) -> bool:
@@ -63,9 +69,10 @@ def learn_for_rounds(
             "--rounds needs to know what they may tell together. Give --max-advantage."
         )
     moves = {fact.name: _moves(prepared, fact.name, stay) for fact in prepared.facts[1:]}
-    target = first = min(
-        asked / math.sqrt(_added_up(prepared, each, rounds)) for each in moves.items()
-    )
+    added = {each[0]: _added_up(prepared, each, rounds) for each in moves.items()}
+    if METHODS[prepared.task.method] is Mapper:
+        return _design_for(prepared, rounds, added, **how)
+    target = first = asked / math.sqrt(max(added.values()))
     for _ in range(_ATTEMPTS):
         options = prepared.options | {"max_advantage": target}
         learned = learn(replace(prepared, options=options), **how)
@@ -74,6 +81,21 @@ def learn_for_rounds(
             break
         target *= 0.9 * asked / figure.reached
     return learned, figure
+
+
+def _design_for(
+    prepared: Prepared, rounds: int, added: Dict[str, float], **how: Any
+) -> tuple[Learned, RoundsFigure]:
+    """Learn with a method that designs for many rounds itself."""
+    asked = prepared.options["max_advantage"]
+    longest = max(added, key=lambda name: added[name])
+    learned = learn(replace(prepared, options=prepared.options | {"rounds": added[longest]}), **how)
+    target = one_of_rounds(asked, added[longest])
+    return learned, RoundsFigure(
+        rounds, asked, target, longest, min(_left_out(learned, asked / target), 0.5),
+        int((~prepared.held_out).sum()),
+        beyond_answer=bool(prepared.options.get("beyond_answer")), designed=True,
+    )  # fmt: skip
 
 
 def _added_up(prepared: Prepared, chain: tuple[str, ArrayLike], rounds: int) -> float:
@@ -118,8 +140,11 @@ def _measure(
         name: advantage_of_rounds(learned.mapping, rows, rounds=rounds, stay=stay, fact=name)
         for name, stay in moves.items()
     }
-    worst, expected = max(told, key=lambda name: told[name]), learned.mapper.expected_
-    left_out = 0.0
-    if expected is not None:  # of the fact that one round tells most about
-        left_out = (expected.advantage + expected.advantage_error) * asked / first
+    worst, left_out = max(told, key=lambda name: told[name]), _left_out(learned, asked / first)
     return RoundsFigure(rounds, asked, target, worst, max(told[worst], left_out), len(rows))
+
+
+def _left_out(learned: Learned, times: float) -> float:
+    """Return what rows left out show of the fact that one round tells most about, so many times."""
+    expected = learned.mapper.expected_
+    return 0.0 if expected is None else (expected.advantage + expected.advantage_error) * times

@@ -10,7 +10,9 @@ from sklearn.base import clone
 
 from discreet import Mapper
 from discreet.errors import InputError, UninformativeMappingWarning, UnmetRequestWarning
-from research.paper.synthetic import draw_table, exact_figures, tables_by_reading
+from discreet.leakage.belief_grid import figures_between
+from discreet.leakage.chains import Chain
+from research.paper.synthetic import draw_table, exact_figures, exact_joint, tables_by_reading
 
 
 def exclusive_or(n_rows, seed):
@@ -85,6 +87,17 @@ def test_beyond_the_answer_leaks_less_within_each_public_class():
         told.append(max(0.25 * np.abs(given[a] - given[a + 1]).sum() for a in (0, 2)))
     assert told[1] < told[0]
     assert told[1] <= 0.08
+
+
+@pytest.mark.slow
+def test_a_day_of_rounds_tells_what_was_asked_and_decisions_are_good():
+    X, h, g = draw_table(10_000, 0.0, 0)
+    mapper = Mapper(max_advantage=0.1, rounds=1440, n_folds=2, random_state=0, time_budget=None)
+    tables = tables_by_reading(mapper.fit(X, h, private=g).mapping_)
+    given = 2 * exact_joint(tables, 0.0).sum(axis=0)
+    ((_, day),) = figures_between(given, Chain.constant([0.5, 0.5]), [1440])
+    assert day.advantage <= 0.10
+    assert exact_figures(tables, 0.0).public_error <= 0.02
 
 
 @pytest.mark.slow
@@ -163,6 +176,10 @@ def test_wrong_parameters_are_refused():
     X, h, g = draw_table(100, 0.2, 0)
     with pytest.raises(InputError, match="beyond_answer must be True or False, got 'yes'"):
         Mapper(beyond_answer="yes").fit(X, h, private=g)
+    with pytest.raises(InputError, match="rounds must be a number of at least 1, got 0"):
+        Mapper(max_advantage=0.1, rounds=0).fit(X, h, private=g)
+    with pytest.raises(InputError, match="rounds=60 needs max_advantage"):
+        Mapper(rounds=60).fit(X, h, private=g)
 
 
 def test_parameters_survive_a_clone():

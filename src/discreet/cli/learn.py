@@ -29,6 +29,7 @@ from discreet.cli.options import (
     Sensors,
     argument,
     by_column,
+    flag,
     is_count,
     is_positive,
     is_probability,
@@ -112,6 +113,14 @@ def learn(
     ldp_epsilon: Annotated[
         float | None, option("E", "Local differential privacy of every sensor.", is_positive)
     ] = None,
+    beyond_answer: Annotated[
+        bool,
+        flag(
+            "--beyond-answer",
+            "Ask it of attackers who are told the public fact: what the answer itself tells does "
+            "not count.",
+        ),
+    ] = False,
     decide: Decide = "balanced",
     binning: Binning = None,
     bins: Bins = None,
@@ -197,6 +206,10 @@ def learn(
 
         discreet learn t --public s --private p --time-column date --out m
 
+    So that symbols tell little besides the answers that they are for:
+
+        discreet learn t --public s --private p --beyond-answer --out m
+
     A table larger than memory, in many files:
 
         discreet learn 'day-*.parquet' --public use --private me --out m.json
@@ -211,6 +224,9 @@ def learn(
     }
     _check_wishes(method, wishes)
     options = mapper_options(kernel, loss, decide, seed, binning, bins) | wishes
+    if beyond_answer:
+        _check_beyond_answer(method)
+        options["beyond_answer"] = True
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
@@ -262,6 +278,14 @@ def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
         raise InputError(
             f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
             "Give one or the other."
+        )
+
+
+def _check_beyond_answer(method: str) -> None:
+    if method != "auto":
+        raise InputError(
+            f"--beyond-answer was given, but --method {method} does not tell its attackers the "
+            "public fact. Use --method auto."
         )
 
 
@@ -346,15 +370,16 @@ def say_rounds(figure: RoundsFigure) -> str:
     """Return what all rounds tell together, beside what was asked."""
     line = (
         f"{figure.rounds} rounds together: an attacker's advantage of about {figure.reached:.3f} "
-        f"on {figure.fact!r} (an estimate and no certificate, if that fact is all that links "
-        f"rounds); {figure.asked:g} was asked"
+        f"on {figure.fact!r}{' beyond the public fact' if figure.beyond_answer else ''} (an "
+        "estimate and no certificate, if that fact is all that links rounds); "
+        f"{figure.asked:g} was asked"
     )
     if figure.met:
         return line
-    return (
-        f"warning: {line}. NOT MET: {figure.rows} rows do not support it; about "
-        f"{figure.rows_needed} could."
-    )
+    why = "do not support it"
+    if figure.designed:
+        why = "do not show it, although the tables keep it under the model of these rows"
+    return f"warning: {line}. NOT MET: {figure.rows} rows {why}; about {figure.rows_needed} could."
 
 
 def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
@@ -393,7 +418,11 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append("stopped early: this is the best mapping found until then")
     expected = mapper.expected_
     if expected is not None:
-        lines += [_privacy_line(expected), *_answer_lines(expected, mapper.mapping_.public.name)]
+        told = bool(getattr(mapper, "beyond_answer", False))
+        lines += [
+            _privacy_line(expected, told),
+            *_answer_lines(expected, mapper.mapping_.public.name),
+        ]
     elif mapper.privacy_ratio_ is not None:
         lines.append(
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
@@ -430,11 +459,12 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
     )
 
 
-def _privacy_line(expected: Expected) -> str:
+def _privacy_line(expected: Expected, told: bool) -> str:
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
     return (
         f"expected of one report ({expected.folds} folds, an estimate and no certificate): "
-        f"attacker's advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"
+        f"attacker's advantage {'beyond the public fact ' * told}{expected.advantage:.3f} ± "
+        f"{expected.advantage_error:.3f}"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )

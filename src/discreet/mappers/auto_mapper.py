@@ -6,11 +6,13 @@ told by rows left out; the time is limited, and at its end the best so far is ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from discreet.design.calibration import Request
 from discreet.design.coded import Coded
@@ -24,6 +26,7 @@ from discreet.mappers.base import Made, PrivacyMapper
 from discreet.progress import Report, in_time, printed
 
 DEFAULT_ADVANTAGE = 0.05
+_MOST_ASKED = 0.4999  # of many rounds
 _LOOSER = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # times what was asked for, if that leaves nothing useful
 
 
@@ -54,6 +57,12 @@ class Mapper(PrivacyMapper):
         it is shared out among the sensors and holds by construction.
     beyond_answer : bool, default=False
         Ask both of attackers who are told the public fact.
+    rounds : float, default=1
+        Ask ``max_advantage`` of so many rounds together, in which the private fact stays the same.
+        Tables are then blind to it within each public class, as far as so many rows can show,
+        their sampling error allowed for under the model. No limit is searched: rows left out
+        cannot show as little as one of many rounds may tell, and ``expected_`` is about one round.
+        Unless ``beyond_answer``, the answers themselves are limited, too.
     n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, decide, random_state
         As in ``NPOMapper``; reg shapes the fusion rule only where the outputs are too many to
         list. The remaining parameters are those that all mappers take and have no influence here.
@@ -100,6 +109,7 @@ class Mapper(PrivacyMapper):
         epsilon: float | None = None,
         ldp_epsilon: float | None = None,
         beyond_answer: bool = False,
+        rounds: float = 1,
         reg: float | None = None,
         private_reg: float | None = None,
         relaxed: bool = True,
@@ -136,6 +146,7 @@ class Mapper(PrivacyMapper):
             random_state=random_state,
         )
         self.beyond_answer = beyond_answer
+        self.rounds = rounds
         self.time_budget = time_budget
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -144,6 +155,10 @@ class Mapper(PrivacyMapper):
         super()._check_parameters()
         if not isinstance(self.beyond_answer, bool | np.bool_):
             raise InputError(f"beyond_answer must be True or False, got {self.beyond_answer!r}.")
+        if not 1 <= self.rounds < np.inf:
+            raise InputError(f"rounds must be a number of at least 1, got {self.rounds!r}.")
+        if self.rounds > 1 and self.max_advantage is None:
+            raise InputError(f"rounds={self.rounds:g} needs max_advantage, what they may tell.")
         check_number("time_budget", self.time_budget, 0.0, np.inf, "greater than 0")
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, 1)
@@ -164,13 +179,14 @@ class Mapper(PrivacyMapper):
             rng,
             n_folds=self.n_folds,
             beyond=bool(self.beyond_answer),
+            evidence=self.rounds > 1,
             report=in_time(report, self.time_budget),
             n_jobs=self.n_jobs or 1,
         )
         found = self._find_level(search, settings)
         self.structure_, self.alternatives_ = search.structure, []
         useless = found.expected is not None and not found.expected.useful
-        if useless and (asked := self._asked_advantage) is not None:
+        if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
             looser = (factor * asked for factor in _LOOSER)
             levels = [Target(1.0 - 2.0 * level) for level in looser if level < 0.5]
             self.alternatives_ = search.look_for_use(levels)
@@ -181,6 +197,9 @@ class Mapper(PrivacyMapper):
     def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
         if self.privacy_ratio is not None:
             return search.take(Target(self.privacy_ratio))
+        if self.rounds > 1:
+            one = one_of_rounds(self.max_advantage, self.rounds)
+            return search.take(Target(1.0 - 2.0 * one, self.epsilon))
         levels, asked = [self._level(share, settings) for share in SHARES], self._asked_advantage
         if asked is None and not settings.lists_outputs:
             return search.take(levels[0])  # structural, holds by construction
@@ -198,3 +217,13 @@ class Mapper(PrivacyMapper):
         if self.epsilon is None:
             return Target(ratio)
         return Target(ratio, share * self.epsilon if settings.lists_outputs else self.epsilon)
+
+
+def one_of_rounds(asked: float | None, rounds: float) -> float:
+    """Return the limit on half the root of the x of a round that keeps what all may tell together.
+
+    The log-likelihood ratio of many small pieces of evidence is about normal: the advantage of n
+    rounds is Phi(sqrt(n x)) - 1/2. It is concave in x, so that the mean of x may stand for x.
+    """
+    deviation = float(norm.ppf(0.5 + min(asked or 0.0, _MOST_ASKED)))
+    return min(0.5 * deviation / math.sqrt(rounds), 0.5)

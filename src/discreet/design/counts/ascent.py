@@ -9,6 +9,7 @@ decisions, less a price for every bit of leak above its limit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from discreet.arrays import Floats
+from discreet.design.counts.evidence import Evidence
 from discreet.design.counts.units import Units
 
 MAX_LISTED = 4096
@@ -29,6 +31,8 @@ _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of 
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy; drawn outputs tell it less clearly.
 _PRICE, _PRICE_DRAWN = 4.0, 12.0
+PRICES = (0.1, 0.4, 1.6)
+"""Of evidence, for each time that its root is above the limit's: which is best shows by trying."""
 _TINY, _ROUNDING = 1e-300, 1e-9
 
 
@@ -46,12 +50,15 @@ class Limits:
         Least entry of each sensor's table.
     beyond : bool
         Whether attackers are told the public fact.
+    evidence : float or None
+        Most x of one round (``Evidence``), for what many rounds tell.
     """
 
     advantage: float | None
     epsilon: float | None
     floors: Sequence[float]
     beyond: bool = False
+    evidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,7 @@ class Problem:
                     self.guarded.append(rows)
                     self.bases.append(model.prior * known / model.prior[known].sum())
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
+        self.evidence = Evidence(self.units)
 
     def weigh(self, chances: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return outputs, and for each p(output|cell) over its probability of being looked at."""
@@ -117,6 +125,9 @@ class Problem:
         excess = 0.0 if self.limits.advantage is None else advantage - self.limits.advantage
         if self.limits.epsilon is not None:
             excess = max(excess, epsilon - self.limits.epsilon)
+        if self.limits.evidence is not None:
+            x, _ = self.evidence.worst(self.units.pad(tables))
+            excess = max(excess, x / self.limits.evidence - 1.0)
         worth = float((weights @ self.public.T).max(axis=1).sum())
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0))
 
@@ -132,6 +143,14 @@ class Problem:
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
+
+    def evidence_slope(self, padded: Floats) -> Floats | float:
+        """Return the slope in the tables of the root of evidence over that of its limit."""
+        if self.limits.evidence is None:
+            return 0.0
+        x, slope = self.evidence.worst(padded)
+        over = x > self.limits.evidence
+        return slope * (0.5 / math.sqrt(x * self.limits.evidence)) if over else 0.0
 
     def _ratios(self, weights: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield log p(output|class)/p(output), and both probabilities, for each fact."""
@@ -171,6 +190,7 @@ def climb(
     rng: np.random.Generator,
     steps: int = STEPS,
     stop: Callable[[float], bool] = lambda _share: False,
+    price: float = PRICES[0],
 ) -> list[Floats]:
     """Follow the slope of logits (Adam), and return the average of the last tables.
 
@@ -188,7 +208,8 @@ def climb(
         chances, products = units.chances(padded)
         outputs, weights = problem.weigh(chances, _DRAWN, rng)
         moved = outputs.T @ (problem.slope(weights) * weights)
-        slope = units.pull_back(moved / np.maximum(chances, _TINY), products) * room
+        slope = units.pull_back(moved / np.maximum(chances, _TINY), products)
+        slope = (slope - price * problem.evidence_slope(padded)) * room
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
         drift, spread = 0.9 * drift + 0.1 * slope, 0.99 * spread + 0.01 * slope**2
         quick = next(pace for share, pace in _SLOWER if step < share * steps)

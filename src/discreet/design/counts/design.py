@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from discreet.arrays import Floats
-from discreet.design.counts.ascent import STEPS, Judged, Limits, Problem, climb, settle
+from discreet.design.counts.ascent import PRICES, STEPS, Judged, Limits, Problem, climb, settle
 from discreet.design.counts.estimate import CountModel
 from discreet.design.counts.starts import WAYS, draw_start, find_start
 from discreet.design.counts.units import Units
@@ -21,6 +21,8 @@ from discreet.progress import Progress, Report
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
 _LISTED_STARTS, _DRAWN_STARTS = 9, 8
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
+_STEPS_TO_BLIND = 480
+_BLIND = [(lean, price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 _SCREENED = 0.5  # share of the work that screening is, about
 FLOOR = 0.002
 """Least entry of a table: with a zero, no audit could bound a log-ratio."""
@@ -34,20 +36,32 @@ def design_on_counts(
     rng: np.random.Generator,
     starts: Sequence[Sequence[Floats]] = (),
     report: Report | None = None,
+    *,
+    evidence: bool = False,
 ) -> Designed:
-    """Climb from several starts and keep the best; a report that asks to stop keeps it so far."""
+    """Climb from several starts and keep the best; a report that asks to stop keeps it so far.
+
+    ``evidence``: whether the limit is one on what a round adds to many (``Evidence``); then
+    ``beyond`` leaves out what the answer tells.
+    """
     units = Units(model, settings.n_symbols)
     worth = settings.aim.worth(model.public_shares())
-    problem = Problem(units, _limits(settings, target, beyond), worth)
+    problem = Problem(units, _limits(settings, target, beyond, evidence), worth)
     tell = _Teller(report, problem.limits.advantage)
-    first = [list(start) for start in starts]
-    if settings.n_restarts:
-        first += _screen(problem, settings, rng, tell)
+    first = [(list(start), PRICES[0]) for start in starts]
+    if evidence:
+        first += [
+            (find_start(model, settings.n_symbols, 0, lean), price)
+            for lean, price in _BLIND[: 3 * settings.n_restarts]
+        ]
+    elif settings.n_restarts:
+        first += [(tables, PRICES[0]) for tables in _screen(problem, settings, rng, tell)]
     found: list[Judged] = []
-    for k, start in enumerate(first):
-        steps = STEPS // 2 if k < len(starts) else STEPS  # a given start is nearly there
+    for k, (start, price) in enumerate(first):
+        steps = _STEPS_TO_BLIND if evidence else STEPS
+        steps = steps // 2 if k < len(starts) else steps  # a given start is nearly there
         part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
-        found.append(settle(problem, climb(problem, start, rng, steps, part)))
+        found.append(settle(problem, climb(problem, start, rng, steps, part, price)))
         if tell.stopped:
             break
     best, done = max(found, key=lambda each: each.merit), len(found)
@@ -114,7 +128,7 @@ class _Teller:
         return tell
 
 
-def _limits(settings: Settings, target: Target, beyond: bool) -> Limits:
+def _limits(settings: Settings, target: Target, beyond: bool, evidence: bool) -> Limits:
     advantage = None if target.ratio is None else 0.5 * (1.0 - target.ratio)
     local = structural_limit(settings, target)
     floors = [
@@ -122,7 +136,10 @@ def _limits(settings: Settings, target: Target, beyond: bool) -> Limits:
         for n in settings.n_symbols
     ]
     epsilon = target.epsilon if settings.lists_outputs else None
-    return Limits(advantage, epsilon, floors, beyond)
+    if not evidence or advantage is None:
+        return Limits(advantage, epsilon, floors, beyond)
+    one_round = None if beyond else advantage
+    return Limits(one_round, epsilon, floors, beyond, 4.0 * advantage**2)
 
 
 def model_fusion(units: Units, tables: Sequence[Floats]) -> TableFusion | None:

@@ -48,12 +48,15 @@ class CountModel:
     given : list of arrays, cells by codes
         p(code|cell) of every sensor.
     blocks : list of Block
+    rows : array of shape (n_sensors, n_cells), optional
+        How many rows each p(code|cell) is as good as; exact without.
     """
 
     facts: Ints
     prior: Floats
     given: list[Floats]
     blocks: list[Block] = field(default_factory=list)
+    rows: Floats | None = None
 
     def class_rows(self, fact: int, within: NDArray[np.bool_] | None = None) -> Floats:
         """Return p(cell|class) for each class of a fact that occurs, classes by cells."""
@@ -86,14 +89,30 @@ def estimate_counts(
     """Return what the counts say, with joint codes of blocks from the sample's rows."""
     kept = counts.cells > 0
     totals = [table.sum(axis=0)[kept].astype(np.float64) for table in counts.by_code]
-    given = estimate_sensors(_alphabets(sample, int(kept.sum())), totals, structure.smoothing)
+    alphabets = _alphabets(sample, int(kept.sum()))
+    given = estimate_sensors(alphabets, totals, structure.smoothing)
+    rows = _rows_behind(alphabets, counts.cells[kept], structure.smoothing)
     prior = counts.cells[kept] / counts.cells.sum()
     some = _some(len(sample.codes), _BLOCK_ROWS, rng)
     cell = (np.cumsum(kept) - 1)[cell_index(sample.facts)[some]]
     blocks = [
         _count_block(sensors, sample.codes[some], cell, given) for sensors in structure.blocks
     ]
-    return CountModel(counts.facts[kept], prior, given, blocks)
+    return CountModel(counts.facts[kept], prior, given, blocks, rows)
+
+
+def _rows_behind(alphabets: Cells, rows: Ints, smoothing: Sequence[Smoothing]) -> Floats:
+    """Return how many rows of its own each estimate is as good as, sensors by cells.
+
+    Sensors that share statistics lend each other rows, as many as the weight they have there.
+    """
+    found = np.empty((len(alphabets.sizes), len(rows)))
+    for kind in alphabets.kinds():
+        lent = smoothing[kind[0]].shared if len(kind) > 1 else 0.0
+        each = lent / (rows + lent) / len(kind)  # weight of every sensor in what is shared
+        own = rows / (rows + lent) + each
+        found[kind] = rows / (own**2 + (len(kind) - 1) * each**2)
+    return found
 
 
 def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[Floats]) -> Block:

@@ -83,14 +83,16 @@ class LevelSearch:
         *,
         n_folds: int,
         beyond: bool = False,
+        evidence: bool = False,
         report: Report | None = None,
         n_jobs: int = 1,
     ) -> None:
         self.settings, self.counted, self.rng = settings, counted, rng
         self.n_jobs = n_jobs
-        self.beyond, self.report = beyond, report
+        self.beyond, self.evidence, self.report = beyond, evidence, report
         sample = counted.sample
-        self.for_good = _has_many(sample, counted.groups)
+        # Of what one of many rounds may tell, rows left out show nothing: all are designed on.
+        self.for_good = not evidence and _has_many(sample, counted.groups)
         if self.for_good:
             n_folds = max(_LEFT_OUT, -(-len(sample.codes) // _MOST_LEFT_OUT))
         elif not settings.lists_outputs:
@@ -224,7 +226,11 @@ class LevelSearch:
         settings = self.settings
         if starts and part is not None:  # it goes on from the last level
             settings = replace(settings, n_restarts=0)
-        return design_on_counts(settings, model, target, self.beyond, rng, starts, report)
+        elif self.evidence and part is not None:
+            settings = replace(settings, n_restarts=1)
+        return design_on_counts(
+            settings, model, target, self.beyond, rng, starts, report, evidence=self.evidence
+        )
 
     def _with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
         fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng)

@@ -22,11 +22,17 @@ _STEPS = 300
 _LESS_WITHIN = 0.3  # of the weight, where differences overall count as well
 
 
-def find_start(model: CountModel, n_symbols: Sequence[int], turn: int) -> list[Floats]:
-    """Return tables to start from; turns take the ways in turn."""
+def find_start(
+    model: CountModel, n_symbols: Sequence[int], turn: int, lean: float = 0.0
+) -> list[Floats]:
+    """Return tables to start from; turns take the ways in turn.
+
+    ``lean``: where symbol 1 is to be rare in the other public classes, above 0, or common in its
+    own, below: a symbol that one class alone has answers best where several sensors speak.
+    """
     way, price = WAYS[turn % len(WAYS)]
     given = _padded(model.given)
-    use = _uses(model, given)
+    use = _uses(model, given, lean)
     shown = np.einsum("jc,tck->tjk", _hidden(model, way), given)
     q = solve_programs(use, shown, price)
     sizes = [table.shape[1] for table in model.given]
@@ -69,14 +75,15 @@ def solve_programs(use: Floats, shown: Floats, price: float) -> Floats:
     return q
 
 
-def _uses(model: CountModel, given: Floats) -> Floats:
+def _uses(model: CountModel, given: Floats, lean: float) -> Floats:
     """Return the difference that each sensor is to show: one public class against the others.
 
     Each sensor takes the class that it tells best, unless others have taken it already.
     """
     public = model.class_rows(0)
     others = (public.sum(axis=0) - public) / max(len(public) - 1, 1)
-    differences = np.einsum("hc,tck->thk", public - others, given)
+    own, rest = 1.0 + max(-lean, 0.0), 1.0 + max(lean, 0.0)
+    differences = np.einsum("hc,tck->thk", own * public - rest * others, given)
     if len(public) == 2:
         return np.asarray(differences[:, 1])
     taken, found = np.ones(len(public)), []

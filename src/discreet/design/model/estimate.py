@@ -25,7 +25,8 @@ from discreet.design.folds import Sample
 from discreet.design.model.distribution import Distribution
 
 _WIDTHS = (0.0, 0.4, 0.6, 0.9, 1.4)
-_SHARED = (0.0, 4.0, 16.0, 64.0, 256.0, 4096.0)
+_SHARED = (0.0, 4.0, 16.0, 64.0, 256.0, 4096.0, 65536.0)
+_ALIKE = 3.0  # nats by which sensors have to differ, or they share as much as they can
 _MARGINAL = (0.25, 1.0, 4.0, 16.0)
 _LEAST = 0.25  # of a row, for each code in the marginal: nothing is impossible
 
@@ -159,7 +160,10 @@ def choose_from_counts(cells: Cells, held: Sequence[Sequence[Floats]]) -> list[S
         for kind in kinds:
             for choice in _choices_for_kind(cells, kind):
                 options = [_changed(found, kind, **{choice[0]: value}) for value in choice[1]]
-                found = max(options, key=lambda how: likelihood(how, kind))
+                likely = [likelihood(how, kind) for how in options]
+                slack = _ALIKE if choice[0] == "shared" else 0.0
+                close = np.flatnonzero(np.array(likely) >= max(likely) - slack)
+                found = options[int(close[-1] if slack else close[0])]
         options = [_changed(found, range(len(found)), marginal=value) for value in _MARGINAL]
         found = max(options, key=lambda how: sum(likelihood(how, kind) for kind in kinds))
     return found
