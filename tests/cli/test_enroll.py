@@ -136,6 +136,22 @@ def test_init_and_enroll_say_what_a_day_tells_and_how_long_the_budget_lasts(
     assert code == 0 and "warning: " in error and "depend on no reading" in printed
 
 
+def test_site_and_device_take_the_policy_that_tells_least(command, mistake, tmp_path):
+    additive_mapping(names=["door", "hall"]).save("pair.json")
+    # Without rows remembered symbols have no bound, so that fresh draws are the better policy.
+    code, printed, error = command("init site --mapping pair.json --stay 0.5")
+    assert (code, error) == (0, "") and "--repeat never: of never and code" in printed
+    assert load_site(tmp_path / "site").repeat == "never"
+    code, printed, _ = command("enroll hall --repeat code --stay 0.5")
+    assert code == 0 and "--repeat code, as stated; never tells less" in printed
+    code, printed, _ = command("enroll door --stay 0.5")
+    assert code == 0
+    table = Table(load_enrolment(tmp_path / "door.enrol").bundle_bytes[0][:-64])
+    assert table.repeat == 2
+    assert "--rows needs to know" in mistake("init other --mapping pair.json --rows no.csv")
+    assert "--rows needs to know" in mistake("enroll hall --renew --rows no.csv")
+
+
 @needs_mosquitto
 def test_revoke_tells_what_it_has_seen(command, tmp_path):
     command(f"init site --mapping home.json --port {free_port()}")

@@ -6,13 +6,16 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.commands import run
-from support.helpers import make_mapping
+from support.helpers import DESIGN, make_mapping
 
 from discreet.cli import options
+from discreet.data.encoders import BinsEncoder
 from discreet.export import neutral, targets
 from discreet.export.runtimes.python import discreet_sensor as device
+from discreet.mapping.parts import AdditiveFusion
 
 FINITE = [
     np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]),
@@ -42,6 +45,54 @@ def mistake(export, tmp_path):
         return error
 
     return check
+
+
+def table_in(folder):
+    public = (folder / "public_key.txt").read_text()
+    return device.read_bundle(next(folder.glob("*.bundle")), public)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("share", "stay", "fresh", "same", "taken"),
+    [
+        (0.5, 0.9, ".0338", ".0200", device.REPEAT_CODE),
+        (0.2, 0.9, ".0410", ".1271", device.REPEAT_NEVER),
+        (0.2, 0.6, ".0217", ".2104", device.REPEAT_NEVER),
+    ],
+)
+def test_the_policy_that_tells_least_in_a_day_is_taken(
+    export, tmp_path, share, stay, fresh, same, taken
+):
+    """Fifteen rounds of a table with rows .52/.48, whose reading is the private fact."""
+    make_mapping(
+        names=["x"],
+        encoders=[BinsEncoder(edges=[0.5])],
+        tables=[np.array([[0.52, 0.48], [0.48, 0.52]])],
+        fusion=AdditiveFusion(weights=[[-1.0, 1.0]], bias=0.0),
+        design=DESIGN.model_copy(update={"source": None}),
+    ).save("coin.json")
+    who = np.repeat(["ann", "bob"], [round(100 * (1 - share)), round(100 * share)])
+    rows = pd.DataFrame({"x": (who == "bob").astype(int), "fall": np.arange(100) % 2 == 0})
+    rows.assign(who=who).to_csv("rows.csv", index=False)
+    stays = f"{1 - (1 - stay) * share / (1 - share)},{stay}"
+    given = ("coin.json", "--to", "python", "--rows", "rows.csv", "--stay", stays)
+    day = ("--interval", "5760", "--key", "coin.key")
+    code, printed, error = export(*given, *day, "--out", "edge")
+    assert (code, error) == (0, "")
+    assert f"never 0{fresh}, code 0{same}" in printed and "it tells least" in printed
+    assert table_in(tmp_path / "edge").repeat == taken
+    code, printed, _ = export(*given, *day, "--out", "other", "--repeat", "period")
+    assert code == 0 and "--repeat period, as stated" in printed
+    assert table_in(tmp_path / "other").repeat == device.REPEAT_PERIOD
+
+
+def test_what_a_day_tells_needs_to_know_how_long_the_fact_lasts(export, mistake):
+    given = ("home.json", "--to", "c", "--out", "edge")
+    assert "--rows needs to know" in mistake(*given, "--rows", "no.csv")
+    assert "--stay must be a probability" in mistake(*given, "--stay", "long")
+    code, printed, _ = export(*given)
+    assert code == 0 and "--repeat code: give --stay and --rows" in printed
 
 
 def test_names_in_the_options_are_those_of_the_library():

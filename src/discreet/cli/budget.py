@@ -8,7 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from discreet.cli.options import Json, Seed, argument, flag, is_count, is_share, name_list, option
+from discreet.cli.options import (
+    Json,
+    PrivateStay,
+    Seed,
+    argument,
+    flag,
+    is_count,
+    is_share,
+    option,
+)
+from discreet.cli.policies import read_stay, rows_to_estimate
 from discreet.cli.terminal import check_out, interruptible, print_json, print_lines
 from discreet.errors import InputError
 
@@ -40,14 +50,7 @@ def budget(
         ),
     ] = None,
     rounds: Annotated[int, option("N", "Reports of each sensor.", is_count)] = 1440,
-    stay: Annotated[
-        str | None,
-        option(
-            "P[,P...]",
-            "Probability that the private fact is the same in the next round: one, or one "
-            "for each class; 1 if it never changes. [default: nothing is assumed]",
-        ),
-    ] = None,
+    stay: PrivateStay = None,
     period_rounds: Annotated[
         int | None, option("N", "Rounds of a period. [default: all]", is_count)
     ] = None,
@@ -104,13 +107,13 @@ def budget(
         known = Mapping.load(mapping)
         if not known.private:
             raise InputError(f"{mapping} guards no private fact, so that there is no budget.")
-        rows, origin = _rows(known, tables) if tables else (None, "")
+        rows, origin = rows_to_estimate(known, tables) if tables else (None, "")
         found = [
             over_time(
                 known,
                 rows,
                 rounds=rounds,
-                stay=_stay(stay),
+                stay=None if stay is None else read_stay(stay),
                 fact=fact.name,
                 period_rounds=period_rounds,
                 every=every or _EVERY,
@@ -174,32 +177,6 @@ def _check_plot(plot: Path, mapping: Path) -> None:
 
     check_suffix(plot)
     check_out(plot, mapping, "--plot")
-
-
-def _stay(text: str | None) -> float | list[float] | None:
-    if text is None:
-        return None
-    try:
-        found = [float(each) for each in name_list("--stay", text)]
-    except ValueError:
-        found = []
-    if not found or not all(0.0 <= each <= 1.0 for each in found):
-        raise InputError(f"--stay must be a probability, or one for each class, got {text!r}.")
-    return found[0] if len(found) == 1 else found
-
-
-def _rows(mapping: Mapping, tables: Sequence[Path]) -> tuple[pd.DataFrame, str]:
-    """Return the rows that may vouch for the mapping, and note that they were looked at."""
-    from discreet.auditing.audit_log import AuditEntry, note_audit
-    from discreet.auditing.table_rows import audit_data_from_table
-    from discreet.data.tables import find_files, read_tables
-
-    # An estimate of one round needs no independent rows, and promises nothing.
-    data = audit_data_from_table(mapping, read_tables(find_files(tables)), assume_independent=True)
-    if data.held_out and mapping.design.source is not None:
-        note_audit(AuditEntry.of(mapping, mapping.design.source, 0))
-    labels = {each.name: each.values for each in (data.public, *data.private)}
-    return data.readings.assign(**labels), data.origin
 
 
 # --- In words --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,16 @@ from discreet.cli.options import (
     Anyway,
     OwnPeriod,
     OwnRepeat,
+    PolicyRows,
+    PrivateStay,
     SiteFolder,
     argument,
     flag,
     is_positive,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_print, say_lasting, warn
+from discreet.cli.policies import choose_repeat
+from discreet.cli.terminal import interruptible, plain_print, print_lines, say_lasting, warn
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
@@ -56,6 +60,8 @@ def enroll(
     ] = None,
     period: OwnPeriod = None,
     repeat: OwnRepeat = None,
+    stay: PrivateStay = None,
+    rows: PolicyRows = None,
     anyway: Anyway = False,
     renew: Annotated[
         bool,
@@ -84,8 +90,10 @@ def enroll(
     with interruptible("stopped. Nothing has changed."):
         need_network()
         from discreet.export.neutral import Policy
+        from discreet.mapping.mapping import Mapping
         from discreet.network.site.joining import EnrolmentRequest, enroll_observer
         from discreet.network.site.joining import enroll as enroll_device
+        from discreet.network.site.settings import load_site
 
         folder = find_site(site)
         if observer:
@@ -99,17 +107,23 @@ def enroll(
             plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
         else:
             out = out or Path(f"{name}.enrol")
+            given, told = _typed(ctx), list[str]()
+            if stay is not None or rows:
+                of_site = load_site(folder)
+                known = Mapping.load(folder / of_site.mapping)
+                seconds = period or of_site.period
+                repeat, told = choose_repeat(known, repeat, rows, stay, seconds, of_site.interval)
+                given |= {"repeat"}
             policy = Policy(budget=budget, period=period or 86_400, repeat=repeat or "code")
-            wish = EnrolmentRequest(
-                name, sensor or [], batch, policy, days, renew, _typed(ctx), anyway
-            )
+            wish = EnrolmentRequest(name, sensor or [], batch, policy, days, renew, given, anyway)
             done = enroll_device(folder, wish, out)
-            _say_enrolled(name, out, done)
+            _say_enrolled(name, out, done, told)
         return _say_how_it_ends(folder, done)
 
 
-def _say_enrolled(name: str, out: Path, done: Enrolled) -> None:
+def _say_enrolled(name: str, out: Path, done: Enrolled, told: Sequence[str]) -> None:
     plain_print(f"wrote {out}: {name} speaks for {', '.join(map(repr, done.sensors))}")
+    print_lines(told)
     if done.lasting is not None:
         say_lasting(done.lasting)
     if done.spent is None:

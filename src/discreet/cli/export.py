@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ from discreet.cli.options import (
     Anyway,
     Budget,
     Period,
+    PolicyRows,
+    PrivateStay,
     Quiet,
     Repeat,
     argument,
@@ -17,6 +20,7 @@ from discreet.cli.options import (
     one_of,
     option,
 )
+from discreet.cli.policies import choose_repeat
 from discreet.cli.terminal import interruptible, print_lines, warn
 
 if TYPE_CHECKING:
@@ -40,7 +44,9 @@ def export(
     ] = None,
     budget: Budget = None,
     period: Period = 86_400,
-    repeat: Repeat = "code",
+    repeat: Repeat = None,
+    stay: PrivateStay = None,
+    rows: PolicyRows = None,
     interval: Annotated[
         float,
         option("SECONDS", "How often a sensor releases, for the figure of a day.", is_positive),
@@ -65,17 +71,20 @@ def export(
         from discreet.export.neutral import Policy
         from discreet.export.targets import ExportTask
         from discreet.export.targets import export as write_bundles
+        from discreet.mapping.mapping import Mapping
 
-        policy = Policy(budget=budget, period=period, repeat=repeat)
+        known = Mapping.load(mapping)
+        chosen, told = choose_repeat(known, repeat, rows, stay, period, interval)
+        policy = Policy(budget=budget, period=period, repeat=chosen)
         task = ExportTask(mapping, to, out, key, policy, interval, anyway)
         exported = write_bundles(task)
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
         if not quiet:
-            print_lines(describe(task, exported))
+            print_lines(describe(task, exported, told))
 
 
-def describe(task: ExportTask, exported: Exported) -> list[str]:
+def describe(task: ExportTask, exported: Exported, told: Sequence[str]) -> list[str]:
     """Return the closing lines: what was written and what it promises."""
     count = len(exported.tables)
     mapping_id = next(iter(exported.tables.values())).mapping_id
@@ -83,7 +92,7 @@ def describe(task: ExportTask, exported: Exported) -> list[str]:
     for name, table in exported.tables.items():
         called = "" if name == table.name else f" ({table.name})"
         lines.append(f"  {name}{called}: {_cost(table)}")
-    lines += exported.lasting.lines()
+    lines += [*told, *exported.lasting.lines()]
     if any(table.ratio is None for table in exported.tables.values()):
         lines.append("without a bound no budget can be kept: learn with --ldp-epsilon to have one")
     if exported.key is not None:

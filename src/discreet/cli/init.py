@@ -7,8 +7,18 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.options import Anyway, Budget, Period, Repeat, argument, option
-from discreet.cli.terminal import interruptible, plain_print, print_lines, say_lasting
+from discreet.cli.options import (
+    Anyway,
+    Budget,
+    Period,
+    PolicyRows,
+    PrivateStay,
+    Repeat,
+    argument,
+    option,
+)
+from discreet.cli.policies import choose_repeat
+from discreet.cli.terminal import interruptible, print_lines, say_lasting
 from discreet.errors import InputError
 from discreet.network import need_network
 
@@ -57,7 +67,9 @@ def init(
     ] = 1,
     budget: Budget = None,
     period: Period = 86_400,
-    repeat: Repeat = "code",
+    repeat: Repeat = None,
+    stay: PrivateStay = None,
+    rows: PolicyRows = None,
     anyway: Anyway = False,
 ) -> None:
     """Write a working deployment: certificates, broker, fusion centre, services.
@@ -72,10 +84,12 @@ def init(
     with interruptible("stopped. Nothing was written."):
         need_network()
         from discreet.export.neutral import Policy
+        from discreet.mapping.mapping import Mapping
         from discreet.network.broker import find_mosquitto
         from discreet.network.site.making import SitePlan, make_folder
         from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
 
+        chosen, told = choose_repeat(Mapping.load(mapping), repeat, rows, stay, period, interval)
         plan = SitePlan(
             folder=folder,
             mapping=mapping,
@@ -91,12 +105,12 @@ def init(
             expires=_date(expires),
             workers=workers,
             broker_program=find_mosquitto(),
-            policy=Policy(budget=budget, period=period, repeat=repeat),
+            policy=Policy(budget=budget, period=period, repeat=chosen),
             anyway=anyway,
         )
         site, span = make_folder(plan)
         lines = _made(folder, site)
-        plain_print(lines[0])
+        print_lines([lines[0], *told])
         say_lasting(span)
         print_lines(lines[1:])
 

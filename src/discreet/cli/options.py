@@ -300,7 +300,30 @@ _REPEAT = (
     "Which readings of a period share a symbol: those with the same code, all (period), "
     "or none (never)."
 )
-Repeat = Annotated[str, option("NAME", _REPEAT, one_of(REPEATS))]
+Repeat = Annotated[
+    str | None,
+    option(
+        "NAME",
+        f"{_REPEAT} [default: with --stay never or code, whichever tells less in a day; else code]",
+        one_of(REPEATS),
+    ),
+]
+PrivateStay = Annotated[
+    str | None,
+    option(
+        "P[,P...]",
+        "Probability that the private fact is the same in the next round: one, or one for each "
+        "class; 1 if it never changes. [default: nothing is assumed]",
+    ),
+]
+PolicyRows = Annotated[
+    list[Path] | None,
+    option(
+        "TABLE",
+        "Labelled rows, to estimate what a day tells under each --repeat; with --stay. [default: "
+        "the worst that the tables allow]",
+    ),
+]
 _SITES = " [default: the site's]"
 OwnPeriod = Annotated[int | None, option("SECONDS", _PERIOD + _SITES, _is_period)]
 OwnRepeat = Annotated[str | None, option("NAME", _REPEAT + _SITES, one_of(REPEATS))]
