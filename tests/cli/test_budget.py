@@ -99,6 +99,7 @@ def test_the_curve_is_drawn(budget, tmp_path):
         ("home.json --plot day.pdf", "a picture ends in .svg or .png"),
         ("home.json --plot day.svg", "--plot needs --stay"),
         ("away.json", "away.json"),
+        ("home.json --time-column at", "--time-column is for --at-most with rows"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_value_seen(budget, options, words):
@@ -121,6 +122,11 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
     assert found["ways"] and all(each["advantage"] <= 0.3 for each in found["ways"])
     errors = [each["error"] for each in found["ways"]]
     assert errors == sorted(errors) and printed.count("error 0.") == len(errors)
+    (tried,) = json.loads(
+        budget("rooms.json", "rooms.csv", *limit, "--time-column", "at", "--json")[1]
+    )
+    assert {each["every"] for each in tried["ways"]} == {each["every"] for each in found["ways"]}
+    assert [each["error"] for each in tried["ways"]] != errors
     plain = [each for each in found["ways"] if each["kept"] == 1.0 and not each["in_turn"]]
     assert f"discreet init --interval {60 * plain[0]['every']}" in printed.splitlines()[-1]
 

@@ -3,11 +3,14 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.helpers import home, make_mapping, refused
 
+from discreet.data.series import read_series
 from discreet.leakage.chains import Chain
 from discreet.leakage.speaking import (
+    LivedRounds,
     Way,
     answer,
     answering_ways,
@@ -97,6 +100,40 @@ def test_a_fact_that_lasts_is_answered_better():
         for stay in (0.6, 0.9, 0.99)
     ]
     assert errors == sorted(errors, reverse=True)
+
+
+def lived_world(joint, stay, rng, stretches=400, rounds=100):
+    """Rounds drawn one by one from the law that ways are simulated by."""
+    fact = np.zeros((rounds, stretches), dtype=np.int64)
+    symbols = np.zeros((rounds, stretches, joint.ndim - 2), dtype=np.int64)
+    for j in range(stretches):
+        h, g = rng.integers(2, size=2)
+        for i in range(rounds):
+            law = joint[h, g].ravel() / joint[h, g].sum()
+            place = np.unravel_index(rng.choice(len(law), p=law), joint.shape[2:])
+            symbols[i, j], fact[i, j] = place, h
+            h = h if rng.random() < stay else 1 - h
+    return LivedRounds(symbols, fact)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [Way(1, False, 0.7, 0.0), Way(2, True, 1.0, 0.0)])
+def test_rounds_lived_under_the_law_are_answered_as_simulated_ones(way):
+    joint, public = world(), Chain.of_stay(0.9, [0.5, 0.5])
+    lived = lived_world(joint, 0.9, np.random.default_rng(1))
+    simulated = answer(joint, way, public, PRIVATE)
+    found = answer(joint, way, public, PRIVATE, lived=lived)
+    assert abs(found.error - simulated.error) < 4 * (found.deviation + simulated.deviation) + 2e-3
+
+
+def test_a_series_is_lived_in_stretches_of_rows_that_follow_one_another():
+    mapping, rows = make_mapping(), home(7)
+    times = pd.Series([180, 0, 60, 1000, 120, 1060, 5000.0])
+    series = read_series(times, None, "at", 60.0)
+    codes, fact = mapping.encode(rows), np.array([0, 1, 1, 0, 1, 1, 0])
+    found = LivedRounds.of_codes(mapping, codes, fact, series)
+    assert found.fact.T.tolist() == [[1, 1, 1, 0], [0, 1, -1, -1], [0, -1, -1, -1]]
+    assert found.symbols.shape == (4, 3, 2)
 
 
 @pytest.mark.slow

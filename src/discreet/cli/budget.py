@@ -25,6 +25,7 @@ from discreet.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from discreet.auditing.data import AuditData
     from discreet.leakage.over_time import LeakOverTime
     from discreet.leakage.policies import PolicyLeak, Range
     from discreet.leakage.speaking import AnsweringWay
@@ -74,6 +75,14 @@ def budget(
             is_share,
         ),
     ] = None,
+    time_column: Annotated[
+        str | None,
+        option(
+            "COLUMN",
+            "When each row was written: try the ways of --at-most on these rows, not on simulated "
+            "ones.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, option("FILE", "Draw the advantage against rounds: .svg or .png.")
     ] = None,
@@ -102,12 +111,16 @@ def budget(
         from discreet.leakage.over_time import over_time
         from discreet.mapping.mapping import Mapping
 
+        if time_column is not None and (at_most is None or not tables):
+            raise InputError(
+                "--time-column is for --at-most with rows. Give both, or leave it out."
+            )
         if plot is not None:
             _check_plot(plot, mapping)
         known = Mapping.load(mapping)
         if not known.private:
             raise InputError(f"{mapping} guards no private fact, so that there is no budget.")
-        rows, origin = rows_to_estimate(known, tables) if tables else (None, "")
+        rows, data = rows_to_estimate(known, tables, time_column) if tables else (None, None)
         found = [
             over_time(
                 known,
@@ -122,11 +135,11 @@ def budget(
             )
             for fact in known.private
         ]
-        ways = {} if at_most is None else _find_ways(known, rows, found, at_most, seed)
+        ways = {} if at_most is None else _find_ways(known, rows, data, found, at_most, seed)
         if as_json:
             print_json(_as_dicts(found, ways))
         else:
-            print_lines(describe(found, origin, beyond_answer))
+            print_lines(describe(found, data.origin if data else "", beyond_answer))
             for fact, own in ways.items():
                 print_lines(_way_lines(fact, own, known.chain, at_most))
         if plot is not None:
@@ -136,13 +149,14 @@ def budget(
 def _find_ways(
     mapping: Mapping,
     rows: pd.DataFrame | None,
+    data: AuditData | None,
     found: Sequence[LeakOverTime],
     most: float,
     seed: int,
 ) -> dict[str, list[AnsweringWay]]:
     """Return the ways to speak that keep a limit, for each private fact."""
     from discreet.leakage.chains import Chain
-    from discreet.leakage.speaking import answering_ways, joint_of_rows
+    from discreet.leakage.speaking import LivedRounds, answering_ways, joint_of_rows
 
     lacks = {
         "rows": rows is None,
@@ -152,13 +166,17 @@ def _find_ways(
     if any(lacks.values()) or rows is None or mapping.chain is None:
         wanted = next(name for name, missing in lacks.items() if missing)
         raise InputError(f"--at-most needs {wanted}, to compare ways to speak. Give it.")
-    ways = {}
+    ways, lived = {}, None
+    if data is not None and (rounds := data.series) is not None:
+        lived = LivedRounds.of_codes(mapping, rounds.codes, rounds.public, rounds.series, seed)
     for each, fact in zip(found, mapping.private, strict=True):
         joint = joint_of_rows(mapping, rows, fact)
         shares = joint.reshape(len(joint), -1).sum(axis=1)
         public = Chain.of_stay(mapping.chain.moves, shares)
         assert each.chain is not None
-        ways[fact.name] = answering_ways(joint, public, each.chain, each.rounds, most, seed=seed)
+        ways[fact.name] = answering_ways(
+            joint, public, each.chain, each.rounds, most, lived=lived, seed=seed
+        )
     return ways
 
 
@@ -210,7 +228,7 @@ def _way_lines(
     yield ""
     yield (
         f"ways to tell at most {most:g} of {shown(fact)} beyond the public fact, and wrong "
-        "decisions with memory (simulated, if symbols are drawn afresh), best first:"
+        "decisions with memory (if symbols are drawn afresh), best first:"
     )
     for way in ways:
         who = "one sensor in turn" if way.in_turn else "all sensors"

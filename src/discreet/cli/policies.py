@@ -13,6 +13,7 @@ from discreet.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from discreet.auditing.data import AuditData
     from discreet.leakage.over_time import LeakOverTime
     from discreet.mapping.mapping import Mapping
 
@@ -102,15 +103,18 @@ def read_stay(text: str) -> float | list[float]:
     return found[0] if len(found) == 1 else found
 
 
-def rows_to_estimate(mapping: Mapping, tables: Sequence[Path]) -> tuple[pd.DataFrame, str]:
+def rows_to_estimate(
+    mapping: Mapping, tables: Sequence[Path], time_column: str | None = None
+) -> tuple[pd.DataFrame, AuditData]:
     """Return the rows that may vouch for the mapping, and note that they were looked at."""
     from discreet.auditing.audit_log import AuditEntry, note_audit
     from discreet.auditing.table_rows import audit_data_from_table
     from discreet.data.tables import find_files, read_tables
 
     # An estimate of one round needs no independent rows, and promises nothing.
-    data = audit_data_from_table(mapping, read_tables(find_files(tables)), assume_independent=True)
+    table = read_tables(find_files(tables))
+    data = audit_data_from_table(mapping, table, assume_independent=True, time_column=time_column)
     if data.held_out and mapping.design.source is not None:
         note_audit(AuditEntry.of(mapping, mapping.design.source, 0))
     labels = {each.name: each.values for each in (data.public, *data.private)}
-    return data.readings.assign(**labels), data.origin
+    return data.readings.assign(**labels), data

@@ -8,7 +8,7 @@ same leak over all rounds, neither always answers best.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from discreet.arrays import Floats, Ints
+from discreet.data.series import Series
 from discreet.errors import InputError
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain
@@ -28,6 +29,7 @@ EVERY = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _SERIES, _ROUNDS, _BEFORE = 1000, 384, 192  # that are simulated; the first rounds do not count
 _CLOSE = 2e-3  # of the probability that a symbol is kept
 _LEAST_KEPT = 0.01
+_LONGEST = 2_000  # rounds of a stretch that ways are tried on
 _MOST_SEEN = 2**16  # of what an attacker may see in one turn
 
 
@@ -54,6 +56,36 @@ class AnsweringWay(Way):
     deviation: float
 
 
+@dataclass(frozen=True)
+class LivedRounds:
+    """Symbols and public facts of a series that was recorded, for ways to be tried on.
+
+    ``symbols`` of shape (n_rounds, n_stretches, n_sensors), as drawn. ``fact`` of shape (n_rounds,
+    n_stretches), -1 where a stretch has ended.
+    """
+
+    symbols: Ints
+    fact: Ints
+
+    @classmethod
+    def of_codes(
+        cls, mapping: Mapping, codes: Ints, fact: Ints, series: Series, seed: int = 0
+    ) -> LivedRounds:
+        """Draw symbols for the codes of a series, in stretches of rows that follow one another."""
+        order = series.order
+        breaks = series.follows[order[:-1]] != order[1:]
+        stretches = [
+            part[k : k + _LONGEST]
+            for part in np.split(order, np.flatnonzero(breaks) + 1)
+            for k in range(0, len(part), _LONGEST)
+        ]
+        place = np.full((max(map(len, stretches)), len(stretches)), -1, dtype=np.int64)
+        for k, part in enumerate(stretches):
+            place[: len(part), k] = part
+        symbols = mapping.sample(codes, np.random.default_rng(seed))
+        return cls(symbols[place], np.where(place < 0, -1, fact[place]))
+
+
 def answering_ways(
     joint: Floats,
     public: Chain,
@@ -62,6 +94,7 @@ def answering_ways(
     most: float,
     *,
     told: bool = True,
+    lived: LivedRounds | None = None,
     seed: int = 0,
 ) -> list[AnsweringWay]:
     """Return ways to speak that tell at most so much, those that answer best first.
@@ -69,9 +102,11 @@ def answering_ways(
     ``joint``: p(public, private, symbols) of a round, with an axis for each sensor. ``told``: count
     what symbols add for an attacker who is told the public fact of every round. Otherwise rounds
     are taken to be independent given the private fact, which they are not where a public one lasts.
+    ``lived``: try ways on these rounds; simulated ones depend on one another through the public
+    fact alone, so that they flatter ways that speak often where more than that fact lasts.
     """
     ways = ways_to_speak(joint, private, rounds, most, told=told)
-    answers = [answer(joint, way, public, private, seed) for way in ways]
+    answers = [answer(joint, way, public, private, lived=lived, seed=seed) for way in ways]
     return sorted(answers, key=lambda way: way.error)
 
 
@@ -130,11 +165,25 @@ def tell(joint: Floats, way: Way, private: Chain, rounds: int, *, told: bool = T
     return replace(way, advantage=high.advantage)
 
 
-def answer(joint: Floats, way: Way, public: Chain, private: Chain, seed: int = 0) -> AnsweringWay:
-    """Return a way with how well decisions that remember answer, from simulated series."""
-    wrong = _wrong_decisions(mixed(joint, way.kept), way, public, private, seed)
-    deviation = float(wrong.std() / np.sqrt(len(wrong)))
-    return AnsweringWay(**asdict(way), error=float(wrong.mean()), deviation=deviation)
+def answer(
+    joint: Floats,
+    way: Way,
+    public: Chain,
+    private: Chain,
+    *,
+    lived: LivedRounds | None = None,
+    seed: int = 0,
+) -> AnsweringWay:
+    """Return a way with how well decisions that remember answer, in simulated or lived rounds."""
+    rng, noisy = np.random.default_rng(seed), mixed(joint, way.kept)
+    if lived is None:
+        wrong, counted = _simulated(noisy, way, public, private, rng)
+    else:
+        wrong, counted = _tried(noisy, way, public, lived, rng)
+    share = wrong.sum() / counted.sum()
+    away = wrong - share * counted  # by series, which are independent
+    deviation = float(np.sqrt((away**2).sum()) / counted.sum())
+    return AnsweringWay(**asdict(way), error=float(share), deviation=deviation)
 
 
 def mixed(joint: Floats, kept: float) -> Floats:
@@ -199,19 +248,54 @@ def _given(law: Floats) -> Floats:
 # --- How well decisions answer -------------------------------------------------------------
 
 
-def _wrong_decisions(joint: Floats, way: Way, public: Chain, private: Chain, seed: int) -> Floats:
-    """Return the share of wrong decisions in each of some simulated series."""
-    rng = np.random.default_rng(seed)
+def _simulated(
+    noisy: Floats, way: Way, public: Chain, private: Chain, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return how many decisions were wrong in each of some simulated series, and of how many."""
     facts = [_series(chain, rng) for chain in (public, private)]
-    known = np.zeros((_ROUNDS, _SERIES, len(joint)))
-    turns = speakers(joint, way.in_turn)
-    for i, number in enumerate(range(0, _ROUNDS, way.every)):
+
+    def sent(number: int, axes: Sequence[int]) -> Ints:
+        return _draw(_given(heard(noisy, axes))[facts[0][number], facts[1][number]], rng)
+
+    wrong = _decisions(noisy, way, public, facts[0].shape, sent) != facts[0]
+    return wrong[_BEFORE:].sum(axis=0).astype(np.float64), np.full(
+        _SERIES, float(_ROUNDS - _BEFORE)
+    )
+
+
+def _tried(
+    noisy: Floats, way: Way, public: Chain, lived: LivedRounds, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the same of lived rounds, by stretch."""
+    symbols, sizes = lived.symbols, np.array(noisy.shape[2:])
+    noise = rng.integers(sizes, size=symbols.shape)
+    symbols = np.where(rng.random(symbols.shape) < way.kept, symbols, noise)
+
+    def sent(number: int, axes: Sequence[int]) -> Ints:
+        own = [t - 2 for t in axes]
+        return np.asarray(np.ravel_multi_index(tuple(symbols[number][:, own].T), sizes[own]))
+
+    there = lived.fact >= 0
+    wrong = there & (_decisions(noisy, way, public, lived.fact.shape, sent) != lived.fact)
+    return wrong.sum(axis=0).astype(np.float64), there.sum(axis=0).astype(np.float64)
+
+
+def _decisions(
+    noisy: Floats,
+    way: Way,
+    public: Chain,
+    shape: tuple[int, ...],
+    sent: Callable[[int, Sequence[int]], Ints],
+) -> Ints:
+    """Return what is decided in each round of each series.
+
+    ``sent``: the joint symbol of those who speak in a round, series by series.
+    """
+    known, turns = np.zeros((*shape, len(noisy))), speakers(noisy, way.in_turn)
+    for i, number in enumerate(range(0, shape[0], way.every)):
         axes = turns[i % len(turns)]
-        chances = _given(heard(joint, axes))[facts[0][number], facts[1][number]]
-        known[number] = evidence(joint, axes)[_draw(chances, rng)]
-    beliefs = filter_rounds(public.prior, public.moves, known)
-    wrong = beliefs.argmax(axis=2) != facts[0]
-    return np.asarray(wrong[_BEFORE:].mean(axis=0))
+        known[number] = evidence(noisy, axes)[sent(number, axes)]
+    return np.asarray(filter_rounds(public.prior, public.moves, known).argmax(axis=2))
 
 
 def _series(chain: Chain, rng: np.random.Generator) -> Ints:
