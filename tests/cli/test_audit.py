@@ -47,6 +47,31 @@ def test_the_verdict_comes_first_and_the_rows_are_named(home):
     assert "every bound assumes:" in lines
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--rounds 60", "needs to know how long the private fact lasts"),
+        ("--rounds 60 --time-column when", "no column 'when' for the times"),
+        ("--rounds 60 --time-column who", "which is no time"),
+        ("--rounds 60 --time-column hall", "column 'hall': "),
+        ("--rounds 60 --stay 2", "--stay must be from 0 to 1, got 2.0"),
+        ("--rounds 0 --stay 0.9", "--rounds must be at least 1, got 0"),
+        ("--stay 0.9", "Give rounds as well"),
+    ],
+)
+def test_a_mistake_about_rounds_is_one_message_and_leaves_no_report(home, tmp_path, options, words):
+    code, printed, error = home(*options.split(), "--html", "report.html")
+    assert (code, printed) == (2, "") and error.count("\n") == 1 and words in error
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_swapped_arguments_are_one_message(home):
+    code, printed, error = home(
+        "--rounds", 60, "--stay", 0.9, mapping="home.csv", table="home.json"
+    )
+    assert (code, printed) == (2, "") and "is not a discreet mapping" in error
+
+
 def test_a_limit_that_is_met_ends_in_0_and_one_that_is_not_in_3(home):
     code, out, _ = home("--max-advantage", "0.45")
     assert code == 0 and out.startswith("WITHIN LIMITS")

@@ -35,6 +35,25 @@ def write_rows(name, n=300, follows=0.0, seed=0, sent=False):
     table.to_csv(name, index=False)
 
 
+def test_clumsy_tables_are_one_message_and_begin_nothing(recheck, tmp_path, monkeypatch, capsys):
+    write_rows("rows.csv", 20)
+    table = pd.read_csv("rows.csv")
+    table.head(0).to_csv("header.csv", index=False)
+    table.rename(columns={"hall": "hal"}).to_csv("renamed.csv", index=False)
+    table.assign(hall="many").to_csv("texts.csv", index=False)
+    table.assign(who="zoe").to_csv("strangers.csv", index=False)
+    (tmp_path / "empty.csv").touch()
+    for name in ("empty", "header", "renamed", "texts", "strangers", "none"):
+        code, printed, error = recheck(f"{name}.csv")
+        assert (code, printed, error.count("\n")) == (2, "", 1) and "Traceback" not in error
+        assert not (tmp_path / "recheck.json").exists()
+    code, _, error = run(monkeypatch, capsys, "recheck", "rows.csv", "home.json")
+    assert code == 2 and "is not a discreet mapping" in error
+    table.head(1).to_csv("one.csv", index=False)
+    code, printed, _ = recheck("one.csv")
+    assert code == NOT_VALID and printed.startswith("due: 1 labelled row shows no fault")
+
+
 def test_rows_that_agree_make_it_valid_and_a_leak_ends_it(recheck):
     write_rows("few.csv", 10)
     assert recheck("few.csv")[:2] == (

@@ -34,6 +34,15 @@ def test_what_is_no_series_is_refused_in_one_sentence(times, words):
         read_series(pd.Series(times), None, "t")
 
 
+def test_the_hour_that_comes_twice_needs_its_offset():
+    clock = pd.date_range("2026-10-24 23:00", periods=600, freq="min", tz="Europe/Berlin")
+    with pytest.raises(InputError, match=r"60 rows have the time of another.*offset from UTC"):
+        read_series(pd.Series(clock.strftime("%Y-%m-%d %H:%M")), None, "t")
+    assert read_series(pd.Series([each.isoformat() for each in clock]), None, "t").pairs == 599
+    spring = pd.date_range("2026-03-29 00:00", periods=600, freq="min", tz="Europe/Berlin")
+    assert read_series(pd.Series(spring.strftime("%Y-%m-%d %H:%M")), None, "t").pairs == 598
+
+
 def house(rng, kind, days=20, rounds=100):
     """Facts that last and codes of three sensors, by day."""
     laws = rng.dirichlet(np.ones(4), size=(2, 3))

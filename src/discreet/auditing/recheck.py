@@ -299,7 +299,8 @@ def standing(
     if found is None or found.certified != certified or not found.rows:
         return Standing(NONE, "It was never re-checked: labelled rows of the site can tell.")
     if found.supported is None:
-        words = f"{found.rows} labelled rows show no fault, but would show a rise of {RISE} hardly"
+        some = "1 labelled row shows" if found.rows == 1 else f"{found.rows} labelled rows show"
+        words = f"{some} no fault, but would show a rise of {RISE} hardly"
         return Standing(DUE, f"{words}. Add more, of every class.")
     age = (today - found.supported).days
     if age > DUE_DAYS:
