@@ -86,7 +86,7 @@ def _learned(rng: np.random.Generator, kind: dict[str, object]) -> Mapping:
 def _audited(
     mapping: Mapping, rng: np.random.Generator, kind: dict[str, object], seed: int
 ) -> RoundsAudit:
-    rows = house(rng, 20, 2 * ROUNDS, **kind)
+    rows = house(rng, 20, ROUNDS, **kind)
     data = audit_data_from_table(mapping, rows, group="date:day", time_column="date")
     (fact,) = data.private
     assert data.series is not None

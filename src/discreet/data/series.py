@@ -68,8 +68,8 @@ def read_series(
     if (equal := int(np.sum(ahead[together] == 0))) > _MOST_EQUAL * len(steps):
         raise InputError(
             f"column {name!r}: {equal} rows have the time of another, so that it cannot be seen "
-            "which row follows which. Name what tells them apart, as a home, with --group; if clocks "
-            "were set back, write times with their offset from UTC."
+            "which row follows which. Name what tells them apart, as a home, with --group; if "
+            "clocks were set back, write times with their offset from UTC."
         )
     if step is None:
         found, counts = np.unique(steps.round(6), return_counts=True)
