@@ -16,6 +16,7 @@ from discreet.design.model.estimate import Cells, Smoothing, choose_from_counts,
 
 _PAIRED_ROWS = 20_000  # that pairs are counted in: dependence that matters shows in these
 _BLOCK_ROWS = 100_000  # that the joint codes of a block are counted in
+_ALIKE = 3.0  # nats by which sensors have to differ, or they share what is known of them
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -76,7 +77,7 @@ def find_structure(
     """Choose the smoothing by the likelihood of folds left out, and find the blocks."""
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
-    smoothing = choose_from_counts(_alphabets(sample, int(kept.sum())), folds)
+    smoothing = choose_from_counts(_alphabets(sample, int(kept.sum())), folds, _ALIKE)
     some = _some(len(sample.codes), _PAIRED_ROWS, rng)
     cell = cell_index(sample.facts)[some]
     pairs = count_pairs(sample.codes[some], sample.sizes, cell, counts.n_cells)

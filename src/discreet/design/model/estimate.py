@@ -26,7 +26,6 @@ from discreet.design.model.distribution import Distribution
 
 _WIDTHS = (0.0, 0.4, 0.6, 0.9, 1.4)
 _SHARED = (0.0, 4.0, 16.0, 64.0, 256.0, 4096.0, 65536.0)
-_ALIKE = 3.0  # nats by which sensors have to differ, or they share as much as they can
 _MARGINAL = (0.25, 1.0, 4.0, 16.0)
 _LEAST = 0.25  # of a row, for each code in the marginal: nothing is impossible
 
@@ -142,8 +141,13 @@ def choose_smoothing(cells: Cells, fold: Ints) -> list[Smoothing]:
     return choose_from_counts(cells, held)
 
 
-def choose_from_counts(cells: Cells, held: Sequence[Sequence[Floats]]) -> list[Smoothing]:
-    """Do the same from the counts of each fold, sensor by sensor; ``cells`` needs no rows."""
+def choose_from_counts(
+    cells: Cells, held: Sequence[Sequence[Floats]], alike: float = 0.0
+) -> list[Smoothing]:
+    """Do the same from the counts of each fold, sensor by sensor; ``cells`` needs no rows.
+
+    ``alike``: nats by which sensors have to differ, or they share as much as they can.
+    """
     everything = [np.sum(each, axis=0) for each in zip(*held, strict=True)]
 
     def likelihood(how: Sequence[Smoothing], kind: Sequence[int]) -> float:
@@ -161,7 +165,7 @@ def choose_from_counts(cells: Cells, held: Sequence[Sequence[Floats]]) -> list[S
             for choice in _choices_for_kind(cells, kind):
                 options = [_changed(found, kind, **{choice[0]: value}) for value in choice[1]]
                 likely = [likelihood(how, kind) for how in options]
-                slack = _ALIKE if choice[0] == "shared" else 0.0
+                slack = alike if choice[0] == "shared" else 0.0
                 close = np.flatnonzero(np.array(likely) >= max(likely) - slack)
                 found = options[int(close[-1] if slack else close[0])]
         options = [_changed(found, range(len(found)), marginal=value) for value in _MARGINAL]
