@@ -91,8 +91,10 @@ def _design_for(
     longest = max(added, key=lambda name: added[name])
     learned = learn(replace(prepared, options=prepared.options | {"rounds": added[longest]}), **how)
     target = one_of_rounds(asked, added[longest])
+    # Under its model the design tells as much as it may; rows left out may show more, not less.
+    reached = min(max(_left_out(learned, asked / target), asked), 0.5)
     return learned, RoundsFigure(
-        rounds, asked, target, longest, min(_left_out(learned, asked / target), 0.5),
+        rounds, asked, target, longest, reached,
         int((~prepared.held_out).sum()),
         beyond_answer=bool(prepared.options.get("beyond_answer")), designed=True,
     )  # fmt: skip
