@@ -78,7 +78,7 @@ def test_a_sensor_of_one_value_and_gaps_says_something_by_its_gaps(tmp_path):
 
 
 def test_a_method_and_a_split_that_do_not_exist_are_refused(tmp_path):
-    refused("--method must be one of npo", prepare, task(tmp_path, method="best"))
+    refused("--method must be one of auto", prepare, task(tmp_path, method="best"))
     refused("the split cannot be used: group must have at most", make_split, 0.3, 0, "x" * 2000)
 
 

@@ -9,16 +9,19 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from support.commands import clean_environment, run, run_apart
 from support.helpers import refused
 
-from discreet import Mapping, NPOMapper, learning
+from discreet import Mapper, Mapping, NPOMapper, learning
 from discreet.auditing.data import AuditOptions
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.cli.audit import AuditTask, audit_files
 from discreet.data import tables
 from discreet.data.groups import group_values
 from discreet.data.tables import open_stream, read_tables
+from discreet.design import coded
+from discreet.design.counts import counting
 from discreet.design.packed_file import PackedFile
 from discreet.errors import MemoryCapWarning, TimesLeftOutWarning
 from discreet.learning import (
@@ -33,6 +36,7 @@ from discreet.learning import (
 
 OPTIONS = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0, "n_restarts": 1}
 FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel", "count")
+NPO = ("--method", "npo")
 
 pytestmark = [
     pytest.mark.slow,
@@ -63,7 +67,8 @@ def write(folder, table, files=3):
 
 
 def task(paths, **changes):
-    settings = {"exclude": ["day"], "options": OPTIONS, "further": paths[1:]} | changes
+    settings = {"exclude": ["day"], "method": "npo", "options": OPTIONS, "further": paths[1:]}
+    settings |= changes
     return Task(paths[0], "fall", ["who"], **settings)
 
 
@@ -122,6 +127,27 @@ def test_a_packed_file_can_be_kept_and_learned_from_again(tmp_path):
         assert file.header.rows + scan(task(paths)).held_out.sum() == 6000
     again = NPOMapper(**OPTIONS).fit_packed(out).mapping_
     assert again.id == stream(task(paths), tmp_path).mapping_.id
+
+
+def test_the_default_counts_rows_in_a_file_as_rows_in_memory(tmp_path, monkeypatch):
+    """Of 4000 rows and more a sample of 1000 stands for rows; all are counted, here and there."""
+    monkeypatch.setattr(coded, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr(counting, "SAMPLED_ROWS", 1000)
+    out = tmp_path / "home.packed"
+    pack_tables(task(write(tmp_path, house())), out)
+    mapper = Mapper(max_advantage=0.2, random_state=0, n_restarts=1)
+    with PackedFile.open(out) as file:
+        packed, kinds = file.read(slice(None))
+        labels = [file.labels(k).take(kinds) for k in range(2)]
+        header = file.header
+        here = coded.coded_rows(header.names, header.encoders, packed.unpack(), labels, None, None)
+        there = coded.coded_file(file, None)
+        assert len(there.sample.codes) == 1000 < there.n_rows
+        streamed = clone(mapper).fit_coded(there).mapping_
+    in_memory = clone(mapper).fit_coded(here).mapping_
+    for a, b in zip(streamed.tables, in_memory.tables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert streamed.fusion == in_memory.fusion
 
 
 def test_choices_by_column_hold(tmp_path):
@@ -366,7 +392,7 @@ def test_wrong_options_are_one_message(tmp_path, monkeypatch, capsys, more, word
     monkeypatch.chdir(tmp_path)
     write(tmp_path, house(600))
     code, _, told = run(
-        monkeypatch, capsys, "learn", "day-*.parquet", *FACTS, *more, "--out", "m.json"
+        monkeypatch, capsys, "learn", "day-*.parquet", *FACTS, *NPO, *more, "--out", "m.json"
     )
     assert code == 2 and words in told and told.count("\n") == 1
     assert "m.json" not in os.listdir(tmp_path)

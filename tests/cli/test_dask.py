@@ -76,8 +76,9 @@ def test_all_workers_lost_is_one_message_and_no_file(command, folder, monkeypatc
     "options,words",
     [
         (("--dask", "nowhere", *COUNT), "must be the address of a Dask scheduler"),
-        (("--dask", "local:2"), "runs the 'count' kernel, got 'product'"),
-        (("--dask", "local:2", "--method", "model", *COUNT), "'model' does not go over"),
+        (("--dask", "local:2", "--method", "npo"), "runs the 'count' kernel, got 'product'"),
+        (("--dask", "local:2"), "'auto' does not go over"),
+        (("--dask", "local:2", *COUNT, "--method", "model"), "'model' does not go over"),
     ],
 )
 def test_mistakes_are_one_message_before_any_work(command, folder, options, words):

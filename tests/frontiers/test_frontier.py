@@ -102,7 +102,9 @@ def test_no_held_out_row_has_a_say_in_any_mapping():
 def test_the_point_is_the_mapping_that_learn_writes(tmp_path):
     rooms().to_csv(tmp_path / "home.csv", index=False)
     options = {"random_state": 0, "n_restarts": 1, "privacy_ratio": 0.9}
-    task = Task(tmp_path / "home.csv", "fall", ["who"], exclude=["day"], options=options)
+    task = Task(
+        tmp_path / "home.csv", "fall", ["who"], exclude=["day"], method="npo", options=options
+    )
     prepared = prepare(task)
     point, _ = tradeoff.compute_point(
         study_table(task, prepared), Spec("npo", 2, 0.9), {"n_restarts": 1}, 0.05, 0
