@@ -15,7 +15,7 @@ from discreet.data import edges
 from discreet.data.categories import MAX_CATEGORIES
 from discreet.data.column_scan import ColumnScan
 from discreet.data.columns import as_series
-from discreet.data.encoders import CategoriesEncoder, CodesEncoder
+from discreet.data.encoders import CategoriesEncoder, CodesEncoder, encode_table
 from discreet.data.fit_encoders import fit_encoders
 from discreet.data.labels import Labels
 from discreet.data.merging import choose_bins, merge_bins
@@ -444,7 +444,8 @@ def test_words_of_home_automation_are_missing_readings(batch, rng):
 
     switch = scan(pd.Series(["on", "off", "unavailable", "off", "unknown"] * 300), batch=batch)
     assert switch.encoder().categories == ("off", "on")
-    assert codes(switch.encoder(), ["on", "unavailable", "ajar"], str) == [1, 3, 2]
+    table = pd.DataFrame({"s": ["on", "unavailable", "ajar"]})
+    assert encode_table(table, [("s", switch.encoder())]).ravel().tolist() == [1, 3, 2]
 
     other = scan(pd.Series(["1.5", "2.5", "unknown", "low"] * 300), batch=batch).encoder()
     assert other.categories == ("1.5", "2.5", "low", "unknown")

@@ -54,7 +54,7 @@ def quiet(call, *args, **kwargs):
 @pytest.mark.slow
 def test_a_file_teaches_what_the_table_in_memory_teaches(tmp_path, kernel):
     table, h, g = world(n=21_000, n_sensors=5)  # nearly all rows differ, so none are counted
-    mapper = NPOMapper(kernel=kernel, random_state=0)
+    mapper = NPOMapper(kernel=kernel, binning="quantile", random_state=0)
     here = quiet(mapper.fit, table, h, private=g).mapping_
     expected = mapper.expected_
     quiet(mapper.fit_packed, pack_world(tmp_path / "t", table, h, g))
@@ -71,7 +71,7 @@ def test_a_file_teaches_what_the_table_in_memory_teaches(tmp_path, kernel):
 @pytest.mark.slow
 def test_beyond_the_sample_the_design_still_sees_every_row(tmp_path, monkeypatch):
     table, h, g = world(n=40_000)
-    mapper = NPOMapper(kernel="count", random_state=0)
+    mapper = NPOMapper(kernel="count", binning="quantile", random_state=0)
     quiet(mapper.fit, table, h, private=g)
     risks = mapper.public_risk_, mapper.private_risk_
     monkeypatch.setattr(coded, "SAMPLED_ROWS", 5_000)
@@ -114,7 +114,11 @@ def test_what_needs_all_rows_in_memory_is_refused(tmp_path, mapper, words):
 def test_an_open_file_may_be_given_and_stays_open(tmp_path):
     path = pack_world(tmp_path / "t", *world(n=3000))
     with PackedFile.open(path) as file:
-        first = quiet(NPOMapper(kernel="count", random_state=0).fit_packed, file).mapping_
-        second = quiet(NPOMapper(kernel="count", random_state=0).fit_packed, file).mapping_
+        first = quiet(
+            NPOMapper(kernel="count", binning="quantile", random_state=0).fit_packed, file
+        ).mapping_
+        second = quiet(
+            NPOMapper(kernel="count", binning="quantile", random_state=0).fit_packed, file
+        ).mapping_
     assert first.id == second.id
     assert first.design.source.training == first.design.source.digest

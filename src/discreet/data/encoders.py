@@ -9,7 +9,7 @@ reading is part of what is audited. There are three kinds:
     an edge belongs to the bin that the edge closes: ``edges[i-1] < x <= edges[i]``.
 ``categories``
     A value gets the place of the category that is written the same way; any other
-    value gets the code for the unknown, but a word such as ``unavailable`` that for missing.
+    value gets the code for the unknown.
 ``codes``
     The reading already is a code, 0 to ``size - 1``.
 
@@ -28,6 +28,7 @@ from pydantic_core import PydanticCustomError
 
 from discreet.data.clock import with_clock
 from discreet.data.columns import (
+    Column,
     NotNumberError,
     Plain,
     Values,
@@ -152,8 +153,7 @@ class CategoriesEncoder(Model):
                     f"sensor {sensor!r} read {shown(value)}, a {type(value).__name__}, where its "
                     "encoder expects text, true, false or a number. Convert the reading first."
                 )
-            other = unknown + 1 if self.missing and is_missing_word(found) else unknown
-            return places.get(written(found), other)
+            return places.get(written(found), unknown)
 
         codes = np.full(len(series), unknown + 1, dtype=np.int64)
         codes[~gone] = map_distinct(series[~gone], place)
@@ -242,8 +242,20 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
             raise InputError(
                 f"{names.count(name)} columns are called {name!r}. Rename all but one."
             )
-        codes[:, column] = encoder.encode(table.iloc[:, places[name]], name)
+        codes[:, column] = encoder.encode(_as_read(table.iloc[:, places[name]], encoder), name)
     return codes
+
+
+def _as_read(column: Column, encoder: Encoder) -> Column:
+    """Return a column in which words such as ``unavailable`` are missing, as sensors read them.
+
+    Unless they are categories themselves, or there is no code for a missing reading.
+    """
+    if not isinstance(encoder, CategoriesEncoder) or not encoder.missing:
+        return column
+    known = {written(category) for category in encoder.categories}
+    words = [each for each in column.dropna().unique() if is_missing_word(each)]
+    return column.mask(column.isin([each for each in words if each not in known]))
 
 
 def _refuse_missing(gone: NDArray[np.bool_], allowed: bool, sensor: str) -> None:
