@@ -40,6 +40,7 @@ MANY_GROUPS = 100
 _LEFT_OUT, _MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
+_TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
 _FIRST = 2  # of these: where the search begins
 
@@ -290,8 +291,8 @@ def _has_many(sample: Sample, groups: Ints | None) -> bool:
 
 
 def _keeps(tried: Tried, request: Request) -> bool:
-    """Tell whether rows left out show a request to be kept, with one standard error to spare."""
-    most = max(tried.leaks.advantage, tried.under_model) + tried.leaks.error
+    """Tell whether rows left out show a request to be kept, with more than one standard error."""
+    most = max(tried.leaks.advantage, tried.under_model) + _TO_SPARE * tried.leaks.error
     within = request.max_advantage is None or most <= request.max_advantage
     limit = request.epsilon
     return within and (limit is None or tried.epsilon is None or tried.epsilon <= limit)
