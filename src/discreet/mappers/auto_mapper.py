@@ -27,7 +27,8 @@ from discreet.progress import Report, in_time, printed
 
 DEFAULT_ADVANTAGE = 0.05
 _MOST_ASKED = 0.4999  # of many rounds
-_LOOSER = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # times what was asked for, if that leaves nothing useful
+# Levels to try, of those above what was asked for, if that leaves nothing useful.
+_LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 
 
 class Mapper(PrivacyMapper):
@@ -187,8 +188,7 @@ class Mapper(PrivacyMapper):
         self.structure_, self.alternatives_ = search.structure, []
         useless = found.expected is not None and not found.expected.useful
         if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
-            looser = (factor * asked for factor in _LOOSER)
-            levels = [Target(1.0 - 2.0 * level) for level in looser if level < 0.5]
+            levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
             self.alternatives_ = search.look_for_use(levels)
         tables = self._finish(found.designed.tables, settings, found.target, coded)
         assert found.designed.fusion is not None
