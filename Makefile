@@ -70,7 +70,7 @@ bench: $(READY)/bench
 	done
 
 faults: SCRIPTS := faults intruder eavesdropper
-load: SCRIPTS := throughput overload soak
+load: SCRIPTS := throughput overload floods soak
 faults load: $(READY)/test
 	@missed=; for script in $(SCRIPTS); do \
 	  echo "==> $$script"; \

@@ -87,8 +87,7 @@ class Living:
         try:
             self.watch._begin_check = lambda: None
             self.watch._run_check(self.watch._check)
-            floods = self.watch.floods(self.now)
-            self.store.note(own_notes(self.state) | {"floods": floods, "messages": 1}, self.now)
+            self.store.note(own_notes(self.state) | {"messages": 1}, self.now)
             self.watch.look(self.now)
         except StoreError as error:
             self.state.turn("database", error.state, str(error))
@@ -146,23 +145,13 @@ def refused(reason):
     return refuse
 
 
-def flood_of_nonsense(living):
+def suspended(living):
     quiet(living)
-    living.watch.floods(living.now - 5.0)
-    living.store.commit(Batch(refusals=Counter({("hall", "malformed"): 50_000})))
-
-
-def flood_of_one_round(living):
-    quiet(living)
-    living.watch.floods(living.now - 5.0)
-    number = int(living.now - living.site.epoch) - 2
-    rows = [StoredMessage("hall", boot, 0, number, b"\1", 0, living.now) for boot in range(5, 1000)]
-    living.store.commit(Batch(rows))
+    living.state.suspend({"hall": "malformed, for 60 s"})
 
 
 def backlog(living):
     living.hear(*NAMES, ago=700.0, messages=1)
-    living.watch.floods(living.now - 5.0)
     living.hear(*NAMES, messages=650, boot=2)
     living.decide()
 
@@ -206,8 +195,7 @@ STATES = [
     ("one sensor dead", one_dead, BAD, "1 device silent"),
     ("half late", late("hall", "bed"), BAD, "2 devices late"),
     ("one of four late", late("hall"), WARN, "1 device late"),
-    ("a flood of nonsense", flood_of_nonsense, BAD, "1 device flooding"),
-    ("a flood for one round", flood_of_one_round, BAD, "1 device flooding"),
+    ("a suspended device", suspended, BAD, "1 device suspended"),
     ("a clone", alarm("cloned"), BAD, "runs twice"),
     ("a restored device", alarm("restored"), BAD, "lost or restored"),
     ("a replaced database", alarm("replaced"), BAD, "replaced"),

@@ -39,6 +39,7 @@ WILDCARDS = [
     f"{TOPICS}/hall/z",
     f"{TOPICS}/decision",
     f"$share/thieves/{TOPICS}/+/z",
+    f"$share/fusion/{TOPICS}/hall/z",
     "$SYS/#",
     "homeassistant/#",
 ]

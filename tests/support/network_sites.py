@@ -25,18 +25,11 @@ NO_PEM = "-----BEGIN NOTHING"
 
 
 class ListeningService(FusionService):
-    """A worker that knows when the broker sends it messages: what comes earlier is lost."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self._answers = []
-        self._link._client.on_subscribe = lambda *_: self._answers.append(self._link._generation)
+    """A worker that knows when the broker sends it messages."""
 
     @property
     def listening(self):
-        """Whether the broker has answered all subscriptions of the present connection."""
-        link = self._link
-        return link.up and self._answers.count(link._generation) == len(link._subscriptions)
+        return self._link.listening
 
 
 class PlainSite:

@@ -93,7 +93,7 @@ def fusion_settings(
     """Return what a worker of a site runs with; readings are kept for so many days."""
     from discreet.network.connecting import BrokerAddress
     from discreet.network.fusion.upkeep import FusionSettings
-    from discreet.network.site.settings import SiteFiles, load_site, worker_name
+    from discreet.network.site.settings import SiteFiles, load_site, worker_group, worker_name
     from discreet.network.wire import RoundClock
 
     site, files = load_site(folder), SiteFiles(folder)
@@ -103,7 +103,7 @@ def fusion_settings(
         clock=RoundClock(float(site.epoch), site.interval, site.deadline),
         broker=BrokerAddress.of(site.broker, ca, *files.fusion_certificate(worker)),
         name=worker_name(worker),
-        shared=site.workers > 1,
+        group=worker_group(folder) if site.workers > 1 else None,
         keep=None if keep is None else keep * _DAY,
         trust_clock=trust_clock,
         workers=site.workers,

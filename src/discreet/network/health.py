@@ -1,7 +1,7 @@
 """How a site is: one judgement, for doctor, ``/health``, dashboard and metrics alike.
 
 All of them read the same rows of the database and judge them here. The fusion centre notes what
-only it can know: its broker, its clock, who floods it.
+only it can know: its broker, its clock, whom it has suspended.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from discreet.network.wire import RoundClock
 GOOD, WARN, BAD = "good", "warn", "bad"
 _ORDER = (GOOD, WARN, BAD)
 REPORTING, LATE, SILENT, NEVER, REVOKED = "reporting", "late", "silent", "never seen", "revoked"
+SUSPENDED = "suspended"
 
 QUIET = 30.0
 """Seconds after which a fusion centre that notes nothing is taken for stopped."""
@@ -158,15 +159,19 @@ class Stored:
         return [parts[name] for parts in self._noted("parts") if name in parts]
 
     @property
-    def floods(self) -> list[str]:
-        """Which devices send far more than their messages."""
-        return sorted({name for names in self._noted("floods") for name in names})
+    def suspended(self) -> dict[str, str]:
+        """Why devices are not heard for a while, by name."""
+        return {name: why for found in self._noted("suspended") for name, why in found.items()}
 
 
-def device_state(site: Plan, device: Enrolled, heard: ClientState | None, now: float) -> str:
+def device_state(
+    site: Plan, device: Enrolled, heard: ClientState | None, now: float, suspended: bool = False
+) -> str:
     """Return whether a device reports, and in time."""
     if device.revoked:
         return REVOKED
+    if suspended:
+        return SUSPENDED
     if heard is None:
         return NEVER
     message = site.interval * device.batch
@@ -256,7 +261,8 @@ def _devices(
 ) -> Iterator[Finding]:
     heard = {each.client: each for each in stored.clients}
     states = {
-        name: device_state(site, device, heard.get(name), now) for name, device in devices.items()
+        name: device_state(site, device, heard.get(name), now, name in stored.suspended)
+        for name, device in devices.items()
     }
     live = [name for name, state in states.items() if state != REVOKED]
     late = [name for name in live if states[name] == LATE]
@@ -267,8 +273,9 @@ def _devices(
          "Enrolled, but nothing has arrived."),
         (BAD if 2 * len(late) >= len(live) else WARN, late, "late",
          "Rounds are closed before their messages come: is the network slow, a clock wrong?"),
-        (BAD, [name for name in live if name in stored.floods], "flooding",
-         "Far more messages come than one a round: revoke it, or look at it."),
+        (BAD, [name for name in live if states[name] == SUSPENDED], "suspended",
+         "More came than a device may send; it is not heard meanwhile: look after it, or shut it "
+         "out with discreet revoke."),
     ):  # fmt: skip
         if names:
             short = f"{len(names)} device{'s'[: len(names) > 1]} {what}"

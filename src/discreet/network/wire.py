@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
 """Where Mosquitto publishes how many messages it has dropped."""
+BROKER_NOTICES = "$SYS/broker/log/N"
+"""Where it publishes who connects, and whom it disconnects why."""
 
 
 def message_topic(site: str, client: str) -> str:
@@ -43,12 +45,14 @@ def decision_topic(site: str) -> str:
     return f"discreet/v1/{site}/decision"
 
 
-def shared_messages(site: str, group: str) -> str:
-    """Return the subscription that spreads a site's messages over the workers of a group."""
-    return f"$share/{group}/{message_topic(site, '+')}"
+def shared(group: str, topic: str) -> str:
+    """Return the subscription that spreads the messages of a topic over a group of workers."""
+    return f"$share/{group}/{topic}"
 
 
 VERSION = 1
+WINDOW = 100
+"""How many messages of a device are under way at once."""
 MAX_SYMBOLS = 2**16 - 1
 """Most symbols in a message."""
 MAC_SIZE = 8
@@ -66,6 +70,7 @@ _MOST_BEGUN = 16384  # clients, each with 1 or 2 kB
 _ACK_HEAD = struct.Struct(">BB BH")
 ENTRY = struct.Struct(">Q I I B")
 _MAX_ENTRIES = MAX_SYMBOLS // ENTRY.size
+_ENTRIES_AT_ONCE = 500  # 8.5 kB: the broker takes no packet that is longer than need be
 MAX_ACK = _ACK_HEAD.size + _MAX_ENTRIES * ENTRY.size + 1 + MAC_SIZE
 
 STORED, REFUSED, STOPPED = 0, 1, 2
@@ -160,8 +165,8 @@ def decode(data: bytes, symbols: int, key: bytes, topic: bytes) -> Message:
 
 def encode_acknowledgements(entries: Sequence[Entry], key: bytes, topic: str) -> Iterator[bytes]:
     """Yield the entries as they travel, in as many acknowledgements as they need."""
-    for start in range(0, len(entries), _MAX_ENTRIES):
-        some = entries[start : start + _MAX_ENTRIES]
+    for start in range(0, len(entries), _ENTRIES_AT_ONCE):
+        some = entries[start : start + _ENTRIES_AT_ONCE]
         packed = b"".join(ENTRY.pack(*entry) for entry in some)
         head = _ACK_HEAD.pack(_ARRAY_OF_3, VERSION, _BYTES_U16, len(packed))
         body = b"".join((head, packed, b"\x48"))

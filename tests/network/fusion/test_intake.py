@@ -125,6 +125,15 @@ def test_a_damaged_file_of_clients_changes_nothing(desk):
     assert desk.registry.problem is None
 
 
+def test_a_deleted_file_of_clients_is_told_and_changes_nothing(desk):
+    desk.site.file.unlink()
+    assert not desk.registry.refresh()
+    assert "no such file" in desk.registry.problem
+    assert desk.send()
+    desk.site.save()
+    assert desk.registry.refresh() and desk.registry.problem is None
+
+
 def test_strangers_share_one_name(desk):
     for name in ("x", "y", "../../etc", "", "one/z/z"):
         assert desk.intake.take(f"discreet/v1/home/{name}/z", b"x", time.time()) is None
@@ -135,7 +144,8 @@ def test_a_flood_keeps_a_few_samples_only(desk):
     for _ in range(1000):
         desk.intake.take("discreet/v1/home/one/z", bytes(10_000), desk.now)
     batch, _ = desk.intake.drain()
-    assert batch.refusals["one", "length"] == 1000
+    assert batch.refusals["one", "length"] + batch.refusals["one", "suspended"] == 1000
+    assert batch.refusals["one", "suspended"] > 500
     assert len(batch.quarantine) <= 20
     assert all(len(each.payload) <= 4096 for each in batch.quarantine)
 

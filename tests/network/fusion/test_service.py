@@ -345,7 +345,7 @@ def test_workers_share_the_messages_and_one_closes_the_rounds(broker, tmp_path, 
     )
     for name in NAMES:
         site.enrol(name, [name])
-    workers = [site.service(name=f"fusion-{i}", shared=True) for i in range(2)]
+    workers = [site.service(name=f"fusion-{i}", group="secret") for i in range(2)]
     threads = {each: Running(each) for each in workers}
     with ExitStack() as stack:
         for each in threads.values():
@@ -450,6 +450,7 @@ SHOWN = [
     ("discreet_decision_age_seconds", "gauge", "Time since the last round was closed."),
     ("discreet_resident_bytes", "gauge", "Largest resident memory so far."),
     ("discreet_refused", "counter", "Messages refused, by reason."),
+    ("discreet_suspended", "gauge", "Devices that are not heard for a while."),
     ("discreet_findings", "gauge", "What is wrong with the site, by level."),
 ]
 """Names that dashboards are built on: they stay as they are."""
@@ -458,6 +459,7 @@ SHOWN = [
 def test_pages_tell_counts_and_never_symbols():
     state = State()
     state.add(messages=3, readings=12)
+    state.suspend({"hall": "qos, for 60 s"})
     state.refuse(Counter(stale=2, forged=1))
     state.turn("database", "away", "no route")
     with Pages(state, "127.0.0.1", 0) as pages:
@@ -483,5 +485,6 @@ def test_pages_tell_counts_and_never_symbols():
     }
     assert samples["discreet_messages_total",] == 3 and samples["discreet_readings_total",] == 12
     assert samples["discreet_refused_total", ("reason", "stale")] == 2
-    assert {name for key in samples for name, _ in key[1:]} == {"reason", "level"}
+    assert samples["discreet_suspended", ("client", "hall")] == 1
+    assert {name for key in samples for name, _ in key[1:]} == {"reason", "level", "client"}
     assert len(samples) == len(SHOWN) + 2  # two reasons, two levels

@@ -1,10 +1,12 @@
 import json
 import os
+import re
 import signal
 import stat
 import time
 
 import pytest
+from cryptography import x509
 from support.commands import run
 from support.helpers import make_mapping, refused
 from support.sites import (
@@ -19,10 +21,10 @@ from support.sites import (
 
 from discreet.export.neutral import Policy
 from discreet.export.runtimes.python import discreet_sensor
-from discreet.network.site import joining
+from discreet.network.site import derived, joining
 from discreet.network.site.authority import load_register
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer, revoke
-from discreet.network.site.settings import load_clients, load_enrolment, load_site
+from discreet.network.site.settings import load_clients, load_enrolment, load_site, worker_group
 
 
 @pytest.fixture
@@ -271,6 +273,67 @@ def test_what_root_changes_stays_readable_for_the_services(site, tmp_path):
 
 
 # --- Revoke --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", ["save_clients", "access_list", "with_longest_packet"])
+def test_a_revocation_that_is_cut_short_is_completed_by_any_command(
+    site, tmp_path, monkeypatch, cut
+):
+    watcher = enroll_observer(site, "watcher", tmp_path / "watcher")
+    enrolled(site, "hall")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_):
+        raise Killed
+
+    for name in ("watcher", "hall"):
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(derived, cut, killed)
+            revoke(site, name)
+    enrolled(site, "door")
+    assert watcher.name == "watcher"
+    rights = (site / "broker/acl").read_text()
+    assert "user door" in rights and "user hall" not in rights and "user watcher" not in rights
+    listed = x509.load_pem_x509_crl((site / "broker/ca.crl").read_bytes())
+    serials = {f"{each.serial_number:x}" for each in listed}
+    assert serials == {serial for serial, _ in load_register(site).revoked}
+    assert list(load_clients(site).live) == ["door"]
+
+
+def test_an_enrolment_that_was_killed_is_made_again(site, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(derived, "save_clients", killed)
+        enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
+    assert enrolled(site, "hall").mac_key == load_clients(site).live["hall"].key
+
+
+def test_the_longest_packet_fits_the_devices(site):
+    def limit():
+        text = (site / "broker/mosquitto.conf").read_text()
+        return int(re.search(r"^max_packet_size (\d+)$", text, re.MULTILINE)[1])
+
+    before = limit()
+    enrolled(site, "gateway", sensors=["door", "hall"], batch=10_000)
+    assert limit() > before + 19_000
+    revoke(site, "gateway")
+    assert limit() == before
+
+
+def test_workers_share_messages_under_a_name_that_no_device_can_guess(tmp_path):
+    folders = [tmp_path / str(i) for i in range(2)]
+    for each in folders:
+        each.mkdir()
+    sites = [make_site(each, workers=2) for each in folders]
+    names = {worker_group(each) for each in sites}
+    assert len(names) == 2 and all(re.fullmatch("[0-9a-f]{32}", each) for each in names)
 
 
 def test_nobody_unknown_is_revoked(site):

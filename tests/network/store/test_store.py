@@ -11,6 +11,7 @@ from discreet.errors import InputError
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, Refused, StoredMessage
+from discreet.network.store.writing import MOST_FOR_ROUND
 
 
 def message(client="hall", boot=1, seq=0, round=5, symbols=b"\x01", spent=7, received=100.0):
@@ -36,6 +37,18 @@ def test_the_same_key_with_another_content_is_refused(store):
     outcome = store.commit(Batch([message(symbols=b"\x00"), message(seq=1, round=6)]))
     assert outcome == Outcome(conflicting=frozenset([0]))
     assert stored(store) == [("hall", 1, 0, 5, b"\x01"), ("hall", 1, 1, 6, b"\x01")]
+
+
+def test_a_round_holds_few_messages_of_one_client(store):
+    first = Batch([message(boot=boot) for boot in range(3)])
+    second = Batch([message(boot=boot) for boot in range(2, 9)])
+    assert store.commit(first) == Outcome()
+    outcome = store.commit(second)
+    assert outcome.repeated == {0} and len(outcome.excess) == 7 - 1 - (MOST_FOR_ROUND - 3)
+    store.commit(Batch([message(boot=100, seq=1, round=6), message("door", boot=8)]))
+    rounds = Counter((each[0], each[3]) for each in store.messages(0, 99))
+    assert rounds == {("hall", 5): MOST_FOR_ROUND, ("hall", 6): 1, ("door", 5): 1}
+    assert {each.reason: each.times for each in store.refused()} == {"replay": 1, "excess": 5}
 
 
 def test_a_batch_may_repeat_and_contradict_itself(store):
@@ -164,17 +177,28 @@ rows = st.builds(
 @given(st.lists(st.lists(rows, max_size=6), max_size=5))
 @pytest.mark.slow
 def test_any_sequence_of_batches_is_what_a_dictionary_would_hold(store, batches):
-    store.site = uuid.uuid4().hex  # a new one for each example
+    store.site, store._highest = uuid.uuid4().hex, None  # a new one for each example
     kept: dict[tuple[str, int, int], bytes] = {}
     for batch in batches:
-        repeated, conflicting = set(), set()
+        repeated, conflicting, new = set(), set(), {}
         for place, row in enumerate(batch):
             if row[:3] not in kept:
                 kept[row[:3]] = row.symbols
+                new.setdefault(row.client, []).append(row[:3])
             else:
                 (repeated if kept[row[:3]] == row.symbols else conflicting).add(place)
+        dropped = set()
+        for client, keys in new.items():
+            count = sum(key[0] == client for key in kept)
+            dropped |= set(keys[len(keys) - max(0, count - MOST_FOR_ROUND) :])
+        excess = {
+            place
+            for place, row in enumerate(batch)
+            if row[:3] in dropped and place not in conflicting
+        }
+        kept = {key: symbols for key, symbols in kept.items() if key not in dropped}
         outcome = store.commit(Batch(list(batch)))
-        assert outcome == Outcome(frozenset(repeated), frozenset(conflicting))
+        assert outcome == Outcome(repeated - excess, conflicting, excess)
     assert {row[:3]: row[4] for row in store.messages(0, 9)} == kept
 
 

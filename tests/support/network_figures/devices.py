@@ -55,7 +55,7 @@ class SecureSite:
         changes = {} if database is None else {"database": database}
         self.folder = make_site(folder, mapping, interval=interval, deadline=deadline, **changes)
         self.site, self.broker = load_site(self.folder), Broker.of_site(self.folder)
-        self._enrolments = [self._enrol(folder, name) for name in names]
+        self.enrolments = [self._enrol(folder, name) for name in names]
         parts = ("ca.crt", "fusion.crt", "fusion.key")
         self.tls = tuple(str(self.folder / "fusion" / part) for part in parts)
 
@@ -73,7 +73,7 @@ class SecureSite:
     def loads(self, processes, each, bare=False, **_):
         boot = time.time_ns()
         number = int((time.time() - self.site.epoch) / self.site.interval)
-        parts = [self._enrolments[i::processes] for i in range(processes)]
+        parts = [self.enrolments[i::processes] for i in range(processes)]
         return [DeviceLoad(part, each, boot, number, bare) for part in parts]
 
 
@@ -89,7 +89,7 @@ class _Device:
             enrolment.broker.port,
             enrolment.client,
             None if load.bare else self._ack_topic,
-            context=_context(enrolment),
+            context=tls_context(enrolment),
             host=enrolment.broker.host,
         )
         self.sent = self.stored = 0
@@ -125,7 +125,7 @@ class _Device:
             self.sent += room
 
 
-def _context(enrolment):
+def tls_context(enrolment):
     with tempfile.TemporaryDirectory() as name:
         for part in ("certificate", "key", "ca"):
             (Path(name) / part).write_text(getattr(enrolment, part))

@@ -1,16 +1,20 @@
 """Mutated messages, sent by somebody with a certificate, while honest sensors go on."""
 
+import itertools
 import random
 import ssl
 import time
 from dataclasses import dataclass
 
 from discreet.network import wire
-from discreet.network.site.settings import load_enrolment
-from discreet.network.wire import message_topic
+from discreet.network.fusion.conduct import Conduct
+from discreet.network.fusion.intake import Intake, Registry
+from discreet.network.site.settings import SiteFiles, load_enrolment
+from discreet.network.wire import RoundClock, message_topic
 from support.network_figures.home import Home, wait_until
 from support.network_figures.raw_mqtt import UNDER_WAY, RawClient
 
+_BY_MAIL = 300  # by the broker; more would have the sender suspended
 _BEHIND = 20_000  # messages that the fusion centre may not have looked at yet
 _LOST_AFTER = 5.0  # seconds without progress after which what is missing is sent anew
 _PATIENCE = 60.0  # seconds
@@ -50,9 +54,11 @@ def survive_mutations(folder, count, seed=0, say=lambda _: None):
         wait_until(lambda: home.count_stored() > 10, "traffic")
         fusion = home.processes["fusion"]
         sender = Sender(home, enrolment, random.Random(seed))
-        sent = sender.send_until_refused(count, say)
+        sent = sender.send_until_refused(min(count, _BY_MAIL), say)
         home.settle()
         refused, alive = _refused(home), fusion.poll() is None
+        more = count - min(count, _BY_MAIL)
+        sent, refused = sent + more, refused + _refused_by_intake(home, sender, more)
         accepted = sum(row[0] == hostile for row in home.stored()[0])
         home.stop("fusion")
         return home.tally(), Mutated(sent, refused, accepted, alive)
@@ -77,7 +83,7 @@ class Sender:
 
     def __init__(self, home, enrolment, chance):
         self._home, self._enrolment, self._chance = home, enrolment, chance
-        self._topic = message_topic("home", enrolment.client)
+        self.topic = message_topic("home", enrolment.client)
         self._key = bytes.fromhex(enrolment.mac_key)
         self._tag = wire.mapping_tag(enrolment.mapping)
         self._round = int((time.time() - enrolment.epoch) / enrolment.interval)
@@ -103,18 +109,32 @@ class Sender:
         self._client.close()
         return self._sent
 
+    def mutated(self):
+        good = wire.Message(1, self._sent, self._round, 0, b"\1", self._tag)
+        return mutate(wire.encode(good, self._key, self.topic), self._chance)
+
     def _send(self, total):
         """Go on until so many were sent, and the broker has them."""
         end = time.monotonic() + 1.0
         while self._sent < total and time.monotonic() < end:
             self._client.poll(0.01 if self._client.under_way >= UNDER_WAY // 2 else 0)
             room = max(0, min(100, total - self._sent, UNDER_WAY - self._client.under_way))
-            good = wire.Message(1, self._sent, self._round, 0, b"\1", self._tag)
-            data = wire.encode(good, self._key, self._topic)
-            self._client.publish([(self._topic, mutate(data, self._chance)) for _ in range(room)])
+            self._client.publish([(self.topic, self.mutated()) for _ in range(room)])
             self._sent += room
         while self._client.under_way and time.monotonic() < end:
             self._client.poll(0.05)
+
+
+def _refused_by_intake(home, sender, count):
+    """Give more to what examines messages, in this process; return how many it refused."""
+    hours = itertools.count(step=3600.0)  # so that nobody is suspended
+    registry = Registry(SiteFiles(home.site).clients, "home", home.mapping)
+    clock = RoundClock(home.settings.epoch, home.settings.interval)
+    tag, conduct = wire.mapping_tag(home.mapping.id), Conduct(lambda: next(hours))
+    intake = Intake(registry, clock, tag, conduct=conduct)
+    return sum(
+        intake.take(sender.topic, sender.mutated(), time.time()) is None for _ in range(count)
+    )
 
 
 def _connect(home, enrolment):

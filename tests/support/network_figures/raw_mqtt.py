@@ -29,7 +29,9 @@ def _packet(kind, body):
 
 
 def publish_packet(topic, payload, number):
-    return _packet(0x32, b"".join((_text(topic), struct.pack(">H", number), b"\0", payload)))
+    """Return a message; at QoS 0 if the number is 0."""
+    kind, name = (0x32, struct.pack(">H", number)) if number else (0x30, b"")
+    return _packet(kind, b"".join((_text(topic), name, b"\0", payload)))
 
 
 class RawClient:
@@ -78,8 +80,11 @@ class RawClient:
             self._number = self._number % 65535 + 1
             packets.append(publish_packet(topic, payload, self._number))
         self.under_way += len(packets)
+        self.send(b"".join(packets))
+
+    def send(self, packets):
         self._sock.setblocking(True)
-        self._sock.sendall(b"".join(packets))
+        self._sock.sendall(packets)
         self._sock.setblocking(False)
 
     def poll(self, seconds=0.0):

@@ -150,7 +150,7 @@ REASONS = {
     "forgotten": "of a round that was deleted",
     "clone": "of a second device with the same name",
 }
-STATES = ("all", "silent", "late", "reporting", "never seen", "revoked")
+STATES = ("all", "suspended", "silent", "late", "reporting", "never seen", "revoked")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from collections.abc import Mapping as ReadMapping
 from dataclasses import dataclass
 
@@ -28,6 +28,7 @@ from discreet.network.health import (
     REPORTING,
     REVOKED,
     SILENT,
+    SUSPENDED,
     WARN,
     Finding,
     device_state,
@@ -38,7 +39,7 @@ from discreet.network.store.rows import UNBOUNDED, ClientState, Refusal
 MICRO = 1_000_000
 _LITTLE_LEFT = 0.1
 
-_LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, NEVER: WARN, REVOKED: ""}
+_LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, SUSPENDED: BAD, NEVER: WARN, REVOKED: ""}
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def describe_devices(
     costs: ReadMapping[str, float | None],
     mapping_id: str,
     now: float,
+    suspended: Container[str] = (),
 ) -> tuple[Device, ...]:
     """Return every device of a site, those that need attention first.
 
@@ -124,7 +126,7 @@ def describe_devices(
             Device(
                 name=name,
                 sensors=client.sensors,
-                state=device_state(site, client, state, now),
+                state=device_state(site, client, state, now, name in suspended),
                 last_seen=state.last_seen if state else None,
                 last_round=state.last_round if state else None,
                 messages=state.messages if state else 0,
@@ -135,7 +137,7 @@ def describe_devices(
                 foreign=client.mapping not in (None, mapping_id),
             )
         )
-    order = (SILENT, LATE, NEVER, REPORTING, REVOKED)
+    order = (SUSPENDED, SILENT, LATE, NEVER, REPORTING, REVOKED)
     return tuple(sorted(found, key=lambda each: (order.index(each.state), each.name)))
 
 

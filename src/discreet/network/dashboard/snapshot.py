@@ -146,6 +146,7 @@ class Snapshots:
             self.view.costs,
             self.view.mapping.id,
             now,
+            stored.suspended,
         )
         marginals = self._check_marginals(devices, now)
         store = _store_state(self.view, stored, failure, took)

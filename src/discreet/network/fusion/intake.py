@@ -7,6 +7,7 @@ is examined further. Nothing refused here can reach a decision.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
+from discreet.network.fusion.conduct import Conduct
 from discreet.network.site.files import file_stamp, read_model
 from discreet.network.site.settings import Client, Clients
 from discreet.network.store.rows import Batch, Outcome, Refused, StoredMessage
@@ -126,7 +128,7 @@ class Registry:
         A file that cannot be read changes nothing but ``problem``.
         """
         stamp = file_stamp(self._file)
-        if stamp is None or stamp == self._seen:
+        if stamp == self._seen:
             return False
         self._seen = stamp
         try:
@@ -155,8 +157,9 @@ class Intake:
 
     ``mapping_tag``: start of the id of the mapping that runs. ``closed``: returns the last round
     that has been decided; -1 if none. ``heard``: is called for each authentic message, as
-    ``Timekeeper.heard``. ``floor``: rounds before it have been forgotten, and messages for them are
-    refused. ``clones``: what runs twice, see ``_is_clone``.
+    ``Timekeeper.heard``. ``conduct``: is charged with what is refused. ``floor``: rounds before it
+    have been forgotten, and messages for them are refused. ``clones``: what runs twice, see
+    ``_is_clone``.
     """
 
     def __init__(
@@ -166,9 +169,11 @@ class Intake:
         mapping_tag: bytes,
         closed: Callable[[], int] = lambda: -1,
         heard: Callable[[str, tuple[int, int], int, int], None] = lambda *_: None,
+        conduct: Conduct | None = None,
     ) -> None:
         self._registry, self._clock, self._tag, self._closed = registry, clock, mapping_tag, closed
         self._heard = heard
+        self._conduct = conduct or Conduct(time.monotonic)
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._aside = Batch()
         self._kept: dict[str, deque[Refused]] = {}  # by client: none takes another's room
@@ -192,6 +197,9 @@ class Intake:
             name, reason = (NOBODY, "unknown-client") if known is None else (known.name, "revoked")
             self._refuse(name, reason, payload, now)
             return None
+        if known.name in self._conduct.suspended:
+            self._count(known.name, "suspended")
+            return None
         try:
             message = decode(payload, known.symbols, known.key, known.topic)
         except WireError as error:
@@ -202,12 +210,21 @@ class Intake:
         if objection is not None:
             self._reject(known.name, message, objection, payload, now)
             return None
+        self._charge_repeats(known.name, message)
         self._latest[known.name] = message[:3]
         if message.round + known.batch - 1 <= self._closed():
             self._count(known.name, "late")
         if latest > now:  # it is not sure, and the message may be for a round that has not begun
             now = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
         return StoredMessage(known.name, *message[:3], message.symbols, message.spent, now)
+
+    def _charge_repeats(self, name: str, message: Message) -> None:
+        """Charge at once what the store would find out with much more work."""
+        latest = self._latest.get(name)
+        if latest == message[:3]:
+            self._conduct.charge(name, "replay")
+        elif latest is not None and latest[0] != message.boot:
+            self._conduct.charge(name, "boot")
 
     def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
         if message.mapping != self._tag:
@@ -255,6 +272,8 @@ class Intake:
 
     def _refuse(self, name: str, reason: str, payload: bytes, now: float) -> None:
         self._count(name, reason)
+        if name != NOBODY:
+            self._conduct.charge(name, reason)
         kept = Refused(name, reason, now, bytes(payload[:_MAX_KEPT]))
         with self._alone:
             self._kept.setdefault(name, deque(maxlen=KEPT_REFUSED)).append(kept)
@@ -266,7 +285,11 @@ class Intake:
     def refuse(self, topic: str, payload: bytes, reason: str, now: float) -> None:
         """Count a message that is refused unread."""
         known = self._registry.by_topic.get(topic)
-        self._refuse(NOBODY if known is None else known.name, reason, payload, now)
+        name = NOBODY if known is None else known.name
+        if name in self._conduct.suspended:
+            self._count(name, "suspended")
+        else:
+            self._refuse(name, reason, payload, now)
 
     def drain(self) -> tuple[Batch, list[tuple[str, int, int]]]:
         """Return what was refused since the last call, and what to reject: client, boot and seq."""
@@ -290,7 +313,7 @@ def answers(
     """
     found: dict[str, dict[int, list[tuple[int, int]]]] = {}
     for place, message in enumerate(batch.messages):
-        status = REFUSED if place in outcome.conflicting else STORED
+        status = REFUSED if place in outcome.refused else STORED
         keys = found.setdefault(message.client, {}).setdefault(status, [])
         keys.append((message.boot, message.seq))
     for client, boot, seq in rejected:

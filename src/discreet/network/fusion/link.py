@@ -14,7 +14,7 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -28,6 +28,8 @@ from discreet.network.fusion.stream import Stream, StreamingClient, acknowledgem
 logger = logging.getLogger(__name__)
 
 _SHORT = 2.0  # seconds
+_QOS = 1
+_TOPICS = 50  # in one packet, which the broker limits
 
 Ticket = tuple[int, int]
 """Names a message that waits for its acknowledgement: the connection it came by, and its number."""
@@ -36,10 +38,11 @@ Ticket = tuple[int, int]
 class Link:
     """A connection that is made again whenever it is lost.
 
-    ``name``: of the client, as in its certificate. ``on_message``: called with topic, payload and
-    ticket; must not block. ``on_turn``: called with whether a connection stands, and else with what
-    is wrong, when that changes. ``receive_maximum``: how many messages may wait for their
-    acknowledgement. ``on_cut``: called when a connection is lost right after it was made.
+    ``name``: of the client, as in its certificate. ``subscriptions``: what to read; ``follow``
+    changes them. ``on_message``: called with topic, payload and ticket; must not block.
+    ``on_turn``: called with whether a connection stands, and else with what is wrong, when that
+    changes. ``receive_maximum``: how many messages may wait for their acknowledgement. ``on_cut``:
+    called when a connection is lost right after it was made.
     """
 
     def __init__(
@@ -53,16 +56,19 @@ class Link:
         on_cut: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_cut, self._since = on_cut, 0.0
-        self._address, self._subscriptions = address, list(subscriptions)
+        self._address, self._wanted = address, frozenset(subscriptions)
         self._on_message, self._on_turn = on_message, on_turn
         self._receive_maximum = receive_maximum
         self._client = make_client(address, name, StreamingClient)
         self._client.on_packet = self._arrived
         self._client.on_connect = self._connected
         self._client.on_disconnect = self._lost
+        self._client.on_subscribe = self._subscribed
         # Asked for so that packets are queued, and written many at a time by the loop.
         self._client.on_socket_register_write = lambda *_: None
         self._generation = 0
+        self._followed: frozenset[str] = frozenset()  # asked for on this connection
+        self._unanswered: set[int] = set()
         self._held = 0  # messages passed on whose tickets have not come back
         self._tasks: deque[tuple[list[Ticket], list[tuple[str, bytes, bool]]]] = deque()
         self._wake_read, self._wake_write = os.pipe()
@@ -80,6 +86,18 @@ class Link:
         """
         self._tasks.append((tickets, messages))
         self.wake()
+
+    def follow(self, subscriptions: Iterable[str]) -> None:
+        """Read these and no others from now on, also on later connections."""
+        wanted = frozenset(subscriptions)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.wake()
+
+    @property
+    def listening(self) -> bool:
+        """Whether the broker has answered every subscription; what comes earlier is lost."""
+        return self.up and self._followed == self._wanted and not self._unanswered
 
     def wake(self) -> None:
         with suppress(BlockingIOError):  # it is awake anyway
@@ -147,6 +165,8 @@ class Link:
             os.read(self._wake_read, 65536)
         except BlockingIOError:
             return
+        if stream is not None and self.up:
+            self._subscribe()
         while self._tasks:
             tickets, messages = self._tasks.popleft()
             self._held -= len(tickets)
@@ -183,13 +203,27 @@ class Link:
         os.close(self._wake_read)
         os.close(self._wake_write)
 
-    def _connected(self, client: Client, _: Any, __: Any, reason: Any, ___: Any) -> None:
+    def _subscribe(self) -> None:
+        """Tell the broker what has changed in what is wanted."""
+        wanted, before = self._wanted, self._followed
+        for some in _packets(wanted - before):
+            _, number = self._client.subscribe([(topic, _QOS) for topic in some])
+            self._unanswered.add(number or 0)
+        for some in _packets(before - wanted):
+            self._client.unsubscribe(some)
+        self._followed = wanted
+
+    def _subscribed(self, _: Client, __: Any, number: int, ___: Any, ____: Any) -> None:
+        self._unanswered.discard(number)
+
+    def _connected(self, _: Client, __: Any, ___: Any, reason: Any, ____: Any) -> None:
         if reason.is_failure:
             self._note(f"the broker refuses the connection ({reason})")
             return
         self._generation += 1
-        for subscription in self._subscriptions:
-            client.subscribe(subscription, qos=1)
+        self._followed = frozenset()
+        self._unanswered.clear()
+        self._subscribe()
         self.up, self.problem, self._since = True, "", time.monotonic()
         logger.info("connected to the broker")
         self._on_turn(True, "")
@@ -215,3 +249,10 @@ class Link:
             self.problem = problem
             logger.warning("%s; trying again", problem)
             self._on_turn(False, problem)
+
+
+def _packets(topics: Iterable[str]) -> Iterator[list[str]]:
+    """Yield topics in lists that fit one packet."""
+    some = sorted(topics)
+    for start in range(0, len(some), _TOPICS):
+        yield some[start : start + _TOPICS]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +21,7 @@ from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
 from discreet.network.connecting import Backoff
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
+from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
 from discreet.network.fusion.contest import ALONE, LOST, Contest
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.intake import Intake, Registry, answers
@@ -30,13 +31,13 @@ from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
 from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.store.connection import StoreError
-from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome, StoredMessage, note_name
+from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome, note_name
 from discreet.network.store.writing import Store
 from discreet.network.wire import (
+    BROKER_NOTICES,
     DROPPED,
     mapping_tag,
-    message_topic,
-    shared_messages,
+    shared,
 )
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
 _FORGET_EVERY = 600.0  # seconds
 _STANDING_EVERY = 60.0  # seconds
+_LENIENT = 20.0  # seconds
 _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
 
 _T = TypeVar("_T")
@@ -77,19 +79,19 @@ class FusionService:
         self._registry, self._store = registry, store
         self._time = timekeeper or Timekeeper(settings.clock)
         self._closer = Closer(store, mapping, registry, settings.clock, self._time.now())
+        self._conduct = Conduct(time.monotonic)
         self._intake = Intake(
             registry,
             settings.clock,
             mapping_tag(mapping.id),
             lambda: self._closer.closed,
             self._time.heard,
+            self._conduct,
         )
-        site = settings.site
-        messages = shared_messages(site, "fusion") if settings.shared else message_topic(site, "+")
         self._link = Link(
             settings.broker,
             settings.name,
-            [messages, DROPPED],
+            self._subscriptions(),
             self._arrived,
             self._turned,
             settings.receive_maximum,
@@ -99,17 +101,18 @@ class FusionService:
         self._drift = None if drift is None else DailyDrift(
             drift, mapping, settings.clock, self._closer.symbols
         )  # fmt: skip
-        self._waiting: deque[tuple[Ticket, StoredMessage | None]] = deque()
+        self._waiting = Turns()
         self._something = threading.Event()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._discovery = discovery_message(site, mapping, settings.clock)
+        self._discovery = discovery_message(settings.site, mapping, settings.clock)
         self._dropped_before: int | None = None
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = self._time.now()
+        self._shown = self._left_out = self._conduct.suspended
         self._replaced = ""
-        self._contest = Contest(site, settings.probation)
+        self._contest = Contest(settings.site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
@@ -140,16 +143,20 @@ class FusionService:
     # -- in the thread of the connection --
 
     def _arrived(self, topic: str, payload: bytes, ticket: Ticket) -> None:
+        message = None
         if topic == DROPPED:
             self._note_dropped(payload)
-            message = None
+        elif topic == BROKER_NOTICES:
+            self._note_noticed(payload)
         elif ticket[1]:
             message = self._intake.take(topic, payload, *self._time.times())
         else:
             # QoS 0 has no back-pressure; discreet's sensors do not use it.
             self._intake.refuse(topic, payload, "qos", self._time.now())
-            message = None
-        self._waiting.append((ticket, message))
+        if self._waiting.put(ticket, message) > MOST_WAITING and message is not None:
+            self._conduct.charge(message.client, "crowd")
+        if self._conduct.suspended is not self._left_out:
+            self._follow()
         if not self._something.is_set():
             self._something.set()
 
@@ -161,6 +168,11 @@ class FusionService:
         if before is not None:
             # A restarted broker counts from 0.
             self.state.add(shed=total - before if total >= before else total)
+
+    def _note_noticed(self, payload: bytes) -> None:
+        found = noticed(payload)
+        if found is not None and found[0] in self._registry.by_name:
+            self._conduct.charge(*found)
 
     def _turned(self, up: bool, problem: str) -> None:
         self.state.put(broker_up=int(up))
@@ -202,8 +214,11 @@ class FusionService:
                 self._something.clear()
             self._commit_all()
             self._guarded(self._look_after)
+            if len(self._waiting):
+                self._something.set()
         if not self._contest.on_probation:
-            self._commit_all()
+            while self._commit_all() and len(self._waiting):
+                pass
 
     def _begin(self) -> None:
         self._store.prepare()
@@ -212,18 +227,20 @@ class FusionService:
         self._watch.begin()
         self._looked = self._time.now()
 
-    def _commit_all(self) -> None:
-        # What arrives meanwhile stays for the next commit.
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+    def _commit_all(self) -> bool:
+        """Commit and acknowledge what waits; return whether the store took it."""
+        # What arrives meanwhile stays for the next commit, and so does more than a device's share.
+        tickets, messages = self._waiting.take()
         aside, rejected = self._intake.drain()
-        if not waiting and not aside.refusals:
-            return
-        messages = [message for _, message in waiting if message is not None]
+        if not tickets and not aside.refusals:
+            return True
         batch = Batch(messages, aside.refusals, aside.quarantine, self._time.now())
         self.state.put(queue=len(messages))
         outcome = self._persist(lambda: self._store.commit(batch))
-        if outcome is not None:
-            self._acknowledge(batch, outcome, [ticket for ticket, _ in waiting], rejected)
+        if outcome is None:
+            return False
+        self._acknowledge(batch, outcome, tickets, rejected)
+        return True
 
     def _persist(self, work: Callable[[], _T]) -> _T | None:
         """Retry something with the store until it works; None if stopped before."""
@@ -254,7 +271,7 @@ class FusionService:
         self._count(batch, outcome)
 
     def _count(self, batch: Batch, outcome: Outcome) -> None:
-        known = outcome.repeated | outcome.conflicting
+        known = outcome.repeated | outcome.refused
         fresh = [each for i, each in enumerate(batch.messages) if not known or i not in known]
         self._watch.notice(fresh)
         twice = {batch.messages[place].client for place in outcome.conflicting}
@@ -263,9 +280,10 @@ class FusionService:
         reasons: Counter[str] = Counter()
         for (_, reason), count in batch.refusals.items():
             reasons[reason] += count
-        reasons["replay"] += len(outcome.repeated)
-        reasons["conflict"] += len(outcome.conflicting)
-        self.state.refuse(+reasons)
+        for (client, reason), count in outcome.reasons(batch.messages).items():
+            reasons[reason] += count
+            self._conduct.charge(client, reason, count)
+        self.state.refuse(reasons)
         symbols = sum(len(each.symbols) for each in fresh)
         self.state.add(messages=len(fresh), readings=symbols, commits=1)
         if batch.messages:
@@ -282,10 +300,15 @@ class FusionService:
         if self._is_due("look", now, _LOOK_EVERY):
             if self._registry.refresh():
                 logger.info("the clients have changed: %d known", len(self._registry.by_name))
-            if self._registry.problem not in (None, self._complained):
-                logger.warning("%s", self._registry.problem)
-            self._complained = self._registry.problem
+                self._follow()
+            problem = self._registry.problem
+            if problem not in (None, self._complained):
+                logger.warning("%s", problem)
+            self._complained = problem
+            self.state.turn("clients", "damaged" if problem else "known", problem or "")
             self._take_turns(now)
+        self._conduct.release()
+        self._show_suspended(self._conduct.suspended)
         if self._closer.due(now):  # after a long absence it takes several turns
             self._announce(self._closer.close(now))
         if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
@@ -302,6 +325,36 @@ class FusionService:
             self._done[what] = now
             return True
         return False
+
+    def _follow(self) -> None:
+        """Subscribe to the devices that are known and not suspended."""
+        self._left_out = self._conduct.suspended
+        self._link.follow(self._subscriptions())
+
+    def _subscriptions(self) -> list[str]:
+        """Return what to read: each device by itself, so that one can be left out."""
+        group, suspended = self._settings.group, self._conduct.suspended
+        topics = [
+            topic for topic, known in self._registry.by_topic.items() if known.name not in suspended
+        ]
+        own = topics if group is None else [shared(group, topic) for topic in topics]
+        return [*own, DROPPED, BROKER_NOTICES]
+
+    def _show_suspended(self, suspended: dict[str, str]) -> None:
+        if suspended == self._shown:
+            return
+        for name in suspended.keys() - self._shown.keys():
+            logger.warning(
+                "%s floods the site and is suspended (%s). Look after it, or: discreet revoke %s",
+                *(name, suspended[name], name),
+            )
+        for name in self._shown.keys() - suspended.keys():
+            logger.info("%s is heard again", name)
+        self._follow()
+        self._shown = suspended
+        words = "; ".join(f"{name}: {why}" for name, why in sorted(suspended.items()))
+        self.state.turn("devices", "suspended" if suspended else "heard", words)
+        self.state.suspend(suspended)
 
     def _show(self, found: Standing) -> None:
         self.state.put(certificate_valid=int(found.state == VALID))
@@ -341,9 +394,9 @@ class FusionService:
     def _note(self, now: float) -> None:
         self.state.put(queue=len(self._waiting))
         total = sum(each.messages for each in self._store.clients())
-        own = own_notes(self.state) | {"floods": self._watch.floods(now)}
+        own = own_notes(self.state)
         values = own | {"messages": total}
-        if self._settings.shared:  # under common names each would hide what the others note
+        if self._settings.group is not None:  # under common names each would hide the others' notes
             values[note_name(self._settings.name)] = own
         self._store.note(values, now)
         if self._closer.leads:
@@ -367,6 +420,7 @@ class FusionService:
             if error.state == REPLACED:
                 self._replaced = str(error)
                 self._watch.alarm("", REPLACED, str(error))
+            self._conduct.be_lenient(_LENIENT)  # what is not acknowledged is sent again
         if self.state.turn("database", state, problem):
             if error is None:
                 logger.info("the database can be used")

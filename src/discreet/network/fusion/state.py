@@ -76,6 +76,7 @@ class State(Collector):
         self._findings: Sequence[Finding] = ()
         self._devices: dict[str, dict[str, float]] = {}
         self._judged = time.monotonic()
+        self._suspended: dict[str, str] = {}
         self.started = time.time()
 
     def add(self, **amounts: float) -> None:
@@ -90,6 +91,11 @@ class State(Collector):
     def refuse(self, counts: Counter[str]) -> None:
         with self._alone:
             self._refused.update(counts)
+
+    def suspend(self, devices: dict[str, str]) -> None:
+        """Note which devices are not heard now, and why."""
+        with self._alone:
+            self._suspended = dict(devices)
 
     def turn(self, part: str, state: str, words: str = "") -> bool:
         """Note the state of a part, such as the database; return whether it is a new one."""
@@ -129,6 +135,7 @@ class State(Collector):
                 "started": self.started,
                 "parts": {part: dict(state) for part, state in self._states.items()},
                 "refused": dict(self._refused),
+                "suspended": dict(self._suspended),
                 **self._values,
             }
 
@@ -147,6 +154,7 @@ class State(Collector):
         with self._alone:
             values, refused = dict(self._values), sorted(self._refused.items())
             devices = sorted(self._devices.items())
+            suspended = sorted(self._suspended)
         for name, (kind, words) in _METRICS.items():
             yield kind(f"discreet_{name}", words, value=values[name])
         by_reason = CounterMetricFamily(
@@ -167,6 +175,12 @@ class State(Collector):
             for device, figures in devices:
                 family.add_metric([device], figures[name])
             yield family
+        by_device = GaugeMetricFamily(
+            "discreet_suspended", "Devices that are not heard for a while.", labels=["client"]
+        )
+        for name in suspended:
+            by_device.add_metric([name], 1)
+        yield by_device
 
 
 # --- Pages ---------------------------------------------------------------------------------

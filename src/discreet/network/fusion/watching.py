@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from discreet.network.fusion.intake import NOBODY, Registry
+from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
 from discreet.network.health import Plan, Stored, examine, lateness
 from discreet.network.store.connection import StoreError
@@ -18,8 +18,6 @@ from discreet.network.store.writing import Store
 
 logger = logging.getLogger(__name__)
 
-_WINDOW = 10.0  # seconds over which messages are counted
-_FLOOD = 30.0  # messages a second beyond one a round
 _LASTS = 3600.0  # seconds for which a clone is shown after it was seen last
 _CHECK_EVERY, _CHECK_SHARE = 10.0, 20  # seconds, and times what a check takes
 
@@ -41,7 +39,6 @@ class Watch:
         self._plan, self._registry, self._store, self._state = plan, registry, store, state
         self._check, self._checking = check, threading.Event()
         self._next_check = 0.0
-        self._counts: deque[tuple[float, Counter[str]]] = deque()
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._standing: set[tuple[str, str]] = set()
         self._noticed: dict[str, float] = {}
@@ -111,26 +108,6 @@ class Watch:
                 self._standing.discard((client, kind))
             del self._alarms[client, kind]
 
-    def floods(self, now: float) -> list[str]:
-        """Return who sends far more than a message a round: repeats, nonsense, the same round."""
-        counts: Counter[str] = Counter()
-        for each in self._store.refused():
-            counts[each.client] += each.times * (each.reason not in ("late", "early"))
-        for client in self._store.clients():
-            known = self._registry.by_name.get(client.client)
-            batch = known.batch if known else 1
-            counts[client.client] += client.messages - client.last_round // batch
-        self._counts.append((now, counts))
-        while self._counts[0][0] < now - _WINDOW or self._counts[0][0] > now:
-            self._counts.popleft()
-        since, before = self._counts[0]
-        limit = _FLOOD * max(_WINDOW / 2, now - since)
-        return sorted(
-            name
-            for name, count in counts.items()
-            if name != NOBODY and name in before and count - before[name] > limit
-        )
-
     def look(self, now: float) -> None:
         """Judge what is stored."""
         self._begin_check()
@@ -184,5 +161,5 @@ def _nats(spent: int) -> str:
 def own_notes(state: State) -> dict[str, Any]:
     """Return what a worker notes about itself."""
     summary = state.summary()
-    names = ("queue", "lag_seconds", "shed", "parts", "clock_offset_seconds")
+    names = ("queue", "lag_seconds", "shed", "parts", "suspended", "clock_offset_seconds")
     return {name: summary[name] for name in names}

@@ -21,6 +21,7 @@ from discreet.network.sensor.outbox import Outbox, OutboxError, PendingMessage
 from discreet.network.wire import (
     STOPPED,
     STORED,
+    WINDOW,
     WireError,
     ack_topic,
     decode_acknowledgement,
@@ -29,8 +30,6 @@ from discreet.network.wire import (
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 100
-"""How many messages are under way at once."""
 _PATIENCE = 20.0  # seconds for the broker to accept a connection
 _STUCK = 10.0  # seconds without an answer from the broker while one is due
 _NEVER = float("inf")

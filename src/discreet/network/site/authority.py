@@ -2,7 +2,7 @@
 
 A site trusts this authority and no other. Whoever holds ``ca.key`` can enrol and revoke; nothing
 that runs needs it. ``cryptography`` does the work. A second key signs the tables of sensors. The
-revocation list and the broker's rights follow from the register, so that they never disagree.
+revocation list and the broker's rights follow from the register (``derived.py``).
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from pydantic import Field
 from discreet.errors import InputError
 from discreet.export.neutral import SensorTable, bundle_body
 from discreet.export.signing import SigningKey
-from discreet.files import PRIVATE, write_whole
-from discreet.network.site.files import model_bytes, read_bytes, read_model
-from discreet.network.site.services import access_list
-from discreet.network.site.settings import Name, Serial, Site, SiteFiles, SiteModel
+from discreet.network.site.files import read_bytes, read_model
+from discreet.network.site.settings import Name, Serial, SiteFiles, SiteModel
 
 AUTHORITY_DAYS = 3652
 CLIENT_DAYS = 730
@@ -313,16 +311,3 @@ def load_authority(folder: Path) -> Authority:
     """Return the certificate authority of a site."""
     files = SiteFiles(folder)
     return Authority(read_bytes(files.ca), read_bytes(files.ca_key))
-
-
-def save_register(folder: Path, site: Site, authority: Authority, register: Register) -> None:
-    """Replace the register, and the revocation list and the rights that follow from it.
-
-    The register comes last: if it is cut short, the same command does it all again.
-    """
-    files = SiteFiles(folder)
-    revoked = authority.revocation_list(register.revoked)
-    write_whole(files.broker / "ca.crl", revoked, PRIVATE)
-    write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
-    write_whole(files.keys / "ca.crl", revoked, PRIVATE)
-    write_whole(files.register, model_bytes(register), PRIVATE)

@@ -1,7 +1,7 @@
 """Enrol and revoke devices.
 
 Both change the site's register, from which the broker's rights and its revocation list
-follow, and the list of clients that the fusion centre believes.
+follow, and who of its clients the fusion centre believes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from discreet.network.site.authority import (
     load_register,
     load_signing_key,
     now,
-    save_register,
     signed_bundles,
 )
+from discreet.network.site.derived import as_registered, save_register
 from discreet.network.site.files import (
     locked,
     model_bytes,
@@ -52,7 +52,6 @@ from discreet.network.site.settings import (
     check_client_name,
     load_clients,
     load_site,
-    save_clients,
 )
 from discreet.network.wire import MAX_SYMBOLS
 
@@ -126,7 +125,8 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
     check_client_name(request.name)
     site = load_site(folder)
     with locked(folder):
-        register, clients = load_register(folder), load_clients(folder)
+        register = load_register(folder)
+        clients = as_registered(load_clients(folder), register)
         _check_new(request, register, clients)
         request = _as_before(request, clients.clients[request.name] if request.renew else site)
         mapping = Mapping.load(folder / site.mapping)
@@ -157,8 +157,9 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             request.name, "sensor", made
         )
         with _kept_only_if_done(out, model_bytes(content)):
-            save_clients(folder, clients.with_client(request.name, client))
-            save_register(folder, site, authority, changed)
+            save_register(
+                folder, site, authority, changed, clients.with_client(request.name, client)
+            )
         told, old = reload_broker(folder), None
         if probe is not None:  # whoever is connected with the old file would stay so
             _save_probe(folder, request.name, probe)
@@ -182,14 +183,15 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
     site = load_site(folder)
     with locked(folder):
         register = load_register(folder)
-        _check_free(name, register)
+        _check_free(name, register, Clients())
         authority = load_authority(folder)
         made = authority.issue_client(name, valid=timedelta(days=days))
         files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
         files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
         write_folder(out, files, mode=PRIVATE)
         try:
-            save_register(folder, site, authority, register.with_issued(name, "observer", made))
+            changed = register.with_issued(name, "observer", made)
+            save_register(folder, site, authority, changed, load_clients(folder))
         except BaseException:
             shutil.rmtree(out, ignore_errors=True)
             raise
@@ -198,7 +200,7 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
 
 def _check_new(request: EnrolmentRequest, register: Register, clients: Clients) -> None:
     if not request.renew:
-        _check_free(request.name, register)
+        _check_free(request.name, register, clients)
     elif not register.of(request.name) or request.name not in clients.live:
         raise InputError(
             f"--renew: no device {request.name!r} is enrolled. "
@@ -219,8 +221,10 @@ def _as_before(request: EnrolmentRequest, before: Client | Site) -> EnrolmentReq
     return replace(request, batch=batch, policy=replace(request.policy, **kept))
 
 
-def _check_free(name: str, register: Register) -> None:
-    if register.of(name):
+def _check_free(name: str, register: Register, clients: Clients) -> None:
+    # An enrolment that was cut short is in the register only, and nobody has its file.
+    enrolled = name in clients.live or any(each.role != "sensor" for each in register.of(name))
+    if enrolled:
         raise InputError(
             f"{name!r} is enrolled already. Take another name, revoke it first, or give --renew "
             "for a new certificate."
@@ -333,16 +337,12 @@ def revoke(folder: Path, name: str) -> Revoked:
                 "There is nothing to revoke."
             )
         authority, moment = load_authority(folder), now()
-        client = clients.clients.get(name)
-        if client is not None and client.revoked is None:
-            gone = client.model_copy(update={"revoked": moment})
-            save_clients(folder, clients.with_client(name, gone))
         probe = _load_probe(folder, name) if not register.of(name) else None
         if probe is None:
             probe = authority.issue_client(name)
-            changed = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
-            save_register(folder, site, authority, changed)
+            register = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
             _save_probe(folder, name, probe)
+        save_register(folder, site, authority, register, clients)
         reload_broker(folder)
         return _cut(folder, site, authority, name, probe)
 

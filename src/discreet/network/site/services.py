@@ -8,6 +8,7 @@ grants rights by name; its paths are relative to ``broker/``, so that a site can
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -17,11 +18,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
-from discreet.network.site.settings import BrokerEndpoint, Site, is_loopback, worker_name
-from discreet.network.wire import DROPPED, ack_topic, decision_topic, message_topic
+from discreet.network.site.settings import BrokerEndpoint, Clients, Site, is_loopback, worker_name
+from discreet.network.wire import BROKER_NOTICES, DROPPED, ack_topic, decision_topic, message_topic
 
 USER = "discreet"
 _DISCOVERY = "homeassistant/#"
+_SHORT_PACKET = 16_384  # bytes: acknowledgements, subscriptions, the discovery of Home Assistant
+_PACKET_LIMIT = re.compile(r"^max_packet_size\b.*$", re.MULTILINE)
 
 
 def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict[str, bytes]:
@@ -79,7 +82,23 @@ def mosquitto_config(broker: BrokerEndpoint) -> str:
 
     It listens on loopback only if that is where it is to be found.
     """
-    return _filled("mosquitto.conf", broker=broker, loopback=is_loopback(broker.host))
+    return _filled(
+        "mosquitto.conf",
+        broker=broker,
+        loopback=is_loopback(broker.host),
+        longest_packet=longest_packet(Clients()),
+    )
+
+
+def longest_packet(clients: Clients) -> int:
+    """Return how long a packet to the broker may be, in bytes, for the messages of all devices."""
+    symbols = max((len(each.sensors) * each.batch for each in clients.live.values()), default=0)
+    return _SHORT_PACKET + symbols
+
+
+def with_longest_packet(config: str, clients: Clients) -> str:
+    """Return a configuration of the broker with that limit, and else as it was."""
+    return _PACKET_LIMIT.sub(f"max_packet_size {longest_packet(clients)}", config)
 
 
 def access_list(site: str, rights: Mapping[str, str]) -> str:
@@ -101,6 +120,7 @@ def _granted(site: str, name: str, role: str) -> list[str]:
             f"write {decision_topic(site)}",
             f"write {_DISCOVERY}",
             f"read {DROPPED}",
+            f"read {BROKER_NOTICES}",
         ]
     if role == "observer":
         return [f"read {decision_topic(site)}", f"read {_DISCOVERY}"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import ipaddress
 import re
 from datetime import date, datetime
@@ -26,7 +27,7 @@ from pydantic import (
 
 from discreet.errors import InputError
 from discreet.files import PRIVATE, write_whole
-from discreet.network.site.files import model_bytes, read_model
+from discreet.network.site.files import model_bytes, read_bytes, read_model
 
 NAME = r"[a-z0-9][a-z0-9-]{0,31}"
 FUSION = "fusion"
@@ -270,6 +271,16 @@ def is_loopback(host: str) -> bool:
 def worker_name(worker: int) -> str:
     """Return the common name of a fusion worker, counted from 1."""
     return FUSION if worker == 1 else f"{FUSION}-{worker}"
+
+
+def worker_group(folder: Path) -> str:
+    """Return the name under which the workers of a site share its messages.
+
+    Whoever knows it could join them and have messages that are not for him dropped; so it follows
+    from what only workers can read.
+    """
+    key = read_bytes(SiteFiles(folder).fusion_certificate()[1])
+    return hashlib.sha256(b"discreet workers\0" + key).hexdigest()[:32]
 
 
 def worker_names(site: Site) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -144,11 +144,28 @@ class Outcome:
     """The result for the messages of a batch, by their places in it.
 
     ``repeated``: stored before, with the same content: to be acknowledged again, counted once.
-    ``conflicting``: another content is stored under the same key: refused.
+    ``conflicting``: another content is stored under the same key: refused. ``excess``: the device
+    has more messages for the round than it may have: refused.
     """
 
-    repeated: frozenset[int] = frozenset()
-    conflicting: frozenset[int] = frozenset()
+    repeated: Set[int] = frozenset()
+    conflicting: Set[int] = frozenset()
+    excess: Set[int] = frozenset()
+
+    @property
+    def refused(self) -> Set[int]:
+        return self.conflicting | self.excess
+
+    def reasons(self, messages: Sequence[StoredMessage]) -> Counter[tuple[str, str]]:
+        """Return how often each client is counted for what."""
+        found: Counter[tuple[str, str]] = Counter()
+        for reason, places in (
+            ("replay", self.repeated),
+            ("conflict", self.conflicting),
+            ("excess", self.excess),
+        ):
+            found.update((messages[place].client, reason) for place in places)
+        return found
 
 
 # --- Workers -------------------------------------------------------------------------------

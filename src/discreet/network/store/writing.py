@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from discreet.network.store.reading import Reader
@@ -18,6 +19,8 @@ from discreet.network.store.rows import (
 
 KEPT_REFUSED = 20
 """How many refused messages of a client are kept for inspection."""
+MOST_FOR_ROUND = 4
+"""Messages of a client for one round; a device that was restarted may send a second one."""
 FORGOTTEN_AT_ONCE = 500
 """Rounds deleted in one commit: all of a year would hold up what arrives, or time out."""
 KEPT_HEALTH = 86_400.0
@@ -48,6 +51,8 @@ DELETE FROM quarantine WHERE site = ? AND client = ? AND at < (
     SELECT min(at) FROM (SELECT at FROM quarantine WHERE site = ? AND client = ?
                          ORDER BY at DESC LIMIT ?) AS latest)
 """
+_COUNT = "SELECT count(*) FROM messages WHERE site = ? AND round = ? AND client = ?"
+_REMOVE = "DELETE FROM messages WHERE site = ? AND client = ? AND boot = ? AND seq = ?"
 _DECISION = """
 INSERT INTO decisions (site, round, closed, reported, expected, probabilities, decision)
 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (site, round) DO UPDATE SET
@@ -84,6 +89,8 @@ SET mapping = excluded.mapping, since = excluded.since
 class Store(Reader):
     """The messages and decisions of one site, to be read and written."""
 
+    _highest: dict[str, int] | None = None  # the last round of each client
+
     def prepare(self) -> None:
         self._base.make_tables()
 
@@ -97,12 +104,44 @@ class Store(Reader):
             outcome = Outcome()
             if batch.messages:
                 outcome = self._base.insert_messages(self.site, batch.messages)
+                outcome = self._without_excess(batch.messages, outcome)
                 self._note_clients(batch.messages, outcome)
             self._note_refusals(batch, outcome)
         return outcome
 
+    def _without_excess(self, messages: Sequence[StoredMessage], outcome: Outcome) -> Outcome:
+        """Take out again what a device has sent for a round beyond the most that is kept.
+
+        Only what is not for a later round than all before can be too much, which is rare.
+        """
+        highest = self._highest_rounds()
+        fresh: dict[tuple[str, int], list[int]] = {}
+        for place, message in enumerate(messages):
+            client, number = message.client, message.round
+            if number > highest.get(client, -1):
+                highest[client] = number
+            elif place not in outcome.repeated and place not in outcome.conflicting:
+                fresh.setdefault((client, number), []).append(place)
+        excess: list[int] = []
+        for (client, number), places in fresh.items():
+            ((count,),) = self._base.query(_COUNT, (self.site, number, client))
+            if count > MOST_FOR_ROUND:
+                excess += places[MOST_FOR_ROUND - count :]
+        if not excess:
+            return outcome
+        keys = {messages[place][:3] for place in excess}
+        self._base.change_many(_REMOVE, [(self.site, *key) for key in sorted(keys)])
+        # What repeats one of them in the same batch is not stored either.
+        again = {place for place in outcome.repeated if messages[place][:3] in keys}
+        return replace(outcome, repeated=outcome.repeated - again, excess={*excess} | again)
+
+    def _highest_rounds(self) -> dict[str, int]:
+        if self._highest is None:
+            self._highest = {each.client: each.last_round for each in self.clients()}
+        return self._highest
+
     def _note_clients(self, messages: Sequence[StoredMessage], outcome: Outcome) -> None:
-        known = outcome.repeated | outcome.conflicting
+        known = outcome.repeated | outcome.refused
         states: dict[str, ClientState] = {}
         for place, (client, boot, seq, round_, _, spent, received) in enumerate(messages):
             if place in known:
@@ -122,11 +161,7 @@ class Store(Reader):
             self._base.change_many(_CLIENT, rows)
 
     def _note_refusals(self, batch: Batch, outcome: Outcome) -> None:
-        counts, now = batch.refusals.copy(), batch.at
-        for place in outcome.repeated:
-            counts[batch.messages[place].client, "replay"] += 1
-        for place in outcome.conflicting:
-            counts[batch.messages[place].client, "conflict"] += 1
+        counts, now = batch.refusals + outcome.reasons(batch.messages), batch.at
         rows = [(self.site, *key, count, now) for key, count in sorted(counts.items()) if count]
         if rows:
             self._base.change_many(_REFUSAL, rows)

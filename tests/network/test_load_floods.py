@@ -1,0 +1,29 @@
+"""A short version of research/benchmarks/network/floods.py."""
+
+import pytest
+from support.network_figures import floods
+from support.sites import needs_mosquitto
+
+from discreet.network.store.writing import MOST_FOR_ROUND
+
+pytestmark = [pytest.mark.slow, needs_mosquitto]
+
+
+HONEST = range(5, 8)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with floods.flooded_site(tmp_path_factory.mktemp("floods") / "site", 8) as found:
+        yield found
+
+
+@pytest.mark.parametrize("number", range(5), ids=lambda i: floods.ALL[i].__name__)
+def test_a_device_that_floods_is_suspended_and_the_others_are_heard(running, number):
+    """A device each: whoever was suspended stays so."""
+    site, serve = running
+    found = floods.flood(site, serve, floods.ALL[number], [number], HONEST, 4.0)
+    assert found.named == {f"d{number}"}
+    assert f"d{number} floods the site and is suspended" in serve.log.read_text()
+    assert found.heard >= 0.75  # of four rounds one may fall into a pause of a busy machine
+    assert found.rows <= MOST_FOR_ROUND
