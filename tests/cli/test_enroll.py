@@ -54,7 +54,7 @@ def test_a_site_a_device_and_its_end(command, tmp_path):
     assert "wrote site, site home" in printed and "discreet enroll NAME --site site" in printed
     code, printed, _ = command("enroll hall")
     assert code == 0 and "wrote hall.enrol: hall speaks for 'hall'" in printed
-    assert "systemctl reload discreet-home-broker" in printed
+    assert "systemctl reload discreet-home_" in printed
     secret = load_enrolment(tmp_path / "hall.enrol").mac_key
     assert secret not in printed
     code, printed, _ = command("revoke hall --site site")

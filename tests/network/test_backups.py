@@ -140,7 +140,7 @@ def test_backup_and_restore_of_a_site_that_runs(live, tmp_path):
 def filled(tmp_path):
     """A site with messages, decisions and a floor."""
     site = make_site(tmp_path, additive_mapping(names=NAMES))
-    with closing(open_store(load_site(site).database, site, "home")) as store:
+    with closing(open_store(load_site(site).database, site, load_site(site).key)) as store:
         store.prepare()
         rows = [StoredMessage("hall", 1, k, k, b"\1", 10 * k, 100.0 + k) for k in range(50)]
         store.commit(Batch(rows))
@@ -150,7 +150,7 @@ def filled(tmp_path):
 
 
 def content(site):
-    with closing(open_store(load_site(site).database, site, "home")) as store:
+    with closing(open_store(load_site(site).database, site, load_site(site).key)) as store:
         return store.messages(0, 999), store.decisions(), store.clients(), store.floor()
 
 
@@ -159,7 +159,7 @@ def test_a_backup_makes_the_same_site_elsewhere(filled, tmp_path):
     restore(tmp_path / "saved", tmp_path / "other")
     assert content(tmp_path / "other") == content(filled)
     names = {path.relative_to(filled).as_posix() for path in filled.rglob("*") if path.is_file()}
-    passing = {"fusion/fusion.db-wal", "fusion/fusion.db-shm", ".lock"}
+    passing = {"data/fusion.db-wal", "data/fusion.db-shm", ".lock"}
     for place in ("saved", "other"):
         there = [path for path in (tmp_path / place).rglob("*") if path.is_file()]
         assert {path.relative_to(tmp_path / place).as_posix() for path in there} >= names - passing
@@ -171,7 +171,7 @@ def test_a_backup_makes_the_same_site_elsewhere(filled, tmp_path):
 def test_what_is_missing_comes_back_and_what_is_newer_stays(filled, tmp_path):
     back_up(filled, tmp_path / "saved")
     before = content(filled)
-    with closing(open_store(load_site(filled).database, filled, "home")) as store:
+    with closing(open_store(load_site(filled).database, filled, load_site(filled).key)) as store:
         store.commit(Batch([StoredMessage("hall", 2, 0, 60, b"\1", 900, 200.0)]))
         store._base.change("DELETE FROM messages WHERE seq IN (20, 21)")
         store._base.change("UPDATE clients SET spent = 0, boot = 0")
@@ -198,7 +198,7 @@ def test_a_damaged_database_is_set_aside(filled, tmp_path):
 
 def test_a_backup_of_an_earlier_version_is_migrated_and_not_changed(filled, tmp_path):
     back_up(filled, tmp_path / "saved")
-    old = tmp_path / "saved/fusion/fusion.db"
+    old = tmp_path / "saved/data/fusion.db"
     with closing(sqlite3.connect(old)) as base:
         for table in ("clocks", "alarms", "places"):
             base.execute(f"DROP TABLE {table}")

@@ -73,7 +73,7 @@ def test_decisions_go_on_and_the_jump_is_told(tmp_path, monkeypatch, capsys):
         )
         for name in NAMES
     ]
-    with closing(open_store(settings.database, site, "home")) as store, broker_of(site):
+    with closing(open_store(settings.database, site, settings.key)) as store, broker_of(site):
         store.prepare()
 
         def decided():

@@ -83,33 +83,34 @@ def serve(folder):
     site, files = load_site(folder), SiteFiles(folder)
     mapping = Mapping.load(folder / site.mapping)
     registry = Registry(files.clients, site.site, mapping)
-    store = open_store(site.database, folder, site.site)
+    store = open_store(site.database, folder, site.key)
     return FusionService(fusion_settings(folder), mapping, registry, store)
 
 
 @pytest.mark.parametrize("with_database", [True, False])
 def test_a_copy_of_a_site_that_is_served_stops_and_acknowledges_nothing(tmp_path, with_database):
     site = make_site(tmp_path, additive_mapping(names=NAMES), interval=0.2, deadline=1.0)
+    key = load_site(site).key
     enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
     with broker_of(site), Running(serve(site)) as service:
         device = Device(load_enrolment(tmp_path / "hall.enrol"), tmp_path / "hall")
         wait_for(lambda: service.state.value("messages") > 3)
         shutil.copytree(site, tmp_path / "copy")
         if not with_database:
-            for file in (tmp_path / "copy/fusion").glob("fusion.db*"):
+            for file in (tmp_path / "copy/data").glob("fusion.db*"):
                 file.unlink()
-        with closing(open_store("sqlite:fusion/fusion.db", tmp_path / "copy", "home")) as store:
+        with closing(open_store("sqlite:data/fusion.db", tmp_path / "copy", key)) as store:
             store.prepare()
             before = len(store.messages(0, 2**32))
         copy = serve(tmp_path / "copy")
         with pytest.raises(InputError, match="another fusion centre of the site 'home' runs"):
             copy.run()
-        with closing(open_store("sqlite:fusion/fusion.db", tmp_path / "copy", "home")) as store:
+        with closing(open_store("sqlite:data/fusion.db", tmp_path / "copy", key)) as store:
             assert len(store.messages(0, 2**32)) == before
         count = service.state.value("messages")
         wait_for(lambda: service.state.value("messages") > count + 3)
         device.stop()
-        with closing(open_reader("sqlite:fusion/fusion.db", site, "home")) as reader:
+        with closing(open_reader("sqlite:data/fusion.db", site, key)) as reader:
             wait_for(lambda: [each.kind for each in reader.alarms()] == [COPIED])
 
 
@@ -121,5 +122,7 @@ def test_a_site_that_was_copied_to_another_place_goes_on_there(tmp_path):
         shutil.copytree(site, tmp_path / "moved")
         with Running(serve(tmp_path / "moved")) as service:
             wait_for(lambda: service.state.value("decisions") > 0)
-        with closing(open_store("sqlite:fusion/fusion.db", tmp_path / "moved", "home")) as store:
+        with closing(
+            open_store("sqlite:data/fusion.db", tmp_path / "moved", load_site(site).key)
+        ) as store:
             assert store.is_at_home()

@@ -55,7 +55,7 @@ def page_of(site, name):
 
 
 def read_all(site):
-    store = open_store(load_site(site).database, site, "home")
+    store = open_store(load_site(site).database, site, load_site(site).key)
     try:
         return store.messages(0, 2**32)
     finally:
@@ -81,7 +81,7 @@ def test_a_site_with_tls_stores_and_decides(site, start):
             out, _ = sensor.communicate(timeout=300)
             assert sensor.returncode == 0, out
         wait_for(lambda: "discreet_messages_total 18.0\n" in page_of(site, "metrics"))
-        reader = open_reader(load_site(site).database, site, "home")
+        reader = open_reader(load_site(site).database, site, load_site(site).key)
         last = max(each.last_round for each in reader.clients())
         wait_for(lambda: (found := reader.latest()) and found.round >= last)
         # How many rounds they share depends on when each has started; test_end_to_end sees to it.

@@ -55,10 +55,10 @@ class Living:
 
     def __init__(self, folder):
         self.folder, self.site = folder, load_site(folder)
-        self.file = folder / "fusion/fusion.db"
+        self.file = folder / "data/fusion.db"
         for file in self.file.parent.glob("fusion.db*"):
             file.unlink()
-        self.store = open_store(self.site.database, folder, self.site.site)
+        self.store = open_store(self.site.database, folder, self.site.key)
         self.store.prepare()
         mapping = additive_mapping(names=NAMES)
         registry = Registry(SiteFiles(folder).clients, self.site.site, mapping)

@@ -151,7 +151,7 @@ class SiteMaker:
         self.clients = {}
 
     def open(self):
-        self.store = open_store(self.site.database, self.folder, self.site.site)
+        self.store = open_store(self.site.database, self.folder, self.site.key)
 
     def copied_to(self, folder):
         """Return the same site in another folder; nobody may have it open."""

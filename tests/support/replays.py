@@ -28,7 +28,7 @@ class Fusion:
 
     def __init__(self, folder: Path) -> None:
         site, mapping = load_site(folder), Mapping.load(folder / "mapping.json")
-        store = open_store(site.database, folder, site.site)
+        store = open_store(site.database, folder, site.key)
         store.prepare()  # whoever looks what is stored may look before the thread has begun
         registry = Registry(SiteFiles(folder).clients, site.site, mapping)
         settings = fusion_settings(folder)
@@ -49,7 +49,7 @@ class Fusion:
 def stored(folder: Path) -> list:
     """Everything that the fusion centre has stored."""
     site = load_site(folder)
-    store = open_store(site.database, folder, site.site)
+    store = open_store(site.database, folder, site.key)
     try:
         return store.messages(0, 2**32)
     finally:
@@ -59,7 +59,7 @@ def stored(folder: Path) -> list:
 def refusals(folder: Path) -> dict[tuple[str, str], int]:
     """How often messages of a client were refused for a reason."""
     site = load_site(folder)
-    reader = open_reader(site.database, folder, site.site)
+    reader = open_reader(site.database, folder, site.key)
     try:
         return {(each.client, each.reason): each.times for each in reader.refused()}
     finally:

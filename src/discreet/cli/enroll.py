@@ -199,5 +199,5 @@ def revoke(
 def _how_to_reload(folder: Path) -> str:
     from discreet.network.site.settings import load_site
 
-    name = load_site(folder).site
+    name = load_site(folder).key
     return f"systemctl reload discreet-{name}-broker, or docker compose kill -s HUP broker"

@@ -46,7 +46,7 @@ def init(
     ] = 15.0,
     database: Annotated[
         str, option("URL", "sqlite:PATH inside the folder, or postgresql://...")
-    ] = "sqlite:fusion/fusion.db",
+    ] = "sqlite:data/fusion.db",
     dashboard_port: Annotated[int, option("N", "Port of the dashboard.", min=1, max=65535)] = 8080,
     metrics_port: Annotated[int, option("N", "Port of the metrics.", min=1, max=65535)] = 9464,
     audit: Annotated[

@@ -65,7 +65,7 @@ def serve(
             )
         mapping = Mapping.load(site_folder / site.mapping)
         registry = Registry(files.clients, site.site, mapping)
-        store = open_store(site.database, site_folder, site.site)
+        store = open_store(site.database, site_folder, site.key)
         service = FusionService(
             fusion_settings(site_folder, worker, keep, trust_clock),
             mapping,
@@ -100,6 +100,7 @@ def fusion_settings(
     ca = folder / "fusion" / "ca.crt"
     return FusionSettings(
         site=site.site,
+        key=site.key,
         clock=RoundClock(float(site.epoch), site.interval, site.deadline),
         broker=BrokerAddress.of(site.broker, ca, *files.fusion_certificate(worker)),
         name=worker_name(worker),

@@ -65,6 +65,8 @@ class Plan(Protocol):
     @property
     def site(self) -> str: ...
     @property
+    def key(self) -> str | None: ...
+    @property
     def epoch(self) -> float: ...
     @property
     def interval(self) -> float: ...
@@ -211,7 +213,8 @@ def _database(site: Plan, stored: Stored, damage: str) -> Iterator[Finding]:
 
 
 def _fusion(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
-    start = f"Start it: systemctl start discreet-{site.site}-fusion, or discreet serve FOLDER."
+    unit = f"discreet-{site.key or site.site}"
+    start = f"Start it: systemctl start {unit}-fusion, or discreet serve FOLDER."
     subject = "fusion centre"
     if stored.noted is None:
         words = "It has never noted anything. Is `discreet serve` running?"
@@ -224,13 +227,13 @@ def _fusion(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
         return
     if stored.broker == "away":
         words = "The fusion centre cannot reach it; devices keep their messages until it can."
-        fix = f"Start it: systemctl start discreet-{site.site}-broker."
+        fix = f"Start it: systemctl start {unit}-broker."
         yield Finding(BAD, "The broker is unreachable", words, "system", subject, fix)
     names = [worker_name(k) for k in range(1, site.workers + 1)] if site.workers > 1 else ()
     if gone := silent_workers(names, dict(stored.health), now - QUIET):
         short = f"{len(gone)} of {site.workers} workers silent"
         words = f"{some(gone)}. The others do their share."
-        fix = f"Start it: systemctl start discreet-{site.site}-{gone[0]}, or discreet serve."
+        fix = f"Start it: systemctl start {unit}-{gone[0]}, or discreet serve."
         yield Finding(WARN, short, words, "system", subject, fix)
 
 

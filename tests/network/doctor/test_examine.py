@@ -54,7 +54,7 @@ def test_a_site_that_runs_is_well(site, tmp_path):
     for name in ("hall", "door"):
         enroll(site, EnrolmentRequest(name), tmp_path / f"{name}.enrol")
     settings = load_site(site)
-    store = open_store(settings.database, site, "home")
+    store = open_store(settings.database, site, settings.key)
     store.prepare()
     now = time.time()
     number = max(0, math.floor((now - settings.epoch) / settings.interval) - 1)
@@ -129,7 +129,7 @@ def test_keys_that_others_can_read(site):
 
 
 def test_a_file_that_is_taken_away_meanwhile_is_not_an_error(site, monkeypatch):
-    gone = [*site.rglob("*"), site / "fusion/fusion.db-wal"]
+    gone = [*site.rglob("*"), site / "data/fusion.db-wal"]
     monkeypatch.setattr(type(site), "rglob", lambda *_: iter(gone))
     assert findings(machine.privacy(site))["privacy"].level == "ok"
 
@@ -311,26 +311,26 @@ def test_a_host_that_hangs_up_at_once_is_a_refusal(site, monkeypatch):
 
 def test_a_silent_fusion_centre_and_a_damaged_database(site):
     settings = load_site(site)
-    store = open_store(settings.database, site, "home")
+    store = open_store(settings.database, site, settings.key)
     store.prepare()
     assert findings(content.database(site, settings))["fusion centre"].level == "warning"
     store.note({"queue": 0}, datetime.now(UTC).timestamp() - 7200)
     store.close()
     found = findings(content.database(site, settings))["fusion centre"]
     assert found.level == "failure" and "2 hours" in found.words
-    for file in (site / "fusion").glob("fusion.db*"):
+    for file in (site / "data").glob("fusion.db*"):
         file.write_bytes(b"not a database" * 1000)
     assert findings(content.database(site, settings))["database"].level == "failure"
 
 
 def test_a_silent_worker_among_others(site):
     settings = change_settings(site, workers=2)
-    store = open_store(settings.database, site, "home")
+    store = open_store(settings.database, site, settings.key)
     store.prepare()
     store.note({"worker fusion": 0}, time.time())
     found = findings(content.database(site, settings))["fusion centre"]
     assert found.level == "warning" and "silent. fusion-2" in found.words
-    assert "discreet-home-fusion-2" in found.fix
+    assert f"discreet-{settings.key}-fusion-2" in found.fix
     store.note({"worker fusion-2": 0}, time.time())
     assert findings(content.database(site, settings))["fusion centre"].level == "ok"
     store.close()

@@ -393,9 +393,9 @@ def _new_database(server):
 def test_home_assistant_is_told_of_the_decision_and_nothing_else(tmp_path):
     for mapping, kind in ((additive_mapping(), "binary_sensor"), (classes_mapping(), "sensor")):
         clock = PlainSite(tmp_path, mapping, 1).clock
-        topic, payload = discovery_message("home", mapping, clock)
+        topic, payload = discovery_message("home", "home_12", mapping, clock)
         content = json.loads(payload)
-        assert topic == f"homeassistant/{kind}/discreet_home/decision/config"
+        assert topic == f"homeassistant/{kind}/discreet_home_12/decision/config"
         assert content["state_topic"] == "discreet/v1/home/decision"
         text = payload.decode()
         assert not any(each.name in text for each in (*mapping.sensors, *mapping.private))

@@ -81,7 +81,7 @@ def real(tmp_path):
 
 
 def hear(site, name, spent, boot):
-    store = open_store(load_site(site).database, site, "home")
+    store = open_store(load_site(site).database, site, load_site(site).key)
     store.prepare()
     store.commit(Batch([StoredMessage(name, boot, 0, 5, b"\1", spent, time.time())]))
     store.close()
@@ -123,5 +123,5 @@ def test_a_device_that_takes_the_place_of_another_goes_on_from_what_was_spent(re
 
 @pytest.mark.slow
 def test_a_database_that_cannot_be_read_is_told_by_whoever_enrols(real, tmp_path):
-    (real / "fusion/fusion.db").write_bytes(b"not a database" * 1000)
+    (real / "data/fusion.db").write_bytes(b"not a database" * 1000)
     assert enroll(real, EnrolmentRequest("hall"), tmp_path / "a.enrol").spent is None

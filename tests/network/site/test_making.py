@@ -14,6 +14,7 @@ from support.sites import Visitor, broker_of, eventually, fusion_visitor, make_s
 
 from discreet import Mapping
 from discreet.network.broker import Broker
+from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.making import SitePlan, make_folder
 from discreet.network.site.settings import (
     BrokerEndpoint,
@@ -21,6 +22,7 @@ from discreet.network.site.settings import (
     Clients,
     SiteFiles,
     load_clients,
+    load_devices,
     load_site,
 )
 
@@ -40,7 +42,7 @@ def test_a_site_holds_what_the_parts_read_and_only_its_owner_can(tmp_path):
     assert settings.epoch <= datetime.now(UTC).timestamp() < settings.epoch + settings.interval
     assert Mapping.load(site / settings.mapping) == Mapping.load(tmp_path / "home.json")
     assert load_clients(site) == Clients()
-    assert SiteFiles(site).database(settings) == f"sqlite:{site}/fusion/fusion.db"
+    assert SiteFiles(site).database(settings) == f"sqlite:{site}/data/fusion.db"
     for path in [site, *site.rglob("*")]:
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
@@ -208,12 +210,12 @@ def test_systemd_takes_the_units(tmp_path):
         name = unit.name.replace("@.", "@hall.")
         text = unit.read_text().replace("User=discreet", "User=daemon")  # one that exists here
         (units / name).write_text(text)
-    names = sorted(path.name for path in units.iterdir())
+    names, key = sorted(path.name for path in units.iterdir()), load_site(site).key
     assert names == [
-        "discreet-home-broker.service",
-        "discreet-home-dashboard.service",
-        "discreet-home-fusion-2.service",
-        "discreet-home-fusion.service",
+        f"discreet-{key}-broker.service",
+        f"discreet-{key}-dashboard.service",
+        f"discreet-{key}-fusion-2.service",
+        f"discreet-{key}-fusion.service",
         "discreet-sensor@hall.service",
     ]
     checked = subprocess.run(
@@ -226,17 +228,71 @@ def test_systemd_takes_the_units(tmp_path):
     assert complaints == []
 
 
-def test_services_cannot_reach_the_keys(tmp_path):
+@pytest.mark.parametrize(
+    ("part", "hidden", "written"),
+    [
+        ("broker", ["fusion", "dashboard", "data"], ["broker"]),
+        ("fusion", ["broker", "dashboard"], ["data"]),
+        ("dashboard", ["broker", "fusion"], ["data", "dashboard"]),
+    ],
+)
+def test_each_service_sees_its_own(tmp_path, part, hidden, written):
     site = make_site(tmp_path)
-    for part in ("broker", "fusion", "dashboard"):
-        unit = (site / f"systemd/discreet-home-{part}.service").read_text()
-        assert f'InaccessiblePaths=-"{site}/keys"' in unit
-        assert "NoNewPrivileges=yes" in unit and "ProtectSystem=strict" in unit
+    name = f"systemd/discreet-{load_site(site).key}-{part}.service"
+    lines = dict(
+        line.split("=", 1) for line in (site / name).read_text().splitlines() if "=" in line
+    )
+    for folder in ("keys", *hidden):
+        assert f'-"{site}/{folder}"' in lines["InaccessiblePaths"].split()
+    assert lines["ReadWritePaths"].split() == [f'"{site}/{folder}"' for folder in written]
+    assert lines["NoNewPrivileges"] == "yes" and lines["ProtectSystem"] == "strict"
+    assert lines["LimitCORE"] == "0"
+    services = yaml.safe_load((site / "compose.yaml").read_text())["services"]
+    if part != "broker":  # which is given its own folder and no other
+        assert {f"/site/{each}" for each in ("keys", *hidden)} < set(services[part]["tmpfs"])
+
+
+def test_the_dashboard_is_shown_no_keys(tmp_path):
+    site = make_site(tmp_path)
+    enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
+    key = load_clients(site).clients["hall"].key
+    assert key not in (site / "devices.json").read_text()
+    assert list(load_devices(site).live) == ["hall"]
+    (site / "devices.json").unlink()  # as in a site of an earlier version
+    assert load_devices(site).clients["hall"].key != key
+
+
+def test_a_sensor_may_reach_its_bus_and_nothing_else(tmp_path):
+    unit = (make_site(tmp_path) / "systemd/discreet-sensor@.service").read_text().splitlines()
+    assert "DeviceAllow=char-i2c rw" in unit and "DeviceAllow=char-gpiochip rw" in unit
+    assert "DevicePolicy=closed" in unit and "PrivateDevices=yes" not in unit
+
+
+def test_a_path_cannot_add_a_line_to_a_unit(tmp_path):
+    folder = tmp_path / "a\nExecStartPre=evil"
+    folder.mkdir()
+    refused("cannot be printed", make_site, folder)
+    assert not (folder / "site").exists()
+
+
+def test_two_sites_of_one_name_are_apart(tmp_path):
+    names = []
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        site = make_site(tmp_path / part)
+        names.append({path.name for path in (site / "systemd").iterdir()})
+    assert names[0] & names[1] == {"discreet-sensor@.service"}
 
 
 def test_the_page_starts_every_worker(tmp_path):
     page = (make_site(tmp_path, workers=2) / "README.md").read_text()
-    assert "discreet-home-fusion discreet-home-fusion-2 discreet-home-dashboard" in page
+    parts = re.search(r"enable --now (.*)", page)[1].split()
+    assert [re.sub("_[0-9a-f]{8}", "", each) for each in parts] == [
+        "discreet-home-broker",
+        "discreet-home-fusion",
+        "discreet-home-fusion-2",
+        "discreet-home-dashboard",
+    ]
     assert "discreet serve . --worker 1 &\ndiscreet serve . --worker 2 &\n" in page
 
 

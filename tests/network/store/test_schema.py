@@ -12,6 +12,7 @@ from support.network_samples import additive_mapping
 from support.network_sites import wait_for
 from support.sites import make_site
 
+from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.rows import Batch, ClientState, Decision, Outcome, StoredMessage
 from discreet.network.store.schema import POSTGRES, SQLITE, VERSION, SchemaError
@@ -254,7 +255,7 @@ def test_a_damaged_version_1_is_left_as_it_is(old, database, damage, words):
 def served(tmp_path):
     """The store of a site in the folder "site"."""
     site = make_site(tmp_path, additive_mapping(names=["hall"]), interval=0.5, deadline=5)
-    with closing(open_store("sqlite:fusion/fusion.db", site, "home")) as store:
+    with closing(open_store("sqlite:data/fusion.db", site, load_site(site).key)) as store:
         yield store
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.sites import make_site
 
 from discreet.errors import InputError
+from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, Refused, StoredMessage
@@ -131,6 +133,23 @@ def test_sites_do_not_see_each_other(store, database, tmp_path):
     assert other.commit(Batch([message(symbols=b"\x00")])) == Outcome()
     assert other.messages(0, 9) == [("hall", 1, 0, 5, b"\x00")]
     other.close()
+
+
+def test_two_sites_called_home_share_a_database(database, tmp_path):
+    sites = []
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        sites.append(load_site(make_site(tmp_path / part)))
+    stores = [open_store(database, tmp_path, each.key) for each in sites]
+    for each in stores:
+        each.prepare()
+        assert each.commit(Batch([message()])) == Outcome()  # no replay of the other's
+        assert each.lead()
+    stores[0].forget(6)
+    assert [len(stored(each)) for each in stores] == [0, 1]
+    assert [each.floor() for each in stores] == [6, 0]
+    for each in stores:
+        each.close()
 
 
 def test_a_reader_cannot_write(store, database, tmp_path):

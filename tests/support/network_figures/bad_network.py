@@ -130,7 +130,7 @@ def survive_bad_network(
 
 def _delays(home):
     site = home.settings
-    reader = open_reader(site.database, home.site, site.site)
+    reader = open_reader(site.database, home.site, site.key)
     store_rows = reader._base.query("SELECT round, received FROM messages")
     decisions = reader.decisions(limit=10**6)
     reader.close()

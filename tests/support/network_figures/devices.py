@@ -64,7 +64,7 @@ class SecureSite:
         return load_enrolment(folder / f"{name}.enrol")
 
     def count_stored(self):
-        reader = open_reader(self.site.database, self.folder, self.site.site)
+        reader = open_reader(self.site.database, self.folder, self.site.key)
         try:
             return sum(each.messages for each in reader.clients())
         finally:

@@ -190,7 +190,7 @@ def flood(site, serve, kind, bad, good, seconds, rate=RATE):
 
 
 def _heard(site, devices, rounds):
-    store = open_store(site.site.database, site.folder, site.site.site)
+    store = open_store(site.site.database, site.folder, site.site.key)
     closed = {each.round: each.closed for each in store.decisions(limit=100_000)}
     found = store._base.query("SELECT client, round, received FROM messages")
     rows = store._base.query("SELECT count(*) FROM messages GROUP BY client, round")

@@ -192,7 +192,7 @@ class Home:
         return found
 
     def stored(self):
-        store = open_store(self.settings.database, self.site, "home")
+        store = open_store(self.settings.database, self.site, self.settings.key)
         try:
             store.prepare()
             messages = sum(each.messages for each in store.clients())

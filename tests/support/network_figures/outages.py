@@ -107,7 +107,7 @@ def _state(home):
 
 def _shown(home, words, seconds):
     """Wait for some seconds; return whether the dashboard shows these words by then."""
-    reader = open_reader(home.settings.database, home.site, home.settings.site)
+    reader = open_reader(home.settings.database, home.site, home.settings.key)
     snapshots = Snapshots(SiteView(home.site), reader)
     end, shown = time.monotonic() + seconds, False
     while time.monotonic() < end or (not shown and time.monotonic() < end + 120):

@@ -64,7 +64,7 @@ class Dashboard:
         self._reading = asyncio.Lock()
         self.streams = Streams(snapshots.view, self._look)
         prefix = "__Host-" if tls else ""  # browsers tie such a cookie to this origin
-        self.cookie = f"{prefix}discreet-{snapshots.view.settings.site}"
+        self.cookie = f"{prefix}discreet-{snapshots.view.settings.key}"
         self._routes = self._make_routes()
         cookies = Middleware(
             SessionMiddleware,

@@ -149,6 +149,8 @@ REASONS = {
     "qos": "sent without asking for an acknowledgement",
     "forgotten": "of a round that was deleted",
     "clone": "of a second device with the same name",
+    "excess": "more for one round than a device may send",
+    "suspended": "from a device that has sent too much",
 }
 STATES = ("all", "suspended", "silent", "late", "reporting", "never seen", "revoked")
 

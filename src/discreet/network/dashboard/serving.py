@@ -66,7 +66,7 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
     _check_place(task, host, known)
     home = task.folder / "dashboard"
     logins = Logins(users, Sessions(home / "ended.json"), link=not known)
-    reader = open_reader(view.settings.database, task.folder, view.settings.site)
+    reader = open_reader(view.settings.database, task.folder, view.settings.key)
     app = Dashboard(
         Snapshots(view, reader),
         logins,

@@ -24,7 +24,7 @@ from discreet.mapping.parts import Sensor
 from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.health import BAD, Finding
 from discreet.network.site.files import file_stamp
-from discreet.network.site.settings import Clients, SiteFiles, load_clients, load_site
+from discreet.network.site.settings import Clients, SiteFiles, load_devices, load_site
 
 _T = TypeVar("_T")
 
@@ -42,7 +42,9 @@ class SiteView:
         self.mapping = Mapping.load(self.folder / self.settings.mapping)
         self.classes = tuple(written(each) for each in self.mapping.public.classes)
         self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
-        self._clients = _Watched(self.files.clients, lambda _: load_clients(folder))
+        there = self.files.devices.exists()  # not in a site of an earlier version
+        file = self.files.devices if there else self.files.clients
+        self._clients = _Watched(file, lambda _: load_devices(folder), needed=True)
         self._audit = _Watched(self.files.audit, load_audit)
         self._recheck = _Watched(self.files.recheck, load_state)
         self._drift = _Watched(self.files.drift, load_watch)
@@ -91,11 +93,16 @@ class SiteView:
 
 
 class _Watched(Generic[_T]):
-    """A file's content, read again when the file is another one."""
+    """A file's content, read again when the file is another one.
 
-    def __init__(self, path: Path, load: Callable[[Path], _T | None]) -> None:
-        self.path, self._load = path, load
-        self._stamp: tuple[int, int, int] | None = None
+    ``needed``: whether it is a problem if there is none.
+    """
+
+    def __init__(
+        self, path: Path, load: Callable[[Path], _T | None], *, needed: bool = False
+    ) -> None:
+        self.path, self._load, self._needed = path, load, needed
+        self._stamp: tuple[int, ...] | None = ()
         self._value: _T | None = None
         self._problem = ""
 
@@ -114,7 +121,7 @@ class _Watched(Generic[_T]):
         if stamp == self._stamp:
             return
         self._stamp, self._value, self._problem = stamp, None, ""
-        if stamp is not None:
+        if stamp is not None or self._needed:
             try:
                 self._value = self._load(self.path)
             except DiscreetError as error:

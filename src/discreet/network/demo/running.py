@@ -97,7 +97,7 @@ def run_network(plan: DemoPlan) -> Account:
         children = Children(plan.folder / "logs")
         stack.callback(children.stop)
         _start(plan, children, site_folder)
-        reader = open_reader(site.database, site_folder, site.site)
+        reader = open_reader(site.database, site_folder, site.key)
         stack.callback(reader.close)
         try:
             _watch(plan, site, children, reader, account)
@@ -249,7 +249,7 @@ def _start(plan: DemoPlan, children: Children, site: Path) -> None:
         plan.say(f"$ discreet {shlex.join(words)}")
         children.start(name, "-m", "discreet", *words)
         if name == "fusion":  # it makes the database that the dashboard reads
-            _until(lambda: (site / "fusion" / "fusion.db").exists(), children)
+            _until(lambda: (site / "data" / "fusion.db").exists(), children)
 
 
 def _until(condition: Callable[[], bool], children: Children) -> None:

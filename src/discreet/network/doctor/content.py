@@ -35,7 +35,7 @@ _REPAIR = "Restore a backup: discreet restore BACKUP. See docs/network.md."
 def database(folder: Path, site: Site) -> Iterator[Finding]:
     """Whether the database is sound, and what it shows of the site, as everybody judges it."""
     kind = "SQLite" if site.database.startswith("sqlite:") else "PostgreSQL"
-    start = f"Start it: systemctl start discreet-{site.site}-fusion, or discreet serve {folder}."
+    start = f"Start it: systemctl start discreet-{site.key}-fusion, or discreet serve {folder}."
     if kind == "SQLite" and not (folder / site.database.removeprefix("sqlite:")).exists():
         yield warning("database", "SQLite, not made yet: the fusion centre has never run", start)
         return
@@ -43,7 +43,7 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
         if damage := check_database(site.database, folder):
             yield failure("database", damage, _REPAIR)
             return
-        reader = open_reader(site.database, folder, site.site)
+        reader = open_reader(site.database, folder, site.key)
         try:
             stored = Stored.read(reader)
         finally:

@@ -208,7 +208,7 @@ def program() -> Iterator[Finding]:
 def broker(folder: Path, site: Site) -> Iterator[Finding]:
     """Whether the broker answers, proves its identity, and requires the same of clients."""
     place = f"{site.broker.host}:{site.broker.port}"
-    start = f"Start it: systemctl start discreet-{site.site}-broker, or see {folder / 'README.md'}."
+    start = f"Start it: systemctl start discreet-{site.key}-broker, or see {folder / 'README.md'}."
     try:
         began = time.monotonic()
         socket.create_connection((site.broker.host, site.broker.port), _SECONDS).close()
@@ -275,7 +275,7 @@ def _list_in_force(site: Site, files: SiteFiles) -> Iterator[Finding]:
             yield failure(
                 "revocation",
                 f"the broker has not taken the list on which {probe.stem} is",
-                f"Have it reload: systemctl reload discreet-{site.site}-broker.",
+                f"Have it reload: systemctl reload discreet-{site.key}-broker.",
             )
             return
     if tried:

@@ -203,16 +203,19 @@ def decision_message(site: str, fact: str, decision: Decision) -> tuple[str, byt
     return decision_topic(site), json.dumps(content).encode()
 
 
-def discovery_message(site: str, mapping: Mapping, clock: RoundClock) -> tuple[str, bytes]:
+def discovery_message(
+    site: str, key: str, mapping: Mapping, clock: RoundClock
+) -> tuple[str, bytes]:
     """Return topic and content by which Home Assistant finds the decision, and nothing else.
 
-    A fact with two classes becomes a binary sensor that is on for the second one.
+    A fact with two classes becomes a binary sensor that is on for the second one. ``key``: tells
+    the site from others of its name.
     """
     classes = [written(each) for each in mapping.public.classes]
     binary = len(classes) == 2
     content: dict[str, object] = {
         "name": mapping.public.name,
-        "unique_id": f"discreet_{site}_decision",
+        "unique_id": f"discreet_{key}_decision",
         "state_topic": decision_topic(site),
         "value_template": "{{ value_json.decision }}",
         "json_attributes_topic": decision_topic(site),
@@ -222,12 +225,12 @@ def discovery_message(site: str, mapping: Mapping, clock: RoundClock) -> tuple[s
         ),
         # Silence of the fusion centre must not look like an old decision that still holds.
         "expire_after": int(3 * clock.interval + clock.deadline) + 1,
-        "device": {"identifiers": [f"discreet_{site}"], "name": f"discreet {site}"},
+        "device": {"identifiers": [f"discreet_{key}"], "name": f"discreet {site}"},
     }
     if binary:
         content |= {"payload_off": classes[0], "payload_on": classes[1]}
     else:
         content |= {"device_class": "enum", "options": classes}
     kind = "binary_sensor" if binary else "sensor"
-    topic = f"homeassistant/{kind}/discreet_{site}/decision/config"
+    topic = f"homeassistant/{kind}/discreet_{key}/decision/config"
     return topic, json.dumps(content).encode()

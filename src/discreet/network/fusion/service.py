@@ -105,7 +105,9 @@ class FusionService:
         self._something = threading.Event()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._discovery = discovery_message(settings.site, mapping, settings.clock)
+        self._discovery = discovery_message(
+            settings.site, settings.key or settings.site, mapping, settings.clock
+        )
         self._dropped_before: int | None = None
         self._complained: str | None = None
         self._last: Decision | None = None

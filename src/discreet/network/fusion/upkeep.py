@@ -22,8 +22,8 @@ _REST = 86_400.0  # seconds without forgetting after the time was moved
 class FusionSettings:
     """How a worker of a site runs.
 
-    ``name``: of this worker, as in its certificate. ``group``: of the workers that share the
-    messages, which nobody else may guess; none if it is alone. ``receive_maximum``: how many
+    ``key``: what the site is called where others are; its name by default. ``name``: of this
+    worker, as in its certificate. ``group``: of the workers that share the messages, which nobody else may guess; none if it is alone. ``receive_maximum``: how many
     messages may wait for a commit. ``keep``: seconds for which symbols and decisions are kept; for
     ever by default. ``trust_clock``: take this machine's clock for right at the start, whatever was
     seen before. ``probation``: seconds for which nothing is stored in a database that is new or was
@@ -33,6 +33,7 @@ class FusionSettings:
     site: str
     clock: RoundClock
     broker: BrokerAddress
+    key: str | None = None
     name: str = "fusion"
     group: str | None = None
     receive_maximum: int = 2000

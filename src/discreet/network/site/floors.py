@@ -24,7 +24,7 @@ def floor_of(
         for other, each in clients.clients.items()
         if other == name or set(each.sensors) & set(sensors)
     }
-    reader = open_reader(site.database, folder, site.site)
+    reader = open_reader(site.database, folder, site.key)
     try:
         heard = [each for each in reader.clients() if each.client in before]
     except StoreError:

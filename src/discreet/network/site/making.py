@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -64,7 +65,7 @@ class SitePlan:
     broker: BrokerEndpoint = _BROKER
     interval: float = 60.0
     deadline: float = 15.0
-    database: str = "sqlite:fusion/fusion.db"
+    database: str = "sqlite:data/fusion.db"
     dashboard: Endpoint = _DASHBOARD
     metrics: Endpoint = _METRICS
     audit: Path | None = None
@@ -105,7 +106,7 @@ def _settings(plan: SitePlan) -> Site:
     epoch = int(time.time() // plan.interval * plan.interval)
     copied = {name: getattr(plan, name) for name in _COPIED}
     copied |= {name: getattr(plan.policy, name) for name in _POLICY}
-    return checked(Site, site=plan.name, epoch=epoch, **copied)
+    return checked(Site, site=plan.name, id=secrets.token_hex(4), epoch=epoch, **copied)
 
 
 def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
@@ -127,6 +128,8 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "broker/broker.key": broker.key,
         "broker/mosquitto.conf": mosquitto_config(site.broker).encode(),
         "fusion/clients.json": model_bytes(Clients()),
+        "devices.json": model_bytes(Clients()),
+        "data/": b"",
         "fusion/ca.crt": certificate,
         "dashboard/": b"",
         "keys/probes/": b"",

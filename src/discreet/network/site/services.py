@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
+from discreet.errors import InputError, shown
 from discreet.network.site.settings import BrokerEndpoint, Clients, Site, is_loopback, worker_name
 from discreet.network.wire import BROKER_NOTICES, DROPPED, ack_topic, decision_topic, message_topic
 
@@ -33,6 +34,12 @@ def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict
     ``folder``: where the site will be. ``broker_program``: where Mosquitto is installed. By default
     where Debian has it.
     """
+    for path in (folder.absolute(), broker_program, sys.executable):
+        if not str(path).isprintable():  # it would end a line of a unit, and begin another
+            raise InputError(
+                f"the path {shown(str(path))} has a character that cannot be printed. Choose "
+                "another folder."
+            )
     workers = [
         {"number": number, "name": worker_name(number)} for number in range(1, site.workers + 1)
     ]
@@ -51,19 +58,23 @@ def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict
 
 def _units(about: dict[str, Any], broker_program: Path) -> dict[str, str]:
     home, start = str(about["home"]), [sys.executable, "-m", "discreet"]
-    prefix = f"discreet-{about['site'].site}"
+    prefix = f"discreet-{about['site'].key}"
     found = {
         f"{prefix}-broker": _filled(
-            "broker.service", **about, command=[str(broker_program), "-c", "mosquitto.conf"]
+            "broker.service",
+            **about,
+            command=[str(broker_program), "-c", "mosquitto.conf"],
+            hidden=["keys", "fusion", "dashboard", "data", "site.json", "devices.json"],
         ),
         f"{prefix}-dashboard": _filled(
             "python.service",
             **about,
             what="Dashboard",
             command=[*start, "dashboard", home],
-            writable=["fusion", "dashboard"],
+            writable=["data", "dashboard"],
+            hidden=["keys", "broker", "fusion"],
         ),
-        "discreet-sensor@": _filled("sensor.service", python=sys.executable),
+        "discreet-sensor@": _filled("sensor.service", python=sys.executable, devices=True),
     }
     for worker in about["workers"]:
         which = ["--worker", str(worker["number"])] if len(about["workers"]) > 1 else []
@@ -72,7 +83,8 @@ def _units(about: dict[str, Any], broker_program: Path) -> dict[str, str]:
             **about,
             what="Fusion centre",
             command=[*start, "serve", home, *which],
-            writable=["fusion"],
+            writable=["data"],
+            hidden=["keys", "broker", "dashboard"],
         )
     return found
 

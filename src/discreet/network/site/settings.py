@@ -66,6 +66,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Database = Annotated[str, AfterValidator(_known_database), StringConstraints(max_length=1000)]
 HexKey = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Serial = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,40}$")]
+SiteId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
 SensorName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 SensorNames = Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
 Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -100,18 +101,20 @@ class BrokerEndpoint(Endpoint):
 class Site(SiteModel):
     """What ``site.json`` holds.
 
-    ``site``: name of the site, part of every topic and of every key in the store. ``epoch``: unix
-    time, in seconds, at which round 0 begins. ``interval``: seconds of a round. ``deadline``:
-    seconds after the end of a round at which it is closed. ``database``: ``sqlite:PATH``, relative
-    to the site's folder, or ``postgresql://...``. ``mapping``: file of the mapping that runs,
-    relative to the site's folder. ``expires``: when the guarantee of the mapping has to be checked
-    again. ``workers``: how many fusion workers have a certificate. ``budget``, ``period``,
-    ``repeat``: the policy of devices that are enrolled without one of their own.
+    ``site``: name of the site, part of every topic. ``id``: tells apart sites of one name; those of
+    earlier versions have none. ``epoch``: unix time, in seconds, at which round 0 begins.
+    ``interval``: seconds of a round. ``deadline``: seconds after the end of a round at which it is
+    closed. ``database``: ``sqlite:PATH``, relative to the site's folder, or ``postgresql://...``.
+    ``mapping``: file of the mapping that runs, relative to the site's folder. ``expires``: when the
+    guarantee of the mapping has to be checked again. ``workers``: how many fusion workers have a
+    certificate. ``budget``, ``period``, ``repeat``: the policy of devices that are enrolled without
+    one of their own.
     """
 
     format: Literal["discreet-site"] = "discreet-site"
     version: Literal[1] = 1
     site: Name
+    id: SiteId | None = None
     epoch: Epoch
     interval: Interval
     deadline: Annotated[float, Field(ge=0, le=86_400)]
@@ -125,6 +128,11 @@ class Site(SiteModel):
     budget: Budget | None = None
     period: Period = 86_400
     repeat: Repeat = "code"
+
+    @property
+    def key(self) -> str:
+        """What the site is called where others are: databases, machines, browsers, discovery."""
+        return self.site if self.id is None else f"{self.site}_{self.id}"  # no name has _
 
 
 class Client(SiteModel):
@@ -234,6 +242,7 @@ class SiteFiles:
         self.keys = self.folder / "keys"
         self.broker = self.folder / "broker"
         self.clients = self.folder / "fusion" / "clients.json"
+        self.devices = self.folder / "devices.json"
         self.ca = self.folder / "keys" / "ca.crt"
         self.ca_key = self.folder / "keys" / "ca.key"
         self.register = self.folder / "keys" / "issued.json"
@@ -241,7 +250,8 @@ class SiteFiles:
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
         self.recheck = self.folder / "recheck.json"
-        self.drift = self.folder / "fusion" / "drift.json"
+        data = self.folder / "data"  # which sites of earlier versions have not
+        self.drift = (data if data.is_dir() else self.folder / "fusion") / "drift.json"
         self.frontier = self.folder / "frontier.json"
 
     def fusion_certificate(self, worker: int = 1) -> tuple[Path, Path]:
@@ -331,8 +341,26 @@ def load_enrolment(file: Path) -> Enrolment:
 
 
 def save_clients(folder: Path, clients: Clients) -> None:
-    """Replace the clients of a site, whole."""
-    write_whole(SiteFiles(folder).clients, model_bytes(clients), PRIVATE)
+    """Replace the clients of a site, whole; and what the dashboard sees of them."""
+    files = SiteFiles(folder)
+    write_whole(files.clients, model_bytes(clients), PRIVATE)
+    write_whole(files.devices, model_bytes(without_keys(clients)), PRIVATE)
+
+
+def without_keys(clients: Clients) -> Clients:
+    """Return the clients with their keys blotted out."""
+    blank = {"key": "0" * 64}
+    return Clients(
+        clients={name: each.model_copy(update=blank) for name, each in clients.clients.items()}
+    )
+
+
+def load_devices(folder: Path) -> Clients:
+    """Return the clients of a site without their keys, for those who need none."""
+    files = SiteFiles(folder)
+    if files.devices.exists() or not files.clients.exists():
+        return read_model(files.devices, Clients, _REMEDY)
+    return without_keys(load_clients(folder))  # a site of an earlier version
 
 
 def checked(model: type[_Model], **values: Any) -> _Model:
