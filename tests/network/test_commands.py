@@ -1,10 +1,11 @@
 """``discreet serve`` and ``discreet sensor`` with a real site: TLS, rights and all."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 from support.commands import clean_environment, run_apart
@@ -115,6 +116,32 @@ def test_what_was_not_delivered_is_sent_at_the_next_start(site, tmp_path, start)
     stored = read_all(site)
     assert len(stored) == 10
     assert len({each[1] for each in stored}) == 2  # two starts
+
+
+@needs_mosquitto
+def test_an_order_to_end_delivers_what_waits_and_is_no_failure(site, tmp_path, start):
+    sensor = start("sensor", "hall.enrol", "--state", "hall", "--read", "csv:home.csv")
+    wait_for(lambda: _waiting(tmp_path / "hall") >= 1, 240)
+    with broker_of(site):
+        serve = start("serve", "site")
+        wait_for(lambda: _waiting(tmp_path / "hall") == 0, 240)
+        for each in (sensor, serve):
+            each.send_signal(signal.SIGTERM)
+            out, _ = each.communicate(timeout=300)
+            assert each.returncode == 0, out
+    away = start("sensor", "door.enrol", "--state", "door", "--read", "csv:home.csv")
+    wait_for(lambda: _waiting(tmp_path / "door") >= 1, 240)
+    away.send_signal(signal.SIGTERM)
+    out, _ = away.communicate(timeout=300)
+    assert away.returncode == 0 and "the next start sends them" in out
+
+
+def _waiting(folder):
+    try:
+        with closing(sqlite3.connect(f"file:{folder}/outbox.db?mode=ro", uri=True)) as base:
+            return base.execute("SELECT count(*) FROM outbox").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
 
 
 @needs_mosquitto

@@ -223,7 +223,7 @@ def test_all_agree(broker_site, monkeypatch, capsys, request, state, words):
         with Pages(living.state, "127.0.0.1", 0) as pages:
             answer, health = fetch(f"http://127.0.0.1:{pages.port}/health")
             metrics = fetch(f"http://127.0.0.1:{pages.port}/metrics")[1]
-        reader = open_reader(living.site.database, broker_site, living.site.site)
+        reader = open_reader(living.site.database, broker_site, living.site.key)
         seen = Snapshots(SiteView(broker_site), reader, lambda: living.now).now()
         reader.close()
     finally:
@@ -279,7 +279,7 @@ def test_the_alert_rules_are_about_what_is_measured(broker_site):
     shown = living.state.metrics().decode()
     for rule in group["rules"]:
         assert rule["annotations"]["summary"]
-        assert 'job="discreet-home"' in rule["expr"]
+        assert f'job="discreet-{living.site.key}"' in rule["expr"]
         for name in re.findall(r"discreet_\w+", rule["expr"]):
             assert f"\n{name}" in shown, name
     assert len(group["rules"]) == 7

@@ -34,6 +34,14 @@ def dashboard(
     ] = None,
     tls_certificate: Annotated[Path | None, option("FILE", "Serve over TLS.")] = None,
     tls_key: Annotated[Path | None, option("FILE", "Key of the certificate.")] = None,
+    behind_proxy: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Address of a proxy with TLS in front: cookies are kept to TLS, and tries to log in "
+            "count by the address that it names.",
+        ),
+    ] = None,
     add_user: Annotated[
         str | None,
         option(
@@ -75,6 +83,7 @@ def dashboard(
                 names=names or (),
                 certificate=tls_certificate,
                 key=tls_key,
+                proxy=behind_proxy,
             )
         )
 

@@ -45,7 +45,8 @@ def sensor(
     """Read, draw symbols and send them: one message each round, whatever is read.
 
     A message stays on disk until the fusion centre has stored it, and a retry sends the
-    same bytes. Exit code 3 if some are left at the end; the next start sends them.
+    same bytes. Exit code 3 if some are left when the readings end; the next start sends
+    them. A signal ends it in order, after a few seconds to deliver what waits.
 
     Example:
 
@@ -73,8 +74,8 @@ def sensor(
             interval=told.interval,
             hold=hold,
         )
-        stop = threading.Event()
-        on_signals(stop.set)
+        stop, hurry = threading.Event(), threading.Event()
+        on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
         if not quiet:
             plain_print(
                 f"{told.client} of site {told.site}: a message every "
@@ -82,9 +83,9 @@ def sensor(
             )
         try:
             task = SensorTask(told, state, drain=drain)
-            waiting = run_sensor(task, sources, stop)
+            waiting = run_sensor(task, sources, stop, hurry)
         finally:
             sources.close()
         if waiting and not quiet:
             plain_print(f"{waiting} messages wait in {state}; the next start sends them")
-        return NOT_DELIVERED if waiting else 0
+        return NOT_DELIVERED if waiting and not stop.is_set() else 0

@@ -263,6 +263,20 @@ def test_the_link_for_a_site_without_users_opens_once(open_site):
     assert visitor.post("/login", token=visitor.token(), link=link).status_code == 401
 
 
+def test_the_link_ends_with_the_first_user(open_site):
+    visitor = open_site("new", user=False)
+    users_of(visitor.maker.folder).add("ann", PASSWORD)
+    assert (
+        visitor.post("/login", token=visitor.token(), link=visitor.logins.link).status_code == 401
+    )
+
+
+def test_a_request_with_two_lengths_is_refused(visitor):
+    both = {"content-length": "3", "transfer-encoding": "chunked"}
+    answer = visitor.client.request("POST", "/login", content=b"abc", headers=both)
+    assert answer.status_code == 400 and "one length" in answer.text
+
+
 def test_with_a_user_there_is_no_link(visitor):
     assert visitor.logins.link is None
     assert visitor.post("/login", token=visitor.token(), link="x").status_code == 401

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from discreet.errors import InputError
 from discreet.network.dashboard.logins import (
-    FOR_ALL,
     LIFETIME,
     PER_ADDRESS,
+    PER_NAME,
     PER_USER,
     WINDOW,
     Attempts,
@@ -145,14 +145,26 @@ def test_many_names_from_one_address_and_many_addresses_are_slowed_too(clock):
     for k in range(PER_ADDRESS):
         fail(attempts, 1, name=f"user{k}")
     assert attempts.wait("10.0.0.1", "another") > 0
-    for k in range(FOR_ALL):
+    attempts.begun("192.0.2.9", "ann")
+    attempts.succeeded("192.0.2.9", "ann")
+    for k in range(PER_NAME):
         fail(attempts, 1, address=f"10.1.0.{k}")
-    assert attempts.wait("192.0.2.1", "another") > 0
+    assert attempts.wait("192.0.2.1", "ann") > 0
+    assert attempts.wait("192.0.2.1", "another") == 0  # nobody else is locked out,
+    assert attempts.wait("192.0.2.9", "ann") == 0  # nor ann where she has been before
+
+
+def test_addresses_of_one_network_count_as_one(clock):
+    attempts = Attempts(clock)
+    for k in range(PER_ADDRESS):
+        fail(attempts, 1, address=f"2001:db8::{k:x}", name=f"user{k}")
+    assert attempts.wait("2001:db8::ffff", "another") > 0
+    assert attempts.wait("2001:db8:0:1::1", "another") == 0
 
 
 def test_a_success_takes_its_try_back(clock):
     attempts = Attempts(clock)
-    for _ in range(FOR_ALL + 1):
+    for _ in range(PER_NAME + 1):
         attempts.begun("10.0.0.1", "ann")
         attempts.succeeded("10.0.0.1", "ann")
     assert attempts.wait("10.0.0.1", "ann") == 0

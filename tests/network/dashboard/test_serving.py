@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from support import commands
@@ -28,6 +29,8 @@ from discreet.network.dashboard.serving import (
 )
 from discreet.network.site.files import locked
 from discreet.network.site.settings import is_loopback
+
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
@@ -152,10 +155,9 @@ def test_two_commands_do_not_change_the_users_at_once(folder, run):
     assert code == BAD_INPUT and "another command" in err
 
 
-@pytest.mark.slow
-def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
-    """They are closed in time, and what is whole is answered as ever."""
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
+@contextmanager
+def running(folder, monkeypatch, **options):
+    """A server in a thread; yields its port."""
     begun = threading.Event()
 
     class Once(StoppableServer):
@@ -168,10 +170,22 @@ def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
     monkeypatch.setattr(serving, "StoppableServer", Once)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    thread = threading.Thread(target=serve, args=[DashboardTask(folder, port=port)], daemon=True)
+    task = DashboardTask(folder, port=port, **options)
+    thread = threading.Thread(target=serve, args=[task], daemon=True)
     thread.start()
     assert begun.wait(60)
     try:
+        yield port
+    finally:
+        servers[0].should_exit = True
+        thread.join(60)
+
+
+@pytest.mark.slow
+def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
+    """They are closed in time, and what is whole is answered as ever."""
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 1.0)
+    with running(folder, monkeypatch) as port:
         half = socket.create_connection(("127.0.0.1", port), 60)
         half.sendall(b"GET /login HTTP/1.1\r\nHost: localhost\r\n")
         second = socket.create_connection(("127.0.0.1", port), 60)
@@ -183,9 +197,51 @@ def test_half_requests_do_not_occupy_the_server(folder, monkeypatch):
         assert answer.startswith(b"HTTP/1.1 200")
         half.close()
         second.close()
-    finally:
-        servers[0].should_exit = True
-        thread.join(60)
+
+
+@pytest.mark.slow
+def test_half_requests_do_not_take_the_last_place(folder, monkeypatch):
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 12)
+    monkeypatch.setattr(serving, "_MOST_WAITING", 6)
+    with running(folder, monkeypatch) as port, ExitStack() as stack:
+        half = []
+        for _ in range(30):
+            half.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)))
+            half[-1].sendall(b"GET /login HTTP/1.1\r\n")
+        with suppress(ConnectionResetError):  # the oldest makes room
+            assert half[0].recv(1) == b""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        stack.callback(connection.close)
+        connection.request("GET", "/login")
+        assert connection.getresponse().status == 200
+
+
+@pytest.mark.slow
+def test_behind_a_proxy_cookies_are_kept_to_tls_and_users_are_told_apart(folder, monkeypatch):
+    seen = []
+    real = serving.Logins.wait
+    monkeypatch.setattr(
+        serving.Logins, "wait", lambda self, *key: seen.append(key) or real(self, *key)
+    )
+    with running(folder, monkeypatch, proxy="127.0.0.1") as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for address in ("192.0.2.7", "192.0.2.8"):
+            named = {"x-forwarded-for": f"10.9.9.9, {address}", "x-forwarded-proto": "https"}
+            connection.request("GET", "/login", headers=named)
+            answer = connection.getresponse()
+            cookie = answer.getheader("set-cookie")
+            assert cookie.startswith("__Host-") and "secure" in cookie
+            token = re.search(r'name="token" value="([^"]+)"', answer.read().decode())[1]
+            named |= {"cookie": cookie.partition(";")[0], "content-type": FORM}
+            connection.request("POST", "/login", f"token={token}&name=ann&password=x", named)
+            connection.getresponse().read()
+        connection.close()
+    assert [address for address, _ in seen] == ["192.0.2.7", "192.0.2.8"]
+
+
+def test_a_proxy_is_named_by_its_address(folder):
+    with pytest.raises(InputError, match="--behind-proxy"):
+        make_dashboard(DashboardTask(folder, proxy="*"))
 
 
 def test_a_folder_that_is_no_site_gets_no_users(tmp_path, run):
@@ -221,7 +277,7 @@ def test_it_starts_answers_and_ends(folder, sign):
         assert stream.getresponse().readline() == b"retry: 3000\n"
         server.send_signal(sign)
         _, complaints = server.communicate(timeout=60)
-        assert server.returncode == (0 if sign == signal.SIGINT else -signal.SIGTERM)
+        assert server.returncode == 0
         assert complaints == ""
         stream.close()
     finally:

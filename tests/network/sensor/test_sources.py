@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.network_samples import additive_mapping
-from support.network_sites import wait_for
+from support.network_sites import PlainSite, wait_for
 from support.sites import needs_mosquitto
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
@@ -21,8 +22,10 @@ from discreet.export.neutral import Policy, bundle_body, sensor_table
 from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.mapping.parts import Sensor
 from discreet.network.broker import Broker
-from discreet.network.sensor.parsing import home_value, parse, row_of
-from discreet.network.sensor.sources import Latest, LineSource, open_sources
+from discreet.network.sensor.outbox import Outbox
+from discreet.network.sensor.parsing import has_field, home_value, parse, problem_of, row_of
+from discreet.network.sensor.running import Releaser
+from discreet.network.sensor.sources import PASSWORD, Latest, LineSource, MqttSource, open_sources
 
 HALF = (2**31, 2**31)
 
@@ -168,6 +171,58 @@ def test_a_path_that_is_no_file_costs_nothing_each_round(tmp_path):
     for _ in range(5):
         assert source.take() == {}
     assert str(tmp_path) not in [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("banana", "understood"), ("3,5", "3.5, not 3,5"), ("nan", "nan"), (parse("NaN"), "nan"),
+        ([], "understood"), (0, ""), ("on", ""), (None, ""), ("unavailable", ""), ("2.5", ""),
+    ],
+)  # fmt: skip
+def test_a_reading_that_counts_as_missing_is_explained(value, words):
+    found = problem_of(BINS, value)
+    assert (words in found) if words else found == ""
+    assert "banana" not in found
+
+
+def test_a_strange_reading_is_logged_once_until_it_changes(tmp_path, caplog):
+    site = PlainSite(tmp_path, additive_mapping(names=["hall"]), 1)
+    with Outbox(tmp_path / "state") as outbox:
+        releaser = Releaser(site.enrol("hall", ["hall"]), tmp_path / "state", outbox)
+        for number, value in enumerate(["banana", "soup", 1, "3,5", "3,6"]):
+            releaser.release(number, [{"hall": value}])
+        releaser.close()
+    told = [line for line in caplog.messages if "counts as missing" in line]
+    assert len(told) == 2 and "banana" not in told[0] and "3,5" in told[1]
+
+
+def test_a_field_that_is_not_there_is_logged_once(caplog):
+    source = MqttSource("hall", "mqtt://127.0.0.1:1/z/hall#occupanci", 0.0)
+    payload = type("Message", (), {"payload": b'{"occupancy": true}'})
+    for _ in range(3):
+        source._heard(None, None, payload)
+    source.close()
+    assert sum("#FIELD" in line for line in caplog.messages) == 1
+    assert has_field({"a": {"b": None}}, "a.b") and not has_field({"a": {"b": 1}}, "a.c")
+
+
+def test_a_program_is_not_given_the_password_of_a_broker(monkeypatch):
+    monkeypatch.setenv(PASSWORD, "secret")
+    script = f"import os; print(int({PASSWORD!r} in os.environ))"
+    source = open_one([f'command:{sys.executable} -c "{script}"'])
+    assert source.take() == {"hall": 0}
+
+
+def test_readings_may_come_over_tls(monkeypatch, tmp_path, caplog):
+    source = MqttSource("hall", "mqtts://127.0.0.1:1/z/hall", 0.0)
+    assert source._client._ssl_context.verify_mode == ssl.CERT_REQUIRED
+    source.close()
+    monkeypatch.setenv("DISCREET_MQTT_CA", str(tmp_path / "none.pem"))
+    with pytest.raises(InputError, match="DISCREET_MQTT_CA"):
+        open_one(["mqtts://127.0.0.1:1/z/hall"])
+    MqttSource("hall", "mqtt://192.0.2.1/z/hall", 0.0)
+    assert any("in the clear" in line for line in caplog.messages)
 
 
 @needs_mosquitto

@@ -331,3 +331,9 @@ def test_compose_takes_the_file_and_never_builds_from_the_keys(tmp_path):
     del environment["DISCREET_SOURCE"]
     refused = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert refused.returncode != 0 and "DISCREET_SOURCE" in refused.stderr
+
+
+def test_a_broker_without_tls_is_on_this_machine():
+    assert not BrokerEndpoint(host="127.0.0.1", port=1, tls=False).tls
+    with pytest.raises(ValueError, match="for this machine only"):
+        BrokerEndpoint(host="gateway.local", port=1, tls=False)

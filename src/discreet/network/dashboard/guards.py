@@ -70,8 +70,15 @@ class GuardHeaders:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        hosts = Headers(scope=scope).getlist("host")
-        if len(hosts) == 1 and host_name(hosts[0]) in self._names:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Two ends of one body: a proxy in front may believe the other one.
+            refusal = PlainTextResponse(
+                "A request has one length.\n", status_code=400, headers={"Connection": "close"}
+            )
+            await refusal(scope, receive, send_with_headers)
+        elif len(hosts) == 1 and host_name(hosts[0]) in self._names:
             await self._app(scope, receive, send_with_headers)
         else:
             refusal = PlainTextResponse(

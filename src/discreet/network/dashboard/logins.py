@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import math
 import secrets
@@ -33,7 +34,7 @@ _KEY_BYTES = 32
 WINDOW = 300.0
 PER_USER = 5
 PER_ADDRESS = 20
-FOR_ALL = 120
+PER_NAME = 120
 _REMEMBERED = 10_000
 
 
@@ -115,9 +116,11 @@ class Sessions:
 class Attempts:
     """Failed logins of the last minutes.
 
-    Five failures in five minutes for one name from one address, 20 from one address and 120 from
-    everywhere are let through; then a login has to wait. Counting a name by address as well
-    keeps others from locking a user out from elsewhere.
+    Five failures in five minutes for one name from one address, 20 from one address and 120 for
+    one name are let through; then a login has to wait. Counting a name by address as well keeps
+    others from locking a user out from elsewhere; and whoever has logged in from an address is not
+    kept out there by what others try. IPv6 addresses count by their network, of which anybody has
+    as many as he likes.
 
     ``clock``: returns a time that never runs backwards; for tests.
     """
@@ -125,13 +128,14 @@ class Attempts:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait(self, address: str, name: str) -> int:
         """Return for how many seconds a login has to wait; 0 if it need not."""
         now = self._clock()
         waits = [
             recent[-limit] + WINDOW - now
-            for key, limit in _keys(address, name)
+            for key, limit in self._keys(address, name)
             if len(recent := self._recent(key, now)) >= limit
         ]
         return math.ceil(max(waits, default=0.0))
@@ -139,7 +143,7 @@ class Attempts:
     def begun(self, address: str, name: str) -> None:
         """Count a try, before it is known to fail: tries at the same time count as well."""
         now = self._clock()
-        for key, limit in _keys(address, name):
+        for key, limit in self._keys(address, name):
             self._failures[key] = [*self._recent(key, now), now][-limit:]
             self._failures.move_to_end(key)
         while len(self._failures) > _REMEMBERED:  # names are chosen by whoever tries
@@ -147,17 +151,31 @@ class Attempts:
 
     def succeeded(self, address: str, name: str) -> None:
         """Withdraw the attempt of a user who logged in, and forget that user's failures."""
-        for key, _ in _keys(address, name):
+        for key, _ in self._keys(address, name):
             if self._failures.get(key):
                 self._failures[key].pop()
-        self._failures.pop((address, name), None)
+        self._failures.pop((_network(address), name), None)
+        self._known[_network(address), name] = None
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
 
     def _recent(self, key: tuple[str, ...], now: float) -> list[float]:
         return [at for at in self._failures.get(key, ()) if at > now - WINDOW]
 
+    def _keys(self, address: str, name: str) -> list[tuple[tuple[str, ...], int]]:
+        own = _network(address)
+        found: list[tuple[tuple[str, ...], int]] = [((own, name), PER_USER), ((own,), PER_ADDRESS)]
+        return found if (own, name) in self._known else [*found, (("", name), PER_NAME)]
 
-def _keys(address: str, name: str) -> tuple[tuple[tuple[str, ...], int], ...]:
-    return ((address, name), PER_USER), ((address,), PER_ADDRESS), ((), FOR_ALL)
+
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
 
 
 class Logins:
@@ -202,9 +220,12 @@ class Logins:
         return self.sessions.begin(name, fingerprint)
 
     def by_link(self, address: str, token: str) -> Session | None:
-        """Return a session if this is the link, which then counts no longer."""
+        """Return a session if this is the link, which then counts no longer.
+
+        Nor does it once there is a user.
+        """
         self._attempts.begun(address, CONSOLE)
-        if self.link is None or not same_token(self.link, token):
+        if self.link is None or self._users.names() or not same_token(self.link, token):
             return None
         self.link = None
         self._attempts.succeeded(address, CONSOLE)

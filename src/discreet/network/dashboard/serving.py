@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import signal
 import socket
 import ssl
 import sys
@@ -11,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -27,6 +29,9 @@ from discreet.network.site.settings import is_loopback
 from discreet.network.store import open_reader
 
 _END_SECONDS = 3
+_MOST_CONNECTIONS = 256
+_MOST_WAITING = 128
+"""Connections without a request; of more, the oldest is closed."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class DashboardTask:
 
     ``host``, ``port``: by default that of the site. ``remote``: consent to listen beyond this
     machine. ``names``: further host names to answer to. ``certificate``, ``key``: for TLS; both or
-    neither.
+    neither. ``proxy``: address of a proxy that has the TLS, and names whom it speaks for.
     """
 
     folder: Path
@@ -45,6 +50,7 @@ class DashboardTask:
     names: Sequence[str] = ()
     certificate: Path | None = None
     key: Path | None = None
+    proxy: str | None = None
     quiet: bool = False
 
 
@@ -72,7 +78,7 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
         logins,
         load_key(home / "session.key"),
         names_for(host, task.names),
-        tls=task.key is not None,
+        tls=task.key is not None or task.proxy is not None,
     )
     return app, logins, (host, port)
 
@@ -80,6 +86,14 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
 def _check_place(task: DashboardTask, host: str, users: bool) -> None:
     if (task.certificate is None) != (task.key is None):
         raise InputError("--tls-certificate and --tls-key go together. Give both, or neither.")
+    if task.proxy is not None:
+        try:
+            ipaddress.ip_address(task.proxy)
+        except ValueError:
+            raise InputError(
+                f"--behind-proxy takes the address of the proxy, such as 127.0.0.1, got "
+                f"{task.proxy[:60]!r}."
+            ) from None
     if is_loopback(host):
         return
     if not task.remote:
@@ -103,12 +117,13 @@ def serve(task: DashboardTask) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=task.proxy is not None,
+        forwarded_allow_ips=task.proxy,
         ws="none",
         lifespan="off",
         timeout_graceful_shutdown=_END_SECONDS,
         timeout_keep_alive=30,
-        limit_concurrency=256,
+        limit_concurrency=_MOST_CONNECTIONS,
         h11_max_incomplete_event_size=16_384,
         ssl_certfile=task.certificate,
         ssl_keyfile=task.key,
@@ -134,7 +149,10 @@ class StoppableServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._dashboard.streams.stop()
-        super().handle_exit(sig, frame)
+        if sig == signal.SIGTERM:  # an order to end, which is no failure
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[str]:
@@ -142,10 +160,11 @@ def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[
     scheme = "https" if task.key else "http"
     shown = "localhost" if is_wildcard(host) else f"[{host}]" if ":" in host else host
     address = f"{scheme}://{shown}:{port}/"
-    if not is_loopback(host) and task.key is None:
+    if not is_loopback(host) and task.key is None and task.proxy is None:
         print(
             "discreet: warning: without TLS, passwords and pages cross the network in the clear. "
-            "Give --tls-certificate and --tls-key, or put a proxy with TLS in front.",
+            "Give --tls-certificate and --tls-key, or put a proxy with TLS in front "
+            "(--behind-proxy).",
             file=sys.stderr,
         )
     if task.quiet:
@@ -199,14 +218,22 @@ class TimedRequests(H11Protocol):
     """HTTP on one connection.
 
     uvicorn waits for ever for the rest of a request, also of a client that is not logged in. Here a
-    connection is closed that has waited for one from one look to the next, so many seconds later.
+    connection is closed that has waited for one from one look to the next, so many seconds later;
+    or at once, the oldest first, if too many wait: they would take the last place.
     """
+
+    _all: ClassVar[dict[TimedRequests, None]] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._all[self] = None
+        waiting = [each for each in self._all if each._waits_after()[0]]
+        for each in waiting[: len(waiting) - _MOST_WAITING]:
+            each.transport.close()
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._all.pop(self, None)
         self._timer.cancel()
         super().connection_lost(exc)
 

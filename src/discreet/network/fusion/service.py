@@ -49,6 +49,7 @@ _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or o
 _FORGET_EVERY = 600.0  # seconds
 _STANDING_EVERY = 60.0  # seconds
 _LENIENT = 20.0  # seconds
+_LAST_COMMITS = 10  # once stopped, however much still comes
 _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
 
 _T = TypeVar("_T")
@@ -103,7 +104,7 @@ class FusionService:
         )  # fmt: skip
         self._waiting = Turns()
         self._something = threading.Event()
-        self._stop = threading.Event()
+        self._stop, self._ended = threading.Event(), threading.Event()
         self._failure: BaseException | None = None
         self._discovery = discovery_message(
             settings.site, settings.key or settings.site, mapping, settings.clock
@@ -126,7 +127,7 @@ class FusionService:
         keeper = threading.Thread(target=self._keep_or_end, name="database")
         keeper.start()
         try:
-            self._link.run(self._stop)
+            self._link.run(self._ended)
         finally:
             self._stop.set()
             self._something.set()
@@ -204,7 +205,10 @@ class FusionService:
             self._keep()
         except BaseException as failure:
             self._failure = failure
-            self.stop()
+        finally:  # what was committed last has been handed over by now
+            self._stop.set()
+            self._ended.set()
+            self._link.wake()
 
     def _keep(self) -> None:
         self._persist(self._begin)
@@ -218,9 +222,9 @@ class FusionService:
             self._guarded(self._look_after)
             if len(self._waiting):
                 self._something.set()
-        if not self._contest.on_probation:
-            while self._commit_all() and len(self._waiting):
-                pass
+        for _ in range(0 if self._contest.on_probation else _LAST_COMMITS):
+            if not self._commit_all() or not len(self._waiting):
+                break
 
     def _begin(self) -> None:
         self._store.prepare()

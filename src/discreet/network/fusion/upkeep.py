@@ -23,11 +23,12 @@ class FusionSettings:
     """How a worker of a site runs.
 
     ``key``: what the site is called where others are; its name by default. ``name``: of this
-    worker, as in its certificate. ``group``: of the workers that share the messages, which nobody else may guess; none if it is alone. ``receive_maximum``: how many
-    messages may wait for a commit. ``keep``: seconds for which symbols and decisions are kept; for
-    ever by default. ``trust_clock``: take this machine's clock for right at the start, whatever was
-    seen before. ``probation``: seconds for which nothing is stored in a database that is new or was
-    copied, see ``FusionService``.
+    worker, as in its certificate. ``group``: of the workers that share the messages, which nobody
+    else may guess; none if it is alone. ``receive_maximum``: how many messages may wait for a
+    commit. ``keep``: seconds for which symbols and decisions are kept; for ever by default.
+    ``trust_clock``: take this machine's clock for right at the start, whatever was seen before.
+    ``probation``: seconds for which nothing is stored in a database that is new or was copied, see
+    ``FusionService``.
     """
 
     site: str

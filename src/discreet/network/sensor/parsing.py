@@ -26,6 +26,19 @@ def row_of(table: Table, value: object) -> int:
         return table.rows - 1
 
 
+def problem_of(table: Table, value: object) -> str:
+    """Return why a reading counts as missing though there is one; never the reading itself."""
+    if isinstance(value, float) and math.isnan(value):
+        return "is not a number (nan)"
+    try:
+        table.row(_fitted(table, value))
+    except (TypeError, ValueError, OverflowError):
+        comma = isinstance(value, str) and "," in value
+        return "is no number: write 3.5, not 3,5" if comma else "cannot be understood"
+    text = isinstance(value, str) and table.kind != CATEGORIES
+    return "is not a number (nan)" if text and str(value).strip().lower() == "nan" else ""
+
+
 def _fitted(table: Table, value: object) -> Value:
     if isinstance(value, float) and math.isnan(value):
         return None
@@ -54,7 +67,7 @@ def parse(text: str) -> Any:
     if len(text) > MAX_TEXT:
         return {}
     try:
-        return json.loads(text, parse_constant=lambda _: None)
+        return json.loads(text, parse_constant=lambda word: math.nan if word == "NaN" else None)
     except (ValueError, RecursionError):
         return text
 
@@ -66,6 +79,13 @@ def pick_field(content: Any, path: str) -> Any:
             return None
         content = content.get(name)
     return content
+
+
+def has_field(content: dict[str, Any], path: str) -> bool:
+    """Whether a payload names the value that is looked for, even if it is missing now."""
+    *before, last = (path or "state").split(".")
+    inner = pick_field(content, ".".join(before)) if before else content
+    return isinstance(inner, dict) and last in inner
 
 
 def home_value(content: Any, path: str) -> Any:

@@ -21,7 +21,7 @@ from discreet.files import PRIVATE, write_whole
 from discreet.network.connecting import BrokerAddress
 from discreet.network.sensor.courier import Courier
 from discreet.network.sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, PendingMessage
-from discreet.network.sensor.parsing import row_of
+from discreet.network.sensor.parsing import problem_of, row_of
 from discreet.network.sensor.sources import Sources
 from discreet.network.site.settings import Enrolment
 from discreet.network.wire import (
@@ -55,6 +55,7 @@ class Releaser:
         self._key = bytes.fromhex(enrolment.mac_key)
         self._tag = mapping_tag(enrolment.mapping)
         pairs = zip(enrolment.sensors, enrolment.bundle_bytes, strict=True)
+        self._problems: dict[str, str] = {}
         self._sensors = [self._open(folder, name, bundle) for name, bundle in pairs]
         if self.spent < enrolment.spent:
             self._spend(enrolment.spent)
@@ -119,9 +120,16 @@ class Releaser:
         now, width = int(time.time()), len(self._sensors)
         symbols = bytearray(width * len(rounds))
         for t, sensor in enumerate(self._sensors):
-            rows = [row_of(sensor.table, each.get(sensor.table.name)) for each in rounds]
+            found = [each.get(sensor.table.name) for each in rounds]
+            rows = [row_of(sensor.table, value) for value in found]
+            self._complain(sensor.table.name, problem_of(sensor.table, found[-1]))
             symbols[t::width] = bytes(sensor.release_rows(rows, now // sensor.table.period))
         return bytes(symbols)
+
+    def _complain(self, name: str, problem: str) -> None:
+        if problem and problem != self._problems.get(name):
+            logger.warning("the reading of %s %s; it counts as missing", name, problem)
+        self._problems[name] = problem
 
     def _sealed(self, boot: int, seq: int, number: int, symbols: bytes) -> bytes:
         message = Message(boot, seq, number, self.spent, symbols, self._tag)
@@ -139,6 +147,7 @@ _SLOT = 0.25  # share of a round after its end at which its message is sent,
 _LONGEST_SLOT = 0.2  # and most seconds
 _BACK = 3  # rounds by which the clock may go back, and it is waited for
 _LOOK = 10.0  # seconds between looks at the clock
+_LAST_SECONDS = 5.0  # to deliver what waits, once stopped
 
 
 @dataclass(frozen=True)
@@ -157,8 +166,15 @@ class SensorTask:
     most: int = MOST_MESSAGES
 
 
-def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int:
+def run_sensor(
+    task: SensorTask,
+    sources: Sources,
+    stop: threading.Event,
+    hurry: threading.Event | None = None,
+) -> int:
     """Send until ``stop`` is set or the readings end; return how many messages wait.
+
+    What waits is delivered before the end, for some seconds, unless ``hurry`` is set.
 
     Raises InputError: if the folder, a bundle or a certificate cannot be used.
     """
@@ -176,7 +192,7 @@ def run_sensor(task: SensorTask, sources: Sources, stop: threading.Event) -> int
         courier.start()
         try:
             _Schedule(task.enrolment, releaser, outbox, courier, sources).run(stop)
-            _drain(outbox, task.drain, stop)
+            _drain(outbox, task.drain, stop, hurry or threading.Event())
         finally:
             courier.close()
             releaser.close()
@@ -219,9 +235,11 @@ def broker_address(enrolment: Enrolment, folder: Path) -> BrokerAddress:
     return BrokerAddress.of(enrolment.broker, *texts)
 
 
-def _drain(outbox: Outbox, seconds: float, stop: threading.Event) -> None:
-    end = time.monotonic() + seconds
-    while outbox.waiting and time.monotonic() < end and not stop.is_set():
+def _drain(outbox: Outbox, seconds: float, stop: threading.Event, hurry: threading.Event) -> None:
+    end, stopped = time.monotonic() + seconds, False
+    while outbox.waiting and time.monotonic() < end and not hurry.is_set():
+        if stop.is_set() and not stopped:
+            end, stopped = min(end, time.monotonic() + _LAST_SECONDS), True
         time.sleep(0.05)
 
 

@@ -10,6 +10,7 @@ import csv
 import logging
 import os
 import shlex
+import ssl
 import subprocess
 import sys
 import threading
@@ -22,13 +23,16 @@ from urllib.parse import unquote, urlsplit
 
 from discreet.errors import InputError
 from discreet.network.connecting import Backoff
-from discreet.network.sensor.parsing import MAX_TEXT, home_value, parse
+from discreet.network.sensor.parsing import MAX_TEXT, has_field, home_value, parse
+from discreet.network.site.settings import is_loopback
 
 logger = logging.getLogger(__name__)
 
 STDIN = "-"
 PASSWORD = "DISCREET_MQTT_PASSWORD"
 """Environment variable with the password of the broker that readings come from."""
+AUTHORITY = "DISCREET_MQTT_CA"
+"""Environment variable with the file of the authority that has signed its certificate."""
 
 
 class Source(ABC):
@@ -185,6 +189,8 @@ class CommandSource(PolledSource):
             stderr=subprocess.DEVNULL,
             timeout=self.lead,
             check=True,
+            # The password of a broker is none of its business.
+            env={name: value for name, value in os.environ.items() if name != PASSWORD},
         ).stdout[:MAX_TEXT]
 
     def _explained(self, error: Exception) -> str:
@@ -237,8 +243,9 @@ class CsvSource(Source):
 class MqttSource(Source):
     """Raw readings from another broker, such as that of Zigbee2MQTT or Home Assistant.
 
-    ``address``: ``mqtt://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON
-    object.
+    ``address``: ``mqtt[s]://[USER@]HOST[:PORT]/TOPIC[#FIELD]``; the field names a value in a JSON
+    object. With ``mqtts`` the broker has to show a certificate that this machine trusts, or that
+    the authority in the file of DISCREET_MQTT_CA has signed.
     """
 
     def __init__(self, sensor: str, address: str, hold: float) -> None:
@@ -246,9 +253,10 @@ class MqttSource(Source):
         from paho.mqtt.enums import CallbackAPIVersion
 
         parts = urlsplit(address)
+        tls = parts.scheme == "mqtts"
         self._topic, self._field = unquote(parts.path[1:]), unquote(parts.fragment)
         try:
-            host, port = parts.hostname, parts.port or 1883
+            host, port = parts.hostname, parts.port or (8883 if tls else 1883)
         except ValueError:
             host, port = None, 0
         if not host or not self._topic or any(each in self._topic for each in "#+\0"):
@@ -257,7 +265,16 @@ class MqttSource(Source):
                 "JSON payload, mqtt://HOST/TOPIC#FIELD"
             )
         self._sensor, self._latest, self._host, self._port = sensor, Latest(hold), host, port
+        self._absent = False
         self._client = Client(CallbackAPIVersion.VERSION2)
+        if tls:
+            self._client.tls_set_context(_trusted())
+        elif not is_loopback(host):
+            logger.warning(
+                "readings from %s cross the network in the clear. Write mqtts:// if that broker "
+                "has TLS",
+                host,
+            )
         if parts.username:
             self._client.username_pw_set(unquote(parts.username), os.environ.get(PASSWORD))
         self._client.on_connect = self._connected
@@ -285,8 +302,16 @@ class MqttSource(Source):
             client.subscribe(self._topic, qos=0)
 
     def _heard(self, _: Any, __: Any, message: Any) -> None:
-        text = bytes(message.payload[:MAX_TEXT]).decode(errors="replace")
-        self._latest.put(self._sensor, home_value(parse(text), self._field))
+        content = parse(bytes(message.payload[:MAX_TEXT]).decode(errors="replace"))
+        found = home_value(content, self._field)
+        self._complain(isinstance(content, dict) and not has_field(content, self._field))
+        self._latest.put(self._sensor, found)
+
+    def _complain(self, absent: bool) -> None:
+        if absent and not self._absent:
+            name = self._field or "state"
+            logger.warning("%s: payloads have no value %r; check #FIELD", self._topic, name)
+        self._absent = absent
 
     def take(self) -> dict[str, Any]:
         return self._latest.take()
@@ -296,6 +321,17 @@ class MqttSource(Source):
         self._thread.join()
         self._client.disconnect()
         self._client.loop_stop()
+
+
+def _trusted() -> ssl.SSLContext:
+    file = os.environ.get(AUTHORITY)
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(
+            f"{AUTHORITY}={file}: holds no certificate that can be read "
+            f"({getattr(error, 'strerror', None) or error}). Name a PEM file."
+        ) from None
 
 
 class Sources:
@@ -364,7 +400,7 @@ def _open(spec: str, sensors: Sequence[str], patience: float, hold: float) -> So
         return FileSource(mine[0], Path(place))
     if kind == "command" and place:
         return CommandSource(mine[0], place, patience)
-    if kind == "mqtt":
+    if kind in ("mqtt", "mqtts"):
         return MqttSource(mine[0], rest, hold)
     raise InputError(
         f"--read {spec[:80]!r} is no source. Use -, csv:PATH, file:PATH, command:PROGRAM or "

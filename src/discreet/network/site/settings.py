@@ -97,6 +97,12 @@ class BrokerEndpoint(Endpoint):
     tls: bool = True
     mqtt: Literal["5", "3.1.1"] = "5"
 
+    @model_validator(mode="after")
+    def _in_the_clear_here_only(self) -> Self:
+        if not self.tls and not is_loopback(self.host):
+            raise ValueError(f"tls is false, which is for this machine only, not for {self.host}")
+        return self
+
 
 class Site(SiteModel):
     """What ``site.json`` holds.
