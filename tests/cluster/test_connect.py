@@ -1,5 +1,6 @@
 import logging
 import socket
+import ssl
 
 import pytest
 from distributed import LocalCluster
@@ -89,10 +90,33 @@ def test_workers_are_started_here_and_ended_again():
     with connected("local:2") as client:
         assert len(living_workers(client)) == 2
         address = client.scheduler.address
+        workers = living_workers(client)
+        assert all(each.startswith("tls://") for each in (address, *workers))
+        for each in (address, *workers):
+            _knock_without_certificate(*_place(each))
     assert client.status == "closed"
-    host, port = address.removeprefix("tcp://").split(":")
+    host, port = _place(address)
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0
+
+
+def _place(address):
+    host, port = address.removeprefix("tls://").split(":")
+    return host, int(port)
+
+
+def _knock_without_certificate(host, port):
+    """Another user of the machine can reach the port, and gets no further."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection((host, port), 60) as line,
+        pytest.raises(OSError),
+        context.wrap_socket(line) as tls,
+    ):
+        tls.sendall(b"pickle")
+        if not tls.recv(1):
+            raise ConnectionResetError
 
 
 def test_workers_are_known_while_dask_looks_after_itself():

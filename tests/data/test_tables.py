@@ -247,3 +247,11 @@ def test_the_memory_that_a_table_takes_is_told_before_it_is_read(days, tmp_path)
     text = write(tmp_path, "t.csv", home(90))
     assert memory_needed([text]) == pytest.approx(90 * 5 * tables.CELL_BYTES, rel=1.0)
     assert can_stream(days) and not can_stream([text]) and not can_stream([*days, Path("t.tsv")])
+
+
+def test_a_parquet_file_that_memory_cannot_hold_is_one_message(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": range(100)}).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(tables, "_memory", lambda: 500)
+    with pytest.raises(InputError, match="too large to be held in memory"):
+        read_table(tmp_path / "t.parquet")

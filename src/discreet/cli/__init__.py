@@ -37,6 +37,7 @@ COMMANDS = {  # in the order of the help; the file of each
     "init": "init",
     "enroll": "enroll",
     "revoke": "enroll",
+    "renew-site": "renew_site",
     "sensor": "sensor",
     "serve": "serve",
     "dashboard": "dashboard",
@@ -142,5 +143,6 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(root)
     for name in asked or COMMANDS:
-        app.command()(getattr(import_module(f"discreet.cli.{COMMANDS[name]}"), name))
+        found = import_module(f"discreet.cli.{COMMANDS[name]}")
+        app.command(name)(getattr(found, name.replace("-", "_")))
     return app

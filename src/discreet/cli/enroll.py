@@ -148,12 +148,12 @@ def _say_how_it_ends(folder: Path, done: Enrolled) -> int:
     if done.old is not None and done.old.outcome == "pending":
         plain_print(
             f"THE OLD FILE STILL COUNTS: the broker was not seen to refuse it ({done.old.words}). "
-            f"Have it reload: {_how_to_reload(folder)}. Who is connected with it stays so; "
+            f"Have it reload: {how_to_reload(folder)}. Who is connected with it stays so; "
             "--renew once more, where the broker is reached, ends that."
         )
         return NOT_IN_FORCE
     if not done.told:
-        plain_print(f"a broker that runs elsewhere has to reload: {_how_to_reload(folder)}")
+        plain_print(f"a broker that runs elsewhere has to reload: {how_to_reload(folder)}")
     return 0
 
 
@@ -190,13 +190,14 @@ def revoke(
         else:
             plain_print(
                 f"NOT YET SHUT OUT: the broker was not seen to refuse it ({done.words}). Have it "
-                f"reload: {_how_to_reload(folder)}. Then run this command again, where it is "
+                f"reload: {how_to_reload(folder)}. Then run this command again, where it is "
                 "reached."
             )
         return 0 if done.outcome != "pending" else NOT_IN_FORCE
 
 
-def _how_to_reload(folder: Path) -> str:
+def how_to_reload(folder: Path) -> str:
+    """Return the commands that have the broker of a site reload."""
     from discreet.network.site.settings import load_site
 
     name = load_site(folder).key

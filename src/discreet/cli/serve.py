@@ -52,7 +52,7 @@ def serve(
         from discreet.network.fusion.intake import Registry
         from discreet.network.fusion.service import FusionService
         from discreet.network.fusion.state import Pages
-        from discreet.network.site.settings import SiteFiles, load_site
+        from discreet.network.site.settings import SiteFiles, database_to_write, load_site
         from discreet.network.store import check_database, open_store
 
         log_to_stderr(quiet)
@@ -65,7 +65,7 @@ def serve(
             )
         mapping = Mapping.load(site_folder / site.mapping)
         registry = Registry(files.clients, site.site, mapping)
-        store = open_store(site.database, site_folder, site.key)
+        store = open_store(database_to_write(site_folder, site), site_folder, site.key)
         service = FusionService(
             fusion_settings(site_folder, worker, keep, trust_clock),
             mapping,

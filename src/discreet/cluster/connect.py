@@ -91,13 +91,18 @@ def _remote(where: str) -> Iterator[str]:
 def _local(count: int) -> Iterator[Any]:
     from dask import config
     from distributed import LocalCluster
+    from distributed.security import Security
 
     with _deaf_to_interrupts():
+        # They exchange pickles: without certificates that last for this run and are known to this
+        # user only, anybody on the machine could have them run something.
         cluster = LocalCluster(
             n_workers=count,
             threads_per_worker=max(1, default_threads() // count),
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            protocol="tls://",
+            security=Security.temporary(),
+            dashboard_address=None,
             silence_logs=logging.CRITICAL,
         )
     # A lost process is started again, which may take a while on a busy machine; Dask would give

@@ -34,6 +34,7 @@ CELL_BYTES = 24
 LIBRARY_BYTES = 400 << 20
 """What a process takes that learns from hardly anything."""
 _COLUMN_BYTES = 4 << 20
+_WHOLE_CELL = 8  # bytes that a cell takes at least while a table is read whole
 _ROW_BYTES = 8
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)  # as pandas stores it
 _PAGE_BYTES = 1 << 16  # read of a file at a time, so that a huge row group does not matter
@@ -142,11 +143,32 @@ def check_file(file: Path) -> None:
         raise InputError(f"{file}: cannot be read ({error.strerror}).") from None
 
 
+def _too_large(file: Path) -> InputError:
+    return InputError(
+        f"{file}: is too large to be held in memory. Give fewer rows, or give it to `discreet "
+        "learn`, which reads some rows at a time."
+    )
+
+
+def _memory() -> int:
+    """Return the bytes of memory that this machine has, as far as it tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
+
+
 def _read_parquet(file: Path) -> pd.DataFrame:
     with _explained(file), _parquet(file) as parquet:
         names = _columns(parquet.schema_arrow)
         check_names(names, str(file))
-        table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
+        cells = parquet.metadata.num_rows * len(names)
+        if cells * _WHOLE_CELL > _memory():
+            raise _too_large(file)
+        try:
+            table: pd.DataFrame = parquet.read(columns=names).to_pandas(ignore_metadata=True)[names]
+        except MemoryError:
+            raise _too_large(file) from None
     return table
 
 

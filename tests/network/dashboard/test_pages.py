@@ -1,5 +1,6 @@
 """How values are written, where the points of the frontier go, and what a device's budget says."""
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from support.frontiers import ABOUT, point
 
 from discreet.auditing.summary import AuditSummary
 from discreet.frontiers.results import Frontier
+from discreet.network.dashboard import pages
 from discreet.network.dashboard.charts import HEIGHT, MOST_POINTS, WIDTH, draw, thinned
 from discreet.network.dashboard.pages import (
     REASONS,
@@ -196,3 +198,11 @@ def test_those_in_need_of_a_look_come_first():
     found = describe_devices(SITE, clients, heard, (), {}, MAPPING.id, 1000.0)
     assert [each.name for each in found] == ["b", "a"]
     assert all(isinstance(each, Device) and each.cost is None for each in found)
+
+
+def test_vendored_files_are_those_that_were_recorded():
+    folder = Path(pages.__file__).parent / "vendor/uplot"
+    lines = re.findall(r"^    ([0-9a-f]{64})  (\S+)$", (folder / "README.md").read_text(), re.M)
+    assert {name for _, name in lines} == {each.name for each in folder.glob("*.*s*")}
+    for digest, name in lines:
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -132,6 +133,21 @@ def test_a_deleted_file_of_clients_is_told_and_changes_nothing(desk):
     assert desk.send()
     desk.site.save()
     assert desk.registry.refresh() and desk.registry.problem is None
+
+
+def test_what_waited_under_the_key_before_counts_for_a_while(desk):
+    old, sealed = desk.site.clients["one"], desk.sealed()
+    for until, taken in ((desk.now + 60, True), (desk.now - 60, False)):
+        desk.site.clients["one"] = old.model_copy(
+            update={
+                "key": "ab" * 32,
+                "previous": old.key,
+                "previous_until": datetime.fromtimestamp(until, UTC),
+            }
+        )
+        desk.site.save()
+        assert desk.registry.refresh()
+        assert (desk.intake.take(*sealed, desk.now) is not None) == taken
 
 
 def test_strangers_share_one_name(desk):

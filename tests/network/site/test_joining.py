@@ -1,7 +1,9 @@
 import json
 import os
 import re
+import shutil
 import signal
+import ssl
 import stat
 import time
 
@@ -190,14 +192,40 @@ def test_root_gives_no_file_away_by_a_link(site, tmp_path, monkeypatch):
     assert len(given) == 1
 
 
-def test_a_renewed_device_keeps_its_key_and_loses_its_certificate(site, tmp_path):
+def test_a_renewed_device_has_another_key_and_certificate(site, tmp_path):
     first = enrolled(site)
     enroll(site, EnrolmentRequest("hall", renew=True), tmp_path / "new.enrol")
     second = load_enrolment(tmp_path / "new.enrol")
-    assert second.mac_key == first.mac_key and second.certificate != first.certificate
+    assert second.mac_key != first.mac_key and second.certificate != first.certificate
+    assert second.previous_key == first.mac_key == load_clients(site).clients["hall"].previous
     assert second.sensors == first.sensors
     *old, new = [each for each in load_register(site).issued if each.name == "hall"]
     assert all(each.revoked is not None for each in old) and new.revoked is None
+
+
+@needs_mosquitto
+@pytest.mark.slow
+def test_a_renewed_site_has_other_keys_and_the_old_ones_end(site, tmp_path, monkeypatch, capsys):
+    hall, port = enrolled(site), load_site(site).broker.port
+    old, shown = tmp_path / "old", tmp_path / "broker.crt"
+    shutil.copytree(site / "fusion", old)
+    before = {each.serial for each in load_register(site).issued if each.role != "sensor"}
+    with broker_of(site):
+        assert Visitor(site, "fusion", old / "fusion.crt", old / "fusion.key").connect(port)
+        code, printed, _ = run(monkeypatch, capsys, "renew-site", "--site", site)
+        assert code == 0 and "broker, fusion" in printed and "restart" in printed
+        thief = Visitor(site, "fusion", old / "fusion.crt", old / "fusion.key")
+        assert eventually(lambda: not thief.connect(port))
+        shown.write_text(ssl.get_server_certificate(("localhost", port)))
+        # A device that trusts the authority as it was enrolled goes on, and so does the new key.
+        for visitor in (fusion_visitor(site), visitor_of(site, hall, tmp_path)):
+            assert visitor.connect(port)
+            visitor.leave()
+    register = load_register(site)
+    assert before <= {serial for serial, _ in register.revoked}
+    live = {each.role: each.serial for each in register.issued if each.revoked is None}
+    serial = x509.load_pem_x509_certificate(shown.read_bytes()).serial_number
+    assert live["broker"] == f"{serial:x}"
 
 
 @needs_mosquitto

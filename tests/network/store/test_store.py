@@ -2,6 +2,7 @@
 
 import uuid
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from support.sites import make_site
 
 from discreet.errors import InputError
-from discreet.network.site.settings import load_site
+from discreet.network.site.settings import database_to_write, load_site
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, Refused, StoredMessage
@@ -150,6 +151,55 @@ def test_two_sites_called_home_share_a_database(database, tmp_path):
     assert [each.floor() for each in stores] == [6, 0]
     for each in stores:
         each.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"),
+    [
+        ("postgresql://db.example.org/home", "verify-full"),
+        ("postgresql://127.0.0.1,db.example.org/home", "verify-full"),
+        ("postgresql://db.example.org/home?sslmode=require", "require"),
+        ("postgresql://127.0.0.1/home", None),
+        ("postgresql:///home?host=/run/postgresql", None),
+    ],
+)
+def test_a_server_elsewhere_has_to_show_who_it_is(url, mode):
+    pytest.importorskip("psycopg")
+    from discreet.network.store.postgres import connection_settings
+
+    assert connection_settings(url).get("sslmode") == mode
+
+
+def test_options_of_the_address_are_kept(postgres, tmp_path):
+    url = f"{postgres.url}{'&' if '?' in postgres.url else '?'}options=-c%20work_mem%3D5MB"
+    with closing(open_store(url, tmp_path, "home")) as store:
+        ((mine,),), ((ours,),) = (
+            store._base.query(f"SHOW {name}") for name in ("work_mem", "statement_timeout")
+        )
+    assert (mine, ours) == ("5MB", "30s")
+
+
+def test_what_is_deleted_leaves_no_trace_in_the_file(tmp_path):
+    store = open_store("sqlite:fusion.db", tmp_path, "home")
+    store.prepare()
+    mark = b"deleted symbols "
+    store.commit(Batch([message(seq=i, round=i, symbols=mark * 8) for i in range(500)]))
+    assert any(mark in file.read_bytes() for file in tmp_path.iterdir())
+    assert store.forget(500)
+    assert not any(mark in file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
+def test_the_fusion_centre_may_have_an_address_of_its_own(tmp_path):
+    folder = make_site(tmp_path)
+    site = load_site(folder)
+    assert database_to_write(folder, site) == site.database
+    (folder / "fusion/database").write_text("postgresql://writer:x@127.0.0.1/home\n")
+    assert database_to_write(folder, site) == "postgresql://writer:x@127.0.0.1/home"
+    (folder / "fusion/database").write_text("secret")
+    with pytest.raises(InputError) as caught:
+        database_to_write(folder, site)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_reader_cannot_write(store, database, tmp_path):

@@ -145,7 +145,7 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
 
 
 _SOON = 60  # days
-_ANEW = "Make a new site with `discreet init` and enrol the devices there."
+_ANEW = "Renew it: discreet renew-site. Then restart the fusion centre."
 
 
 def certificates(folder: Path, site: Site) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -202,18 +203,20 @@ def run_sensor(
 def _give_up_strange(enrolment: Enrolment, outbox: Outbox) -> None:
     """Give up messages from before an enrolment with another key, name or number of symbols.
 
+    Those under the key that was renewed stay: the fusion centre knows it for a while.
     The fusion centre cannot authenticate them and would never acknowledge them; they
     would be sent for ever, and take the places of those that it can.
     """
     topic = message_topic(enrolment.site, enrolment.client).encode()
-    key, symbols = bytes.fromhex(enrolment.mac_key), enrolment.batch * len(enrolment.sensors)
+    symbols = enrolment.batch * len(enrolment.sensors)
+    known = [enrolment.mac_key, *([enrolment.previous_key] if enrolment.previous_key else [])]
 
     def fits(payload: bytes) -> bool:
-        try:
-            decode(payload, symbols, key, topic)
-        except WireError:
-            return False
-        return True
+        for key in known:
+            with suppress(WireError):
+                decode(payload, symbols, bytes.fromhex(key), topic)
+                return True
+        return False
 
     try:
         count = outbox.keep_only(fits)

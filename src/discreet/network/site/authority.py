@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -160,9 +160,12 @@ def as_issued(certificate: bytes, key: bytes) -> Issued | None:
     )
 
 
-def make_authority(site: str) -> tuple[bytes, bytes]:
-    """Return certificate and private key of a new authority, in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make_authority(site: str, own: Authority | None = None) -> tuple[bytes, bytes]:
+    """Return certificate and private key of an authority, in PEM.
+
+    ``own``: one that is to go on under its key, so that what it has signed stays good.
+    """
+    key = ec.generate_private_key(ec.SECP256R1()) if own is None else own._key
     name, begin = f"discreet {site}", now() - _BACKDATED
     days = begin, begin + timedelta(days=AUTHORITY_DAYS)
     made = (
@@ -284,10 +287,14 @@ class Register(SiteModel):
 
     def with_revoked(self, name: str, when: datetime) -> Register:
         """Return the register with every certificate of a name revoked."""
+        return self.without({each.serial for each in self.of(name)}, when)
+
+    def without(self, serials: Set[str], when: datetime) -> Register:
+        """Return the register with some certificates revoked."""
         return Register(
             issued=tuple(
                 each.model_copy(update={"revoked": when})
-                if each.name == name and each.revoked is None
+                if each.serial in serials and each.revoked is None
                 else each
                 for each in self.issued
             )

@@ -57,6 +57,7 @@ from discreet.network.wire import MAX_SYMBOLS
 
 _REVOCABLE = ("sensor", "observer")
 _TAKEOVER = timedelta(minutes=10)
+_GRACE = timedelta(days=30)  # in which what waited under the old key is still taken
 _PATIENCE = 10.0
 """Seconds that a broker gets to act on a reload."""
 
@@ -136,11 +137,13 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         span = lasting(tables, site.interval, request.anyway)
         authority, moment = load_authority(folder), now()
         made = authority.issue_client(request.name, valid=timedelta(days=request.days))
-        key = clients.clients[request.name].key if request.renew else secrets.token_hex(32)
+        before = clients.clients[request.name].key if request.renew else None
         client = Client(
             sensors=sensors,
             batch=request.batch,
-            key=key,
+            key=secrets.token_hex(32),
+            previous=before,
+            previous_until=moment + _GRACE if request.renew else None,
             serial=made.serial,
             enrolled=moment,
             mapping=mapping.id,
@@ -290,6 +293,7 @@ def _enrolment(
         key=made.key.decode(),
         ca=read_bytes(SiteFiles(folder).ca).decode(),
         mac_key=client.key,
+        previous_key=client.previous,
         public_key=key.public_hex,
         bundles=signed_bundles(tables, key),
     )

@@ -23,6 +23,7 @@ from discreet.network.site.settings import (
     Clients,
     Endpoint,
     Site,
+    broker_hosts,
     check_name,
     checked,
     worker_name,
@@ -113,8 +114,7 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
     signing_key, bundle_key = new_key()
-    hosts = [site.broker.host, "localhost", "127.0.0.1", "::1"]
-    broker = authority.issue_server("broker", hosts)
+    broker = authority.issue_server("broker", broker_hosts(site.broker))
     register = Register().with_issued("broker", "broker", broker)
     files = {
         "site.json": model_bytes(site),

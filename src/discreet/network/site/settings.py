@@ -146,12 +146,15 @@ class Client(SiteModel):
 
     ``budget``: what each of its sensors may release in all, in nats, as in its bundle; none: no
     limit. ``period``, ``repeat``: the rest of that policy, for when it is renewed. ``mapping``: id
-    of the mapping that its bundles are of.
+    of the mapping that its bundles are of. ``previous``: the key before the last renewal, which
+    vouches for what waited on the device, until a day.
     """
 
     sensors: SensorNames
     batch: Rounds = 1
     key: Annotated[HexKey, Field(repr=False)]
+    previous: Annotated[HexKey | None, Field(repr=False)] = None
+    previous_until: datetime | None = None
     serial: Serial
     enrolled: datetime
     revoked: datetime | None = None
@@ -191,7 +194,8 @@ class Enrolment(SiteModel):
 
     ``sensors``: names as in the mapping, in the order of the symbols in a message. ``batch``:
     rounds in one message. ``certificate``, ``key``, ``ca``: in PEM. ``mac_key``: key of the
-    messages' authentication codes, 64 hexadecimal digits. ``public_key``: ed25519 key that has
+    messages' authentication codes, 64 hexadecimal digits. ``previous_key``: the one before, for
+    messages that wait on the device. ``public_key``: ed25519 key that has
     signed the bundles, 64 hexadecimal digits. ``mapping``: id of the mapping that the bundles are
     of. ``bundles``: a bundle per sensor, as ``discreet export --to python`` writes it, in base64.
     ``boot``: the first start of the device counts from here; later enrolments have larger numbers,
@@ -215,6 +219,7 @@ class Enrolment(SiteModel):
     key: Annotated[_Pem, Field(repr=False)]
     ca: _Pem
     mac_key: Annotated[HexKey, Field(repr=False)]
+    previous_key: Annotated[HexKey | None, Field(repr=False)] = None
     public_key: HexKey
     bundles: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=MAX_BUNDLE_TEXT)], ...],
@@ -276,12 +281,30 @@ class SiteFiles:
         return (self.folder / site.database.removeprefix("sqlite:")).absolute()
 
 
+def database_to_write(folder: Path, site: Site) -> str:
+    """Return the database as the fusion centre opens it.
+
+    If there is a file ``fusion/database`` it holds the address of a role that may write, and
+    ``site.json`` that of one that may read only, which is all that dashboard and doctor see.
+    """
+    file = SiteFiles(folder).folder / "fusion" / "database"
+    if not file.exists():
+        return site.database
+    lines = read_bytes(file, 4096).decode(errors="replace").split()
+    return checked(Site, **site.model_dump() | {"database": lines[0] if lines else ""}).database
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach what listens on the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def broker_hosts(broker: BrokerEndpoint) -> list[str]:
+    """Return the names and addresses that the broker's certificate is good for."""
+    return [broker.host, "localhost", "127.0.0.1", "::1"]
 
 
 def worker_name(worker: int) -> str:
@@ -355,7 +378,7 @@ def save_clients(folder: Path, clients: Clients) -> None:
 
 def without_keys(clients: Clients) -> Clients:
     """Return the clients with their keys blotted out."""
-    blank = {"key": "0" * 64}
+    blank = {"key": "0" * 64, "previous": None}
     return Clients(
         clients={name: each.model_copy(update=blank) for name, each in clients.clients.items()}
     )

@@ -66,6 +66,9 @@ class Connection(ABC):
         Raises SchemaError: the tables are of a later version, or damaged.
         """
 
+    def settle(self) -> None:  # noqa: B027 - a server does it by itself
+        """Leave nothing behind of what was deleted."""
+
     @contextmanager
     def _translated(self) -> Iterator[Any]:
         try:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
+from discreet.network.site.settings import is_loopback
 from discreet.network.store.connection import Connection, Row, StoreError
 from discreet.network.store.rows import Outcome, StoredMessage
 from discreet.network.store.schema import POSTGRES, update_schema
@@ -38,11 +40,35 @@ _TIMEOUTS: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,  # ms; keepalives do not count while something is unanswered
-    "options": "-c statement_timeout=30s -c idle_in_transaction_session_timeout=30s"
-    " -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
-    " -c tcp_user_timeout=15s",
 }
+_OPTIONS = (
+    "-c statement_timeout=30s -c idle_in_transaction_session_timeout=30s"
+    " -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+    " -c tcp_user_timeout=15s"
+)
+_SYSTEM_ROOTS = 160_000  # the libpq from which on the authorities of the system can be named
 _LOCK = 0x64697363726565  # "discree": one worker at a time makes or migrates tables
+
+
+def connection_settings(url: str) -> dict[str, Any]:
+    """Return what an address asks for, and what goes without saying.
+
+    A server on another machine has to show a certificate for its name, unless the address says
+    otherwise (``sslmode``).
+    """
+    found: dict[str, Any] = conninfo_to_dict(url)
+    # Those of the address come last, and count.
+    found["options"] = f"{_OPTIONS} {found.get('options') or ''}".strip()
+    hosts = [host for host in str(found.get("host") or "").split(",") if host]
+    if "sslmode" not in found and not all(map(_is_here, hosts)):
+        found["sslmode"] = "verify-full"
+        if "sslrootcert" not in found and psycopg.pq.version() >= _SYSTEM_ROOTS:
+            found["sslrootcert"] = "system"
+    return found
+
+
+def _is_here(host: str) -> bool:
+    return host.startswith(("/", "@")) or is_loopback(host)
 
 
 class PostgresConnection(Connection):
@@ -60,7 +86,9 @@ class PostgresConnection(Connection):
 
     def _connect(self) -> psycopg.Connection[Row]:
         # Kept at once, so that it is closed if a setting is refused.
-        self._base = base = psycopg.connect(self._url, autocommit=True, **_TIMEOUTS)
+        self._base = base = psycopg.connect(
+            autocommit=True, **_TIMEOUTS | connection_settings(self._url)
+        )
         if self._read_only:
             base.execute("SET default_transaction_read_only = on")
         else:

@@ -50,6 +50,7 @@ class SqliteConnection(Connection):
         if not self._read_only:
             base.execute("PRAGMA journal_mode = WAL")
             base.execute("PRAGMA synchronous = FULL")
+            base.execute("PRAGMA secure_delete = ON")  # whatever SQLite was built with
         self._opened = _identity(self.path)
         return base
 
@@ -148,6 +149,10 @@ class SqliteConnection(Connection):
 
     def lead(self, site: str) -> bool:
         return True  # a file has one worker
+
+    def settle(self) -> None:
+        """Empty the log as well, in which deleted rows would stay until it is written over."""
+        self.query("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def make_tables(self) -> None:
         with self.transaction():

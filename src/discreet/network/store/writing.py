@@ -345,4 +345,6 @@ class Store(Reader):
                 self._base.change(
                     f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, upto)
                 )
+        if upto == before:
+            self._base.settle()
         return upto == before
