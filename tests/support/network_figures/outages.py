@@ -76,9 +76,9 @@ def full_disk_at_fusion(folder, seconds, sensors=2):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     home = Home(folder, sensors=sensors)
-    with small_disk(home.site / "fusion", 16), home:
+    with small_disk(home.site / "data", 16), home:
         wait_until(lambda: home.count_stored() > 5 * sensors, "traffic")
-        ballast = fill(home.site / "fusion")
+        ballast = fill(home.site / "data")
         shown = _shown(home, "The disk is full", seconds)
         said = eventually(lambda: _state(home) == "full")
         ballast.unlink()
