@@ -393,6 +393,21 @@ def test_trouble_is_told(open_site):
     assert "the seal does not fit" in system and ">40<" in system
 
 
+def test_a_suspended_device_and_missing_clients_are_told(inside):
+    inside.maker.store.note({"suspended": {"hall": "mac, for 60 s"}}, time.time())
+    found = {each["short"]: each for each in _later(inside)["findings"]}
+    assert "hall" in found["1 device suspended"]["words"]
+    (inside.maker.folder / "devices.json").unlink()
+    (inside.maker.folder / "fusion/clients.json").unlink()
+    assert any("cannot be read" in each["short"] for each in _later(inside)["findings"])
+
+
+def _later(inside):
+    """The state after what was kept has grown old."""
+    inside.dashboard._snapshots._last = None
+    return inside.get("/api/state").json()
+
+
 @pytest.mark.slow
 def test_late_and_repeated_messages_are_not_called_refused(inside):
     """Both are what a line that was down for a while leaves behind, and nothing is lost."""

@@ -22,10 +22,11 @@ from discreet.export.neutral import Policy, bundle_body, sensor_table
 from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.mapping.parts import Sensor
 from discreet.network.broker import Broker
+from discreet.network.sensor.mqtt_source import MqttSource
 from discreet.network.sensor.outbox import Outbox
 from discreet.network.sensor.parsing import has_field, home_value, parse, problem_of, row_of
 from discreet.network.sensor.running import Releaser
-from discreet.network.sensor.sources import PASSWORD, Latest, LineSource, MqttSource, open_sources
+from discreet.network.sensor.sources import PASSWORD, Latest, LineSource, open_sources
 
 HALF = (2**31, 2**31)
 

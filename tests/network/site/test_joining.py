@@ -303,7 +303,7 @@ def test_what_root_changes_stays_readable_for_the_services(site, tmp_path):
 # --- Revoke --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cut", ["save_clients", "access_list", "with_longest_packet"])
+@pytest.mark.parametrize("cut", ["save_clients", "access_list"])
 def test_a_revocation_that_is_cut_short_is_completed_by_any_command(
     site, tmp_path, monkeypatch, cut
 ):
@@ -343,16 +343,21 @@ def test_an_enrolment_that_was_killed_is_made_again(site, tmp_path, monkeypatch)
     assert enrolled(site, "hall").mac_key == load_clients(site).live["hall"].key
 
 
-def test_the_longest_packet_fits_the_devices(site):
-    def limit():
-        text = (site / "broker/mosquitto.conf").read_text()
-        return int(re.search(r"^max_packet_size (\d+)$", text, re.MULTILINE)[1])
-
-    before = limit()
-    enrolled(site, "gateway", sensors=["door", "hall"], batch=10_000)
-    assert limit() > before + 19_000
-    revoke(site, "gateway")
-    assert limit() == before
+@needs_mosquitto
+@pytest.mark.slow
+def test_the_broker_takes_the_longest_message_and_no_longer_packet(site, tmp_path):
+    gateway = enrolled(site, "gateway", sensors=["door"], batch=65_535)
+    topic, port = "discreet/v1/home/gateway/z", load_site(site).broker.port
+    with broker_of(site):
+        fusion, device = fusion_visitor(site), visitor_of(site, gateway, tmp_path)
+        assert fusion.connect(port) and device.connect(port)
+        fusion.subscribe(topic)
+        device.publish(topic, bytes(65_535 + 47))
+        assert eventually(lambda: fusion.messages)
+        device.publish(topic, bytes(200_000))
+        assert eventually(device.closed.is_set)
+        for each in (fusion, device):
+            each.leave()
 
 
 def test_workers_share_messages_under_a_name_that_no_device_can_guess(tmp_path):

@@ -16,7 +16,7 @@ from support.network_figures.raw_mqtt import RawClient, publish_packet
 from support.network_sites import wait_for
 
 RATE = 8600  # messages a second, of each device that floods
-LARGE = 200_000  # bytes
+LARGE, LONG = 200_000, 65_000  # bytes
 _TURN = 0.01  # seconds
 _SLOT = 0.1  # seconds after the end of a round at which the honest send
 
@@ -62,6 +62,13 @@ def large(device):
         yield packet
 
 
+def long(device):
+    """The longest packets that the broker takes, of 64 kB."""
+    packet = publish_packet(device.topic, bytes(LONG), 1)
+    while True:
+        yield packet
+
+
 def unasked(device):
     """Authentic messages at QoS 0, which nothing holds back."""
     packet = publish_packet(device.topic, device.sealed(1, 0, 0), 0)
@@ -86,7 +93,7 @@ def replays(device):
         yield packet
 
 
-ALL = (small, large, unasked, boots, replays)
+ALL = (small, large, unasked, boots, replays, long)
 
 
 def run_flood(device, kind, pipe):
@@ -97,7 +104,10 @@ def run_flood(device, kind, pipe):
     while not pipe.poll():
         try:
             client = client or device.connect()
-            some = [next(packets) for _ in range(1 if kind is large else int(device.rate * _TURN))]
+            some = [
+                next(packets)
+                for _ in range(1 if kind in (large, long) else int(device.rate * _TURN))
+            ]
             client.send(b"".join(some))
             sent += len(some)
             client.poll()

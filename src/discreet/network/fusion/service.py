@@ -24,6 +24,7 @@ from discreet.network.fusion.closing import Closer, decision_message, discovery_
 from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
 from discreet.network.fusion.contest import ALONE, LOST, Contest
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
+from discreet.network.fusion.hearing import Hearing
 from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import State
@@ -37,7 +38,6 @@ from discreet.network.wire import (
     BROKER_NOTICES,
     DROPPED,
     mapping_tag,
-    shared,
 )
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,10 @@ class FusionService:
         self._registry, self._store = registry, store
         self._time = timekeeper or Timekeeper(settings.clock)
         self._closer = Closer(store, mapping, registry, settings.clock, self._time.now())
+        self.state = State()
+        self.state.put(expected=len(mapping.sensors))
         self._conduct = Conduct(time.monotonic)
+        self._hearing = Hearing(registry, self._conduct, self.state, settings.group)
         self._intake = Intake(
             registry,
             settings.clock,
@@ -92,7 +95,7 @@ class FusionService:
         self._link = Link(
             settings.broker,
             settings.name,
-            self._subscriptions(),
+            self._hearing.subscriptions(),
             self._arrived,
             self._turned,
             settings.receive_maximum,
@@ -113,12 +116,9 @@ class FusionService:
         self._complained: str | None = None
         self._last: Decision | None = None
         self._looked = self._time.now()
-        self._shown = self._left_out = self._conduct.suspended
         self._replaced = ""
         self._contest = Contest(settings.site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
-        self.state = State()
-        self.state.put(expected=len(mapping.sensors))
         self._upkeep = Upkeep(settings, registry, store, self._closer, self._time, self.state)
         self._watch = Watch(settings, registry, store, self.state, check)
 
@@ -158,8 +158,8 @@ class FusionService:
             self._intake.refuse(topic, payload, "qos", self._time.now())
         if self._waiting.put(ticket, message) > MOST_WAITING and message is not None:
             self._conduct.charge(message.client, "crowd")
-        if self._conduct.suspended is not self._left_out:
-            self._follow()
+        if self._hearing.changed:
+            self._link.follow(self._hearing.subscriptions())
         if not self._something.is_set():
             self._something.set()
 
@@ -306,7 +306,7 @@ class FusionService:
         if self._is_due("look", now, _LOOK_EVERY):
             if self._registry.refresh():
                 logger.info("the clients have changed: %d known", len(self._registry.by_name))
-                self._follow()
+                self._link.follow(self._hearing.subscriptions())
             problem = self._registry.problem
             if problem not in (None, self._complained):
                 logger.warning("%s", problem)
@@ -314,7 +314,9 @@ class FusionService:
             self.state.turn("clients", "damaged" if problem else "known", problem or "")
             self._take_turns(now)
         self._conduct.release()
-        self._show_suspended(self._conduct.suspended)
+        if self._hearing.changed:
+            self._link.follow(self._hearing.subscriptions())
+        self._hearing.tell()
         if self._closer.due(now):  # after a long absence it takes several turns
             self._announce(self._closer.close(now))
         if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
@@ -331,36 +333,6 @@ class FusionService:
             self._done[what] = now
             return True
         return False
-
-    def _follow(self) -> None:
-        """Subscribe to the devices that are known and not suspended."""
-        self._left_out = self._conduct.suspended
-        self._link.follow(self._subscriptions())
-
-    def _subscriptions(self) -> list[str]:
-        """Return what to read: each device by itself, so that one can be left out."""
-        group, suspended = self._settings.group, self._conduct.suspended
-        topics = [
-            topic for topic, known in self._registry.by_topic.items() if known.name not in suspended
-        ]
-        own = topics if group is None else [shared(group, topic) for topic in topics]
-        return [*own, DROPPED, BROKER_NOTICES]
-
-    def _show_suspended(self, suspended: dict[str, str]) -> None:
-        if suspended == self._shown:
-            return
-        for name in suspended.keys() - self._shown.keys():
-            logger.warning(
-                "%s floods the site and is suspended (%s). Look after it, or: discreet revoke %s",
-                *(name, suspended[name], name),
-            )
-        for name in self._shown.keys() - suspended.keys():
-            logger.info("%s is heard again", name)
-        self._follow()
-        self._shown = suspended
-        words = "; ".join(f"{name}: {why}" for name, why in sorted(suspended.items()))
-        self.state.turn("devices", "suspended" if suspended else "heard", words)
-        self.state.suspend(suspended)
 
     def _show(self, found: Standing) -> None:
         self.state.put(certificate_valid=int(found.state == VALID))

@@ -1,6 +1,6 @@
 """The register of a site, and all that follows from it.
 
-Revocation list, rights, the end of a client and the broker's limits are never decided elsewhere.
+Revocation list, rights and the end of a client are never decided elsewhere.
 The register is written first: a command that is cut short is completed by the next one, whichever
 it is, and nothing that was revoked comes back.
 """
@@ -10,10 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from discreet.files import PRIVATE, write_whole
-from discreet.network.broker import CONFIG
 from discreet.network.site.authority import Authority, Register
-from discreet.network.site.files import model_bytes, read_bytes
-from discreet.network.site.services import access_list, with_longest_packet
+from discreet.network.site.files import model_bytes
+from discreet.network.site.services import access_list
 from discreet.network.site.settings import Clients, Site, SiteFiles, save_clients
 
 
@@ -26,16 +25,11 @@ def save_register(
     """
     files = SiteFiles(folder)
     write_whole(files.register, model_bytes(register), PRIVATE)
-    clients = as_registered(clients, register)
-    save_clients(folder, clients)
+    save_clients(folder, as_registered(clients, register))
     revoked = authority.revocation_list(register.revoked)
     write_whole(files.broker / "ca.crl", revoked, PRIVATE)
     write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
     write_whole(files.keys / "ca.crl", revoked, PRIVATE)
-    config = files.broker / CONFIG
-    before = read_bytes(config).decode()
-    if (after := with_longest_packet(before, clients)) != before:
-        write_whole(config, after, PRIVATE)
 
 
 def as_registered(clients: Clients, register: Register) -> Clients:

@@ -8,7 +8,6 @@ grants rights by name; its paths are relative to ``broker/``, so that a site can
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -19,13 +18,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
 from discreet.errors import InputError, shown
-from discreet.network.site.settings import BrokerEndpoint, Clients, Site, is_loopback, worker_name
-from discreet.network.wire import BROKER_NOTICES, DROPPED, ack_topic, decision_topic, message_topic
+from discreet.network.site.settings import BrokerEndpoint, Site, is_loopback, worker_name
+from discreet.network.wire import (
+    BROKER_NOTICES,
+    DROPPED,
+    MAX_SYMBOLS,
+    ack_topic,
+    decision_topic,
+    message_topic,
+)
 
 USER = "discreet"
 _DISCOVERY = "homeassistant/#"
-_SHORT_PACKET = 16_384  # bytes: acknowledgements, subscriptions, the discovery of Home Assistant
-_PACKET_LIMIT = re.compile(r"^max_packet_size\b.*$", re.MULTILINE)
+_AROUND = 2048  # bytes of a packet besides the symbols of a message
 
 
 def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict[str, bytes]:
@@ -94,23 +99,8 @@ def mosquitto_config(broker: BrokerEndpoint) -> str:
 
     It listens on loopback only if that is where it is to be found.
     """
-    return _filled(
-        "mosquitto.conf",
-        broker=broker,
-        loopback=is_loopback(broker.host),
-        longest_packet=longest_packet(Clients()),
-    )
-
-
-def longest_packet(clients: Clients) -> int:
-    """Return how long a packet to the broker may be, in bytes, for the messages of all devices."""
-    symbols = max((len(each.sensors) * each.batch for each in clients.live.values()), default=0)
-    return _SHORT_PACKET + symbols
-
-
-def with_longest_packet(config: str, clients: Clients) -> str:
-    """Return a configuration of the broker with that limit, and else as it was."""
-    return _PACKET_LIMIT.sub(f"max_packet_size {longest_packet(clients)}", config)
+    loopback, longest = is_loopback(broker.host), MAX_SYMBOLS + _AROUND
+    return _filled("mosquitto.conf", broker=broker, loopback=loopback, longest_packet=longest)
 
 
 def access_list(site: str, rights: Mapping[str, str]) -> str:
