@@ -110,7 +110,8 @@ def run_flood(device, kind, pipe):
             ]
             client.send(b"".join(some))
             sent += len(some)
-            client.poll()
+            for _ in some:  # an answer each
+                client.poll()
         except OSError:  # the broker has hung up
             if client is not None:
                 client.close()

@@ -66,7 +66,7 @@ class Conduct:
     def charge(self, name: str, reason: str, times: int = 1) -> None:
         """Charge a device for what it sent; suspend it if that was too much."""
         now = self._clock()
-        if reason in ("replay", "crowd") and now < self._lenient_until:
+        if reason in ("repeat", "replay", "crowd") and now < self._lenient_until:
             return
         with self._alone:
             account = self._accounts.setdefault(name, _Account(ALLOWANCE, now))

@@ -236,7 +236,7 @@ class Intake:
         """Charge at once what the store would find out with much more work."""
         latest = self._latest.get(name)
         if latest == message[:3]:
-            self._conduct.charge(name, "replay")
+            self._conduct.charge(name, "repeat")
         elif latest is not None and latest[0] != message.boot:
             self._conduct.charge(name, "boot")
 
