@@ -189,7 +189,7 @@ def test_what_is_missing_comes_back_and_what_is_newer_stays(filled, tmp_path):
 def test_a_damaged_database_is_set_aside(filled, tmp_path):
     back_up(filled, tmp_path / "saved")
     before = content(filled)
-    for file in (filled / "fusion").glob("fusion.db*"):
+    for file in (filled / "data").glob("fusion.db*"):
         file.write_bytes(b"not a database" * 1000)
     done = restore(tmp_path / "saved", filled)
     assert done.rows is None and done.aside.read_bytes().startswith(b"not a database")
@@ -205,7 +205,7 @@ def test_a_backup_of_an_earlier_version_is_migrated_and_not_changed(filled, tmp_
         base.execute("UPDATE schema_version SET version = 2")
         base.commit()
     data, before = old.read_bytes(), content(filled)
-    for file in (filled / "fusion").glob("fusion.db*"):
+    for file in (filled / "data").glob("fusion.db*"):
         file.unlink()
     restore(tmp_path / "saved", filled)
     assert content(filled) == before and old.read_bytes() == data

@@ -195,7 +195,7 @@ STATES = [
     ("one sensor dead", one_dead, BAD, "1 device silent"),
     ("half late", late("hall", "bed"), BAD, "2 devices late"),
     ("one of four late", late("hall"), WARN, "1 device late"),
-    ("a suspended device", suspended, BAD, "1 device suspended"),
+    ("a suspended device", suspended, BAD, "hall (malformed, for 60 s)"),
     ("a clone", alarm("cloned"), BAD, "runs twice"),
     ("a restored device", alarm("restored"), BAD, "lost or restored"),
     ("a replaced database", alarm("replaced"), BAD, "replaced"),

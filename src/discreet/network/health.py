@@ -276,7 +276,8 @@ def _devices(
          "Enrolled, but nothing has arrived."),
         (BAD if 2 * len(late) >= len(live) else WARN, late, "late",
          "Rounds are closed before their messages come: is the network slow, a clock wrong?"),
-        (BAD, [name for name in live if states[name] == SUSPENDED], "suspended",
+        (BAD, [f"{name} ({stored.suspended[name]})" for name in live if states[name] == SUSPENDED],
+         "suspended",
          "More came than a device may send; it is not heard meanwhile: look after it, or shut it "
          "out with discreet revoke."),
     ):  # fmt: skip

@@ -323,16 +323,6 @@ def test_a_silent_fusion_centre_and_a_damaged_database(site):
     assert findings(content.database(site, settings))["database"].level == "failure"
 
 
-def test_a_device_that_floods_is_named(site):
-    settings = load_site(site)
-    store = open_store(settings.database, site, settings.key)
-    store.prepare()
-    store.note({"queue": 0, "suspended": {"hall": "mac, for 60 s"}}, time.time())
-    store.close()
-    found = findings(content.database(site, settings))["flood"]
-    assert found.level == "failure" and "hall" in found.words and "revoke hall" in found.fix
-
-
 def test_a_silent_worker_among_others(site):
     settings = change_settings(site, workers=2)
     store = open_store(settings.database, site, settings.key)

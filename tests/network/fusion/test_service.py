@@ -485,6 +485,6 @@ def test_pages_tell_counts_and_never_symbols():
     }
     assert samples["discreet_messages_total",] == 3 and samples["discreet_readings_total",] == 12
     assert samples["discreet_refused_total", ("reason", "stale")] == 2
-    assert samples["discreet_suspended", ("client", "hall")] == 1
-    assert {name for key in samples for name, _ in key[1:]} == {"reason", "level", "client"}
+    assert samples["discreet_suspended", ("device", "hall")] == 1
+    assert {name for key in samples for name, _ in key[1:]} == {"reason", "level", "device"}
     assert len(samples) == len(SHOWN) + 2  # two reasons, two levels

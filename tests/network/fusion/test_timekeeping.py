@@ -118,7 +118,7 @@ def test_after_a_long_absence_what_waited_is_stored_and_decided_on(site):
         device.next = site.clock.number(site.true) - 40
         for _ in range(40):
             site.true += 1.0
-            site.service._waiting.clear()
+            site.service._waiting.take()
             device.act()
         site.true -= 40.0
     site.true += 40.0

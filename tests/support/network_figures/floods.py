@@ -188,7 +188,7 @@ def flood(site, serve, kind, bad, good, seconds, rate=RATE):
         memory, named = [], set()
         while time.time() < end:
             memory.append((serve.resident(), resident_bytes(site.broker.process.pid)))
-            named |= {name for name in names if serve.value(f'suspended{{client="{name}"}}')}
+            named |= {name for name in names if serve.value(f'suspended{{device="{name}"}}')}
             time.sleep(0.5)
         last = clock.number(time.time()) - 1
         for each in (*floods, honest):

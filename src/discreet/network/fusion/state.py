@@ -163,6 +163,12 @@ class State(Collector):
         for reason, count in refused:
             by_reason.add_metric([reason], count)
         yield by_reason
+        by_device = GaugeMetricFamily(
+            "discreet_suspended", "Devices that are not heard for a while.", labels=["device"]
+        )
+        for name in suspended:
+            by_device.add_metric([name], 1)
+        yield by_device
         wrong = GaugeMetricFamily(
             "discreet_findings", "What is wrong with the site, by level.", labels=["level"]
         )
@@ -175,12 +181,6 @@ class State(Collector):
             for device, figures in devices:
                 family.add_metric([device], figures[name])
             yield family
-        by_device = GaugeMetricFamily(
-            "discreet_suspended", "Devices that are not heard for a while.", labels=["client"]
-        )
-        for name in suspended:
-            by_device.add_metric([name], 1)
-        yield by_device
 
 
 # --- Pages ---------------------------------------------------------------------------------
