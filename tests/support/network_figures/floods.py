@@ -18,6 +18,7 @@ from support.network_sites import wait_for
 RATE = 8600  # messages a second, of each device that floods
 LARGE, LONG = 200_000, 65_000  # bytes
 _TURN = 0.01  # seconds
+_PATIENCE = 10.0  # seconds for the slowest of them to use up its allowance
 _SLOT = 0.1  # seconds after the end of a round at which the honest send
 
 
@@ -186,7 +187,7 @@ def flood(site, serve, kind, bad, good, seconds, rate=RATE):
             each.pipe.send("go")
         first, end = clock.number(time.time()), time.time() + seconds
         memory, named = [], set()
-        while time.time() < end:
+        while time.time() < end or (named != names and time.time() < end + _PATIENCE):
             memory.append((serve.resident(), resident_bytes(site.broker.process.pid)))
             named |= {name for name in names if serve.value(f'suspended{{device="{name}"}}')}
             time.sleep(0.5)
