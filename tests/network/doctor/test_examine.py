@@ -399,7 +399,7 @@ def test_drift_without_labels_is_shown_with_what_it_cannot_see(site):
     watch = begin_watch(make_mapping().id)
     for alarmed, level in ((None, "ok"), (date(2026, 3, 1), "warning")):
         watch.alarmed = alarmed
-        (site / "fusion" / "drift.json").write_text(watch.model_dump_json())
+        SiteFiles(site).drift.write_text(watch.model_dump_json())
         found = look()
         assert found.level == level and "Who causes the symbols does not show" in found.words
     assert "discreet recheck" in found.fix
