@@ -19,7 +19,6 @@ class Progress:
     ``private_risk``, ``floor``: the private risk nearest to its floor, and that floor. ``leak``,
     ``limit``: an attacker's advantage and what was asked for, where that is what is limited.
     ``keeps``: whether a stop now would leave a mapping; None if that is so in the last phase only.
-    ``seconds``: how long all of it takes, as far as can be told; said once.
     """
 
     phase: str
@@ -30,7 +29,6 @@ class Progress:
     leak: float | None = None
     limit: float | None = None
     keeps: bool | None = None
-    seconds: float | None = None
 
 
 Report = Callable[[Progress], bool]
