@@ -162,7 +162,11 @@ def _in_stretches(codes: Ints, fact: Ints, rng: np.random.Generator) -> bool:
     if not lengths or not features.shape[1]:
         return False
     orders = [np.arange(len(features)), *(shuffled_within(fact, rng) for _ in range(_SHUFFLES))]
-    sums = np.array([_vary(features[each], lengths) for each in orders])
+    # By class as well: what turns the meaning of readings round sums to nothing over the classes.
+    by_class = np.concatenate([features * (fact == k)[:, None] for k in np.unique(fact)], axis=1)
+    sums = np.array(
+        [_vary(features[each], lengths) + _vary(by_class[each], lengths) for each in orders]
+    )
     spread = sums[1:].std(axis=0)
     peaks = np.abs((sums - sums[1:].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
     return bool(peaks[0] > peaks[1:].max())

@@ -27,7 +27,9 @@ from discreet.design.folds import Sample
 from discreet.leakage.joint_outputs import output_probabilities
 
 MAX_LISTED = 64
-"""Most outputs that are looked at one by one."""
+"""Most outputs that are always looked at one by one."""
+# More of them too, beside the symbols, where there are so many rows to learn from for each.
+_MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
 _MOST_ROWS = 10_000  # that the spread is taken from
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
@@ -62,7 +64,9 @@ class Leaks:
         return self._most(-2.0)
 
     def _most(self, errors: float) -> float:
-        moved = self.distance + errors * np.sqrt(self.variance)
+        # A distance that seems negative is none, and as uncertain as before.
+        least = np.maximum(self.distance, 0.0) if errors > 0 else self.distance
+        moved = least + errors * np.sqrt(self.variance)
         return float(np.nanmax(self.slope * np.sqrt(np.maximum(moved, 0.0)), initial=0.0))
 
 
@@ -94,11 +98,12 @@ def estimate_leaks(
     ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
     are told the public fact.
     """
+    n_rows = len(known.codes) + len(unseen.codes)
     found = [
         _estimate(view, fact.index[rows], classes, None if groups is None else groups[rows])
         for fact, held, inside, rows in _audiences(known, unseen, beyond)
         for classes in _questions(fact.n_classes)
-        for view in _views(tables, known, unseen.codes[rows], held, inside, classes)
+        for view in _views(tables, known, unseen.codes[rows], held, inside, classes, n_rows)
     ]
     return Leaks(*(np.array(column) for column in zip(*found, strict=True)))
 
@@ -144,11 +149,15 @@ def _views(
     held: Labels,
     inside: Ints,
     classes: tuple[int, ...],
+    n_rows: int,
 ) -> Iterator[_View]:
-    if np.prod([float(table.shape[1]) for table in tables]) <= MAX_LISTED:
+    outputs = np.prod([float(table.shape[1]) for table in tables])
+    if outputs <= MAX_LISTED:
         yield _View(output_probabilities(tables, codes), None)
         return
     yield _View(_symbols(tables, codes), _symbol_noise(tables, codes))
+    if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
+        yield _View(output_probabilities(tables, codes), None)
     own = inside[np.isin(held.index[inside], classes)]
     for pair in _telling_pairs(tables, known.codes[own], held.index[own]):
         yield _View(output_probabilities([tables[t] for t in pair], codes[:, pair]), None)

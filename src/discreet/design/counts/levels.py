@@ -226,7 +226,7 @@ class LevelSearch:
         report = self.report if part is None else self._report_part(part)
         settings = self.settings
         if starts and part is not None:  # it goes on from the last level
-            settings = replace(settings, n_restarts=0)
+            settings = replace(settings, n_restarts=1 if settings.lists_outputs else 0)
         elif self.evidence and part is not None:
             settings = replace(settings, n_restarts=1)
         return design_on_counts(
