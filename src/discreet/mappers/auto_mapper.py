@@ -46,8 +46,8 @@ class Mapper(PrivacyMapper):
     ----------
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
-        The limit under the model is tightened until rows left out show it to be kept, with one
-        standard error to spare (``expected_.met``). If they are too few to show that, the
+        The limit under the model is tightened until rows left out show it to be kept, with 1.25
+        standard errors to spare (``expected_.met``). If they are too few to show that, the
         strictest limit is taken and ``fit`` warns (``UnmetRequestWarning``); if that surely leaks
         more, nothing is said.
     privacy_ratio : float, optional
