@@ -35,14 +35,10 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True)
 class Score:
-    """What one set of held-out rows showed.
-
-    ``low`` is what attackers gained who learned from other rows: no less leaks.
-    """
+    """What one set of held-out rows showed."""
 
     advantage: float
     epsilon: float | None
-    low: float = 0.0
 
 
 def score_held_out(
@@ -64,13 +60,12 @@ def _score_listed(tables: Tables, known: Sample, unseen: Sample) -> Score:
         output_probabilities(tables, rows.codes),
         output_probabilities(tables, left.codes),
     )
-    advantages, ratios, lows = [], [], []
+    advantages, ratios = [], []
     for fact, held in zip(known.private, unseen.private, strict=True):
         learned, true = rows.class_weights(fact) @ before, left.class_weights(held) @ after
-        lows.append(rule_advantage(learned, true))
-        advantages.append(0.5 * (lows[-1] + advantage(true)))
+        advantages.append(0.5 * (rule_advantage(learned, true) + advantage(true)))
         ratios.append(information_epsilon(true, np.bincount(held.index) / left.n_rows))
-    return Score(max(advantages), max(ratios), max(lows))
+    return Score(max(advantages), max(ratios))
 
 
 def rule_advantage(learned: Floats, true: Floats) -> float:
@@ -93,24 +88,23 @@ def _score_drawn(tables: Tables, known: Sample, unseen: Sample, rng: np.random.G
     copies = max(1, min(_DRAWS, _MOST_DRAWN // len(unseen.codes)))
     symbols = draw_symbols(tables, np.repeat(unseen.codes, copies, axis=0), rng)
     seeds = rng.integers(2**63, size=len(known.private))
-    advantages, lows = [], []
+    advantages = []
     for fact, held, seed in zip(known.private, unseen.private, seeds, strict=True):
-        low, naive = _naive_advantage(tables, known.codes, fact, unseen.codes, held, symbols)
+        naive = _naive_advantage(tables, known.codes, fact, unseen.codes, held, symbols)
         pair = _pair_advantage(tables, known.codes, fact, unseen.codes, held)
         mixture = _mixture_advantage(tables, known.codes, fact, unseen.codes, held, seed)
         advantages.append(max(naive, pair, mixture))
-        lows.append(max(low, mixture))
-    return Score(max(advantages), None, max(lows))
+    return Score(max(advantages), None)
 
 
 def _naive_advantage(
     tables: Tables, known: Ints, fact: Labels, unseen: Ints, held: Labels, symbols: Ints
-) -> tuple[float, float]:
-    """Attack as if sensors were independent given the class: as learned, and the middle."""
+) -> float:
+    """Attack as if sensors were independent given the class: the middle of two estimates."""
     index = np.repeat(held.index, len(symbols) // len(held.index))
     learned = _score_advantage(_naive_scores(tables, known, fact, symbols), index)
     hindsight = _score_advantage(_naive_scores(tables, unseen, held, symbols), index)
-    return learned, 0.5 * (learned + hindsight)
+    return 0.5 * (learned + hindsight)
 
 
 def _naive_scores(tables: Tables, codes: Ints, fact: Labels, symbols: Ints) -> Floats:
