@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test check architecture reproduce bench faults load format clean FORCE
+.PHONY: help demo quick test check architecture reproduce bench faults load containers format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench      run the benchmarks"
 	@echo "make faults     what the network does when things go wrong, and what intruders get"
 	@echo "make load       how much the network takes, and for how long"
+	@echo "make containers run a site in namespaces and under systemd, in a root of Debian packages"
 	@echo "make format     format the sources and fix what ruff can"
 	@echo "make clean      remove .venv, caches and build products"
 
@@ -76,6 +77,9 @@ faults load: $(READY)/test
 	  echo "==> $$script"; \
 	  $(BIN)/python -m "research.benchmarks.network.$$script" || missed="$$missed $$script"; \
 	done; [ -z "$$missed" ] || { echo "missed:$$missed"; exit 1; }
+
+containers: $(READY)/test
+	@$(BIN)/python -m research.benchmarks.network.containers $(ARGS)
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .

@@ -8,12 +8,12 @@ import pytest
 
 from discreet.errors import InputError
 from discreet.files import PRIVATE, create, write_folder, write_whole
-from discreet.network.site.files import hold
+from discreet_sensor.files import hold
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from discreet.network.site.files import hold
+from discreet_sensor.files import hold
 lock = hold(Path(sys.argv[1]), "held")
 print("held", flush=True)
 time.sleep(60)

@@ -8,10 +8,12 @@ from support.commands import FACTS, rooms, run_apart
 from support.helpers import refused
 
 from discreet import Mapping
+from discreet.choices import ByColumn
 from discreet.data.digest import table_digest
 from discreet.data.split import split_rows
 from discreet.data.tables import read_table
-from discreet.learning import ByColumn, Task, learn, make_split, prepare
+from discreet.learning import learn, prepare
+from discreet.task import Task, make_split
 
 pytestmark = pytest.mark.slow
 

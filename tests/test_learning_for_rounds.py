@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.commands import run
 
 from discreet.errors import InputError
-from discreet.learning import Task, prepare
+from discreet.learning import prepare
 from discreet.learning_for_rounds import RoundsFigure, learn_for_rounds
+from discreet.task import Task
 from research.houses import house
 
 OPTIONS = {"max_advantage": 0.2, "random_state": 0}
@@ -12,7 +15,7 @@ OPTIONS = {"max_advantage": 0.2, "random_state": 0}
 
 @pytest.fixture
 def prepared(tmp_path):
-    def make(time_column=None, method="model", **options):
+    def make(time_column=None, method="npo", **options):
         path = tmp_path / "house.csv"
         house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv(path, index=False)
         exclude = [] if time_column else ["date"]
@@ -55,6 +58,8 @@ def test_how_long_a_fact_lasts_is_read_from_the_series(prepared):
 def test_rows_that_do_not_support_it_say_how_many_could():
     figure = RoundsFigure(1440, 0.1, 0.01, "who", 0.3, 500)
     assert not figure.met and figure.rows_needed == 4500
+    beyond_certainty = replace(figure, reached=0.5, shown=0.9)
+    assert beyond_certainty.rows_needed == 40_500
 
 
 def test_what_is_missing_is_named(prepared):
@@ -67,7 +72,7 @@ def test_what_is_missing_is_named(prepared):
 def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv("house.csv", index=False)
-    facts = ("--public", "fall", "--private", "who", "--exclude", "date", "--method", "model")
+    facts = ("--public", "fall", "--private", "who", "--exclude", "date", "--method", "npo")
     wish = ("--rounds", "60", "--stay", "0.9", "--max-advantage", "0.2", "--out", "m.json")
     code, printed, _ = run(monkeypatch, capfd, "learn", "house.csv", *facts, *wish)
     assert code == 0 and "60 rounds together: an attacker's advantage of about 0." in printed

@@ -9,34 +9,25 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
-from support.commands import clean_environment, run, run_apart
+from support.commands import clean_environment, run
 from support.helpers import refused
 
-from discreet import Mapper, Mapping, NPOMapper, learning
+from discreet import Mapper, Mapping
 from discreet.auditing.data import AuditOptions
 from discreet.auditing.table_rows import audit_data_from_table
+from discreet.choices import ByColumn
 from discreet.cli.audit import AuditTask, audit_files
-from discreet.data import tables
+from discreet.data import opening, tables
 from discreet.data.groups import group_values
-from discreet.data.tables import open_stream, read_tables
-from discreet.design import coded
-from discreet.design.counts import counting
-from discreet.design.packed_file import PackedFile
-from discreet.errors import MemoryCapWarning, TimesLeftOutWarning
-from discreet.learning import (
-    ByColumn,
-    Task,
-    learn,
-    make_split,
-    open_table,
-    pack_tables,
-    prepare,
-)
+from discreet.data.tables import Frame, Stream, open_stream, read_tables
+from discreet.design.counts import counting, one_pass
+from discreet.errors import InputError, TimesLeftOutWarning
+from discreet.learning import learn, open_table, prepare
+from discreet.mappers import base
+from discreet.task import Task, make_split
 
 OPTIONS = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0, "n_restarts": 1}
 FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel", "count")
-NPO = ("--method", "npo")
 
 pytestmark = [
     pytest.mark.slow,
@@ -76,78 +67,86 @@ def scan(wanted):
     return prepare(wanted, open_stream(wanted.files()))
 
 
-def stream(wanted, folder):
-    return learn(scan(wanted), work_dir=folder).mapper
+def stream(wanted):
+    return learn(scan(wanted)).mapper
 
 
 def is_streamed(wanted, memory):
-    return open_table(wanted, memory).read == "stream"
+    return isinstance(open_table(wanted, memory), Stream)
+
+
+@pytest.fixture
+def small_sample(monkeypatch):
+    """A sample of 1000 rows stands for the 4000 and more that are counted."""
+    from discreet import learning
+
+    for module in (counting, base, learning):
+        monkeypatch.setattr(module, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr(Mapper, "_most_rows", 1000)
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Tables of more than a few bytes are streamed."""
+    monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
 
 
 # --- The same result ---------------------------------------------------------------------------
 
 
-def test_streamed_rows_teach_what_rows_in_memory_teach(tmp_path):
-    table = house(24_000)
-    paths = write(tmp_path, table)
-    split = make_split(0.0, 0, None)  # the two ways hold out different rows, so none
-    here = learn(prepare(task(paths, split=split))).mapper
-    there = stream(task(paths, split=split), tmp_path)
-    one, two = here.mapping_, there.mapping_
-    assert [s.encoder for s in one.sensors] == [s.encoder for s in two.sensors]
-    assert one.public == two.public and one.private == two.private
-    np.testing.assert_allclose(there.public_risk_, here.public_risk_, rtol=5e-4)
-    np.testing.assert_allclose(there.private_risk_, here.private_risk_, rtol=5e-4)
-    assert there.private_risk_ >= there.threshold_ == pytest.approx(here.threshold_, abs=1e-9)
+@pytest.mark.parametrize(
+    ("method", "group"), [("auto", None), ("randomized-response", "day"), ("npo", None)]
+)
+def test_a_table_gives_the_same_mapping_streamed_and_in_memory(
+    tmp_path, monkeypatch, small_sample, method, group
+):
+    table = house()
+    paths, text = write(tmp_path, table), tmp_path / "t.csv.gz"
+    table.to_csv(text, index=False)
+    options = {"random_state": 0, "n_restarts": 1}
+    if method != "randomized-response":
+        options["privacy_ratio"] = 0.9
+    if method == "auto":
+        options["time_budget"] = None
+    exclude = [] if group else ["day"]
+    how = {"method": method, "options": options, "split": make_split(0.3, 1, group)}
+    wanted = task(paths, exclude=exclude, **how)
+    here = prepare(wanted)
+    in_memory = learn(here).mapping
+    for each in (wanted, task([text], exclude=exclude, **how)):
+        monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
+        monkeypatch.setattr(tables, "BATCH_ROWS", 777)
+        monkeypatch.setattr(one_pass, "ROWS_AT_ONCE", 100)
+        there = prepare(each, open_table(each, None, tmp_path))
+        assert isinstance(here.table, Frame) and isinstance(there.table, Stream)
+        np.testing.assert_array_equal(here.held_out, there.held_out)
+        assert len(there.coded.sample.codes) == 1000 < there.coded.n_rows
+        assert learn(there).mapping.id == in_memory.id
 
 
-def test_the_same_files_give_the_same_mapping_in_any_batches(tmp_path, monkeypatch):
-    paths = write(tmp_path, house())
-    first = stream(task(paths), tmp_path).mapping_
-    monkeypatch.setattr(tables, "BATCH_ROWS", 777)
-    assert stream(task(paths), tmp_path).mapping_.id == first.id
+def test_counts_are_those_of_a_loop_over_the_rows(tmp_path, small_sample):
+    scanned = scan(task(write(tmp_path, house()), method="auto"))
+    learned_from, counts = scanned.rows(~scanned.held_out), scanned.coded.counted.counts
+    slow = np.zeros_like(counts.by_code[0])
+    hall = scanned.coded.encoders[0].encode(learned_from["hall"], "hall")
+    for number, code in enumerate(hall):
+        row = learned_from.iloc[number]
+        slow[number % 5, 2 * int(row["fall"]) + (row["who"] == "bob"), code] += 1
+    np.testing.assert_array_equal(counts.by_code[0], slow)
+    sample = learned_from.iloc[scanned.coded.counted.numbers]["hall"]
+    codes = scanned.coded.encoders[0].encode(sample, "hall")
+    np.testing.assert_array_equal(scanned.coded.sample.codes[:, 0], codes)
 
 
 def test_no_held_out_row_has_a_say_in_the_mapping(tmp_path):
     table = house()
     paths = write(tmp_path, table)
-    before = stream(task(paths), tmp_path).mapping_
-    held = np.random.default_rng(0).random(len(table)) < 0.3
+    scanned = scan(task(paths))
+    before, held = learn(scanned).mapping, scanned.held_out
     table.loc[held, "hall"], table.loc[held, "door"] = 99.0, "broken"
-    after = stream(task(write(tmp_path, table)), tmp_path).mapping_
+    after = stream(task(write(tmp_path, table))).mapping_
     assert before.sensors == after.sensors and before.fusion == after.fusion
     assert before.design.source != after.design.source
-
-
-def test_a_packed_file_can_be_kept_and_learned_from_again(tmp_path):
-    paths, out = write(tmp_path, house()), tmp_path / "home.packed"
-    pack_tables(task(paths), out)
-    with PackedFile.open(out) as file:
-        assert file.header.names == ["hall", "door", "attic", "bath"]
-        assert file.header.rows + scan(task(paths)).held_out.sum() == 6000
-    again = NPOMapper(**OPTIONS).fit_packed(out).mapping_
-    assert again.id == stream(task(paths), tmp_path).mapping_.id
-
-
-def test_the_default_counts_rows_in_a_file_as_rows_in_memory(tmp_path, monkeypatch):
-    """Of 4000 rows and more a sample of 1000 stands for rows; all are counted, here and there."""
-    monkeypatch.setattr(coded, "SAMPLED_ROWS", 1000)
-    monkeypatch.setattr(counting, "SAMPLED_ROWS", 1000)
-    out = tmp_path / "home.packed"
-    pack_tables(task(write(tmp_path, house())), out)
-    mapper = Mapper(max_advantage=0.2, random_state=0, n_restarts=1)
-    with PackedFile.open(out) as file:
-        packed, kinds = file.read(slice(None))
-        labels = [file.labels(k).take(kinds) for k in range(2)]
-        header = file.header
-        here = coded.coded_rows(header.names, header.encoders, packed.unpack(), labels, None, None)
-        there = coded.coded_file(file, None)
-        assert len(there.sample.codes) == 1000 < there.n_rows
-        streamed = clone(mapper).fit_coded(there).mapping_
-    in_memory = clone(mapper).fit_coded(here).mapping_
-    for a, b in zip(streamed.tables, in_memory.tables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert streamed.fusion == in_memory.fusion
 
 
 def test_choices_by_column_hold(tmp_path):
@@ -155,7 +154,7 @@ def test_choices_by_column_hold(tmp_path):
         "n_bins": ByColumn(4, {"hall": 6}),
         "binning": ByColumn("quantile", {"attic": "categories"}),
     }
-    mapping = stream(task(write(tmp_path, house()), options=options), tmp_path).mapping_
+    mapping = stream(task(write(tmp_path, house()), options=options)).mapping_
     sizes = {sensor.name: sensor.encoder.n_codes for sensor in mapping.sensors}
     assert sizes["hall"] == 7 and sizes["bath"] == 5 and sizes["attic"] > 50
 
@@ -163,40 +162,36 @@ def test_choices_by_column_hold(tmp_path):
 # --- When is it streamed -------------------------------------------------------------------------
 
 
-def test_what_fits_is_learned_in_memory(tmp_path):
+def test_what_fits_is_learned_in_memory(tmp_path, monkeypatch):
     paths = write(tmp_path, house(600))
-    needed = 600 * 7 * tables.CELL_BYTES
+    needed = 600 * 7 * opening.CELL_BYTES
     assert not is_streamed(task(paths), None)
-    assert not is_streamed(task(paths), needed)
-    assert is_streamed(task(paths), needed - 1)
+    monkeypatch.setattr(opening, "_COLUMN_BYTES", 0)
+    assert not is_streamed(task(paths), opening.LIBRARY_BYTES + needed)
+    assert is_streamed(task(paths), opening.LIBRARY_BYTES + needed - 1)
 
 
-def test_what_cannot_be_streamed_is_refused_only_if_memory_was_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "DEFAULT_MEMORY", 1000)
-    paths = write(tmp_path, house(600))
-    assert is_streamed(task(paths), None)
-    for method, options in (("model", {}), ("npo", {"kernel": "inverse-multiquadric"})):
-        wanted = task(paths, method=method, options=options)
-        assert not is_streamed(wanted, None)
-        assert is_streamed(wanted, 1000)
-        refused("needs all rows in memory", scan, wanted)
-    text = tmp_path / "t.csv"
+def test_text_beside_parquet_is_refused_only_if_memory_was_limited(tmp_path, monkeypatch):
+    paths, text = write(tmp_path, house(600)), tmp_path / "t.csv"
     house(600).to_csv(text, index=False)
-    assert is_streamed(task([text]), None)
+    monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
+    monkeypatch.setattr(opening, "LIBRARY_BYTES", 0)
+    assert is_streamed(task(paths), None) and is_streamed(task([text]), None)
+    assert not is_streamed(task([text, *paths]), None)
     refused("text beside Parquet cannot be streamed", is_streamed, task([text, *paths]), 1000)
 
 
-def test_streamed_text_is_the_table_that_streamed_parquet_is(tmp_path):
+def test_streamed_text_is_the_table_that_streamed_parquet_is(tmp_path, little_memory):
     table = house()
     table["when"] = pd.date_range("2024-01-01", periods=len(table), freq="17min")
     text = tmp_path / "t.csv"
     table.to_csv(text, index=False)
     sensors = ["hall", "door", "attic", "bath", "when:hour", "when:weekday"]
     found = [
-        prepare(wanted, open_table(wanted, 1000, tmp_path))
+        prepare(wanted, open_table(wanted, None, tmp_path))
         for wanted in (task(write(tmp_path, table), sensors=sensors), task([text], sensors=sensors))
     ]
-    assert found[0].encoders == found[1].encoders
+    assert found[0].coded.encoders == found[1].coded.encoders
     assert found[0].source == found[1].source
     np.testing.assert_array_equal(found[0].held_out, found[1].held_out)
     hours = found[0].rows(slice(None))["when:hour"]
@@ -211,10 +206,24 @@ def test_times_that_nobody_named_are_no_sensors(tmp_path):
             assert prepare(wanted, each).sensors == ["hall", "door", "attic", "bath"]
 
 
-def test_a_cap_that_no_stream_can_keep_is_told(tmp_path):
+def test_a_cap_that_cannot_be_kept_is_refused(tmp_path, monkeypatch):
     paths = write(tmp_path, house(600))
-    with pytest.warns(MemoryCapWarning, match="allows 1 MiB; the libraries alone take about 400"):
-        open_table(task(paths), 1000)
+    refused("allows 1 MiB; the libraries alone take about", open_table, task(paths), 1000)
+    least = opening.memory_streamed(open_stream(paths))
+    monkeypatch.setattr(opening, "CELL_BYTES", 1 << 20)
+    assert is_streamed(task(paths), least)
+    refused("Allow that, or name fewer sensors", open_table, task(paths), least - 1)
+
+
+def test_a_stored_index_is_read(tmp_path):
+    table = house(600)
+    table.index = pd.Index(np.arange(600) * 3 + 7)
+    table.to_parquet(tmp_path / "plain.parquet")
+    table.rename_axis("row").to_parquet(tmp_path / "named.parquet")
+    plain, named = (open_stream([tmp_path / f"{name}.parquet"]) for name in ("plain", "named"))
+    assert plain.columns == list(table) and named.columns == [*table, "row"]
+    found = pd.concat(plain.batches(plain.columns))
+    pd.testing.assert_frame_equal(found, table.reset_index(drop=True), check_dtype=False)
 
 
 # --- The audit ------------------------------------------------------------------------------------
@@ -227,8 +236,7 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     exclude = [] if group else ["day"]
     wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
     scanned = scan(wanted)
-    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
-    assert Mapping.load(tmp_path / "m.json").design.source.read == "stream"
+    learn(scanned).mapping.save(tmp_path / "m.json")
     found = audit_files(
         AuditTask(tmp_path / "m.json", [paths[1], paths[0], paths[2]], AuditOptions())
     )
@@ -237,14 +245,7 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     table.to_csv(tmp_path / "t.csv", index=False)
     again = audit_files(AuditTask(tmp_path / "m.json", [tmp_path / "t.csv"], AuditOptions()))
     assert again.rows_from == found.rows_from
-    rng = np.random.default_rng(3)
-    if group is None:
-        training = table[~(rng.random(len(table)) < 0.4)]
-    else:
-        days = sorted(set(table["day"].astype(str)))
-        held = {day for day, place in zip(days, rng.permutation(len(days)), strict=True)
-                if place < 24}  # fmt: skip
-        training = table[~table["day"].astype(str).isin(held)]
+    training = table[~scanned.held_out].sample(frac=1, random_state=0)
     training.to_parquet(tmp_path / "training.parquet")
     refused(
         "these are the .* rows that mapping", audit_files,
@@ -260,7 +261,7 @@ def test_a_streamed_table_is_grouped_as_one_in_memory(tmp_path, monkeypatch, gro
     exclude = ["day", "date"] if group.startswith("rows") else ["day"]
     wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
     scanned = scan(wanted)
-    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
+    learn(scanned).mapping.save(tmp_path / "m.json")
     mapping, whole = Mapping.load(tmp_path / "m.json"), read_tables(paths)
     data = audit_data_from_table(mapping, whole)
     again = audit_data_from_table(mapping, scanned.table)
@@ -278,7 +279,7 @@ def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
     paths = write(tmp_path, table)
     scanned = scan(task(paths))
     assert "resemble each other" in scanned.warning and "--group" in scanned.warning
-    learn(scanned, work_dir=tmp_path).mapping.save(tmp_path / "m.json")
+    learn(scanned).mapping.save(tmp_path / "m.json")
     mapping = Mapping.load(tmp_path / "m.json")
     found = audit_data_from_table(mapping, scanned.table).dependence
     assert found.found and found == mapping.design.source.dependence
@@ -299,7 +300,7 @@ def test_streamed_rows_that_may_belong_together_are_hinted_at(tmp_path, rng):
 
 def test_a_table_learned_from_whole_cannot_audit(tmp_path):
     paths = write(tmp_path, house())
-    stream(task(paths, split=make_split(0.0, 0, None)), tmp_path).mapping_.save(tmp_path / "m.json")
+    stream(task(paths, split=make_split(0.0, 0, None))).mapping_.save(tmp_path / "m.json")
     refused("learned from all 6000 rows", audit_files,
             AuditTask(tmp_path / "m.json", paths, AuditOptions()))  # fmt: skip
 
@@ -352,22 +353,27 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_files_that_change_between_the_passes_are_noticed(tmp_path, name):
     table = house()
-    scanned = scan(task(write(tmp_path, table)))
-    CHANGES[name](table[4000:]).to_parquet(tmp_path / "day-2.parquet")
-    refused("day-2.parquet: changed while it was read", learn, scanned, work_dir=tmp_path)
+    wanted = task(write(tmp_path, table))
+    opened = open_stream(wanted.files())
+
+    def change(progress):
+        if progress.phase == "sample":
+            CHANGES[name](table[4000:]).to_parquet(tmp_path / "day-2.parquet")
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        prepare(wanted, opened, report=change)
     assert sorted(os.listdir(tmp_path)) == [f"day-{k}.parquet" for k in range(3)]
 
 
 # --- The command --------------------------------------------------------------------------------
 
 
-def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys):
+def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_memory):
     write(tmp_path, house())
     out = tmp_path / "m.json"
     code, printed, told = run(
-        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS,
-        "--memory", "1k", "--out", out,
-    )  # fmt: skip
+        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--out", out
+    )
     assert code == 0, told
     assert "streamed" in told and "4 sensors" in told and f"wrote {out}" in printed
     assert sorted(os.listdir(tmp_path)) == [*(f"day-{k}.parquet" for k in range(3)), "m.json"]
@@ -376,23 +382,34 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys):
     assert "of 6000 rows that were held out" in printed
 
 
+def test_a_method_that_samples_says_of_how_many_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(base, "DESIGNED_ROWS", 500)
+    monkeypatch.setattr(base.PrivacyMapper, "_most_rows", 500)
+    write(tmp_path, house(1000))
+    code, _, told = run(
+        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--method", "npo",
+        "--ratio", "0.99", "--out", tmp_path / "m.json",
+    )  # fmt: skip
+    assert code == 0, told
+    assert "'npo' is designed on a sample of 500 of 700 rows" in told
+    design = Mapping.load(tmp_path / "m.json").design
+    assert design.parameters["sampled_rows"] == 500 and design.rows == 700
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--memory", "much"], "--memory must be a size"),
         (["--memory", "0"], "--memory must be a size"),
+        (["--memory", "1k"], "--memory allows 1 MiB; the libraries alone take about"),
         (["--memory", "1k", "--work-dir", "nowhere"], "--work-dir nowhere: there is no such"),
-        (["--memory", "1k", "--kernel", "inverse-multiquadric"], "needs all rows in memory"),
-        (["--memory", "1k", "--loss", "hinge"], "the hinge loss needs all rows in memory"),
-        (["--memory", "1k", "--binning", "supervised"], "'supervised' for 'hall' needs all rows"),
-        (["--memory", "1k", "--epsilon", "1"], "epsilon with 16 outputs is kept output by output"),
     ],
 )
 def test_wrong_options_are_one_message(tmp_path, monkeypatch, capsys, more, words):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, house(600))
     code, _, told = run(
-        monkeypatch, capsys, "learn", "day-*.parquet", *FACTS, *NPO, *more, "--out", "m.json"
+        monkeypatch, capsys, "learn", "day-*.parquet", *FACTS, *more, "--out", "m.json"
     )
     assert code == 2 and words in told and told.count("\n") == 1
     assert "m.json" not in os.listdir(tmp_path)
@@ -413,36 +430,43 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, small_disk):
-    write(tmp_path, house(40_000))
-    found = run_apart(
-        "learn", "day-*.parquet", *FACTS, "--memory", "1k", "--work-dir", small_disk,
-        "--out", "m.json", folder=tmp_path,
+STREAMED = (
+    "from discreet.data import opening\nopening.DEFAULT_MEMORY = 1000\n"
+    "from discreet.cli import main\nmain()"
+)
+
+
+def learn_apart(folder, *more, script=STREAMED, **how):
+    return subprocess.run(
+        [sys.executable, "-c", script, "learn", "t.csv", *FACTS, "--out", "m.json", *more],
+        cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=300,
+        check=False, **how,
     )  # fmt: skip
+
+
+def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, small_disk):
+    house(40_000).to_csv(tmp_path / "t.csv", index=False)
+    found = learn_apart(tmp_path, "--work-dir", small_disk)
     assert found.returncode == 2
-    assert "No space left on device" in found.stderr and "cannot be written there" in found.stderr
+    assert "No space left on device" in found.stderr and "cannot hold a copy" in found.stderr
     assert found.stderr.count("discreet: ") == 1 and "Traceback" not in found.stderr
     assert os.listdir(small_disk) == [] and "m.json" not in os.listdir(tmp_path)
 
 
 def test_a_file_size_limit_is_one_message_and_leaves_nothing(tmp_path):
     resource = pytest.importorskip("resource", reason="limits of processes are a Unix thing")
-    write(tmp_path, house(40_000))
-    script = "import sys\nfrom discreet.cli import main\nmain()"
-    found = subprocess.run(
-        [sys.executable, "-c", script, "learn", "day-*.parquet", *FACTS, "--memory", "1k",
-         "--out", "m.json"],
-        cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300,
-        check=False,
+    house(40_000).to_csv(tmp_path / "t.csv", index=False)
+    found = learn_apart(
+        tmp_path,
         preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
                             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))),
     )  # fmt: skip
-    assert found.returncode == 2 and "cannot be written there" in found.stderr
+    assert found.returncode == 2 and "cannot hold a copy" in found.stderr
     assert "Traceback" not in found.stderr
-    assert sorted(os.listdir(tmp_path)) == [f"day-{k}.parquet" for k in range(3)]
+    assert os.listdir(tmp_path) == ["t.csv"]
 
 
-@pytest.mark.parametrize("moment", ["_scan", "_pack"])
+@pytest.mark.parametrize("moment", ["_draw_sample", "_pass_over"])
 def test_an_interrupt_leaves_nothing(tmp_path, moment):
     write(tmp_path, house())
     script = (
@@ -452,8 +476,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, moment):
         "from discreet.cli import main\nmain()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script, "learn", "day-*.parquet", *FACTS, "--memory", "1k",
-         "--out", "m.json"],
+        [sys.executable, "-c", script, "learn", "day-*.parquet", *FACTS, "--out", "m.json"],
         cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip

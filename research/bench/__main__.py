@@ -9,6 +9,7 @@ Progress goes to stderr, the tables to stdout.
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from rich.console import Console
 import discreet
 from discreet.cli.progress import ProgressReport
 from discreet.cli.terminal import check_out, plain_print
-from discreet.design.sweep import default_threads
 from discreet.errors import InputError, suggest
 from discreet.plots import check_suffix
 from research.bench import large_cases, small_cases
@@ -32,11 +32,10 @@ from research.command import Parser, run_command, whole
 
 BENCHMARKS: Mapping[str, Callable[[Size], Setup]] = {
     "one-pass": large_cases.prepare_pass,
-    "logistic": large_cases.prepare_fit,
-    "design": large_cases.prepare_design,
+    "fit": large_cases.prepare_fit,
     "small": small_cases.prepare,
 }
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm")
+_LIBRARIES = ("numpy", "pandas", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def run_suite(
 
 def _machine() -> Machine:
     return Machine(
-        cores=default_threads(),
+        cores=os.cpu_count() or 1,
         python=platform.python_version(),
         versions={name: _version(name) for name in _LIBRARIES},
     )

@@ -1,6 +1,6 @@
 """Ten quantiles beside codes that are merged by what they say of the facts, at equal leak.
 
-    python -m research.benchmarks.codes [--only adult,numbers,occupancy] [--method counts]
+    python -m research.benchmarks.codes [--only adult,numbers,occupancy]
         [--draws 6] [--first-seed 300] [--levels 0.01 0.03 0.06 0.1]
 
 Nothing is calibrated: designs get a limit under their own model, and what they deliver is measured
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from discreet import Mapper, ModelMapper
+from discreet import Mapper
 from discreet.data.tables import read_table
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
@@ -32,7 +32,6 @@ from research.paper.datasets import (
     load_occupancy,
 )
 
-MAPPERS = {"counts": Mapper, "model": ModelMapper}
 BINNINGS = ("quantile", "merged")
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 
@@ -74,24 +73,24 @@ def delivered(mapping, X, y, g):
     return np.mean(right), advantage(np.stack([outputs[g == k].mean(axis=0) for k in np.unique(g)]))
 
 
-def curve(data, binning, kind, seeds, levels):
+def curve(data, binning, seeds, levels):
     X, y, g, day = data
     found = []
     for seed in seeds:
         known = split(len(X), day, seed)
         new = X[~known], y[~known], g[~known]
         for level in levels:
-            mapper = kind(random_state=0, privacy_ratio=1 - 2 * level, binning=binning)
+            mapper = Mapper(random_state=0, privacy_ratio=1 - 2 * level, binning=binning)
             mapper.fit(X[known], y[known], private=g[known])
             found.append(delivered(mapper.mapping_, *new))
     return np.array(found).reshape(len(seeds), len(levels), 2).mean(axis=0)
 
 
-def compare(name, kind, seeds, levels):
+def compare(name, seeds, levels):
     data, curves = globals()[name](), {}
     for binning in BINNINGS:
         begin = time.process_time()
-        curves[binning] = curve(data, binning, kind, seeds, levels)
+        curves[binning] = curve(data, binning, seeds, levels)
         print(f"{name}, {binning}: {time.process_time() - begin:.0f} s of CPU", flush=True)
         for level, (right, leak) in zip(levels, curves[binning], strict=True):
             print(f"    limit {level:.3f}: balanced accuracy {right:.4f}, leak {leak:.4f}")
@@ -105,7 +104,6 @@ def compare(name, kind, seeds, levels):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="adult,numbers,occupancy")
-    parser.add_argument("--method", choices=MAPPERS, default="counts")
     parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--first-seed", type=int, default=300)
     parser.add_argument("--levels", type=float, nargs="+", default=[0.01, 0.03, 0.06, 0.1])
@@ -114,7 +112,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with threadpool_limits(limits=1):
         for name in given.only.split(","):
-            compare(name, MAPPERS[given.method], seeds, given.levels)
+            compare(name, seeds, given.levels)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What the default delivers, or another method, and what it costs in seconds of CPU.
 
     python -m research.benchmarks.defaults [--only adult,occupancy,made,paper,bar,mixed,large]
-        [--draws 12] [--first-seed 100] [--rows 1000000] [--method auto]
+        [--draws 12] [--first-seed 100] [--rows 1000000] [--method auto] [--kernel product]
 
 Asked is an advantage of 0.05, unless another is printed. "leak" is the advantage of the strongest
 of the attackers in ``ATTACKERS`` below, cross-fitted on symbols of rows that were not learned from;
@@ -9,7 +9,8 @@ with groups, no day is in two folds. The best of them is taken without paying fo
 errs upwards. For the days of occupancy the leak to the best rule in hindsight stands beside: the
 days are few, and it is an upper estimate. In the paper's world all figures are exact, and the
 regret is the public error above that of the optimum at the leak delivered. Adult and occupancy are
-looked for as in ``research.paper.files``. Office hours are 8 to 18 o'clock.
+looked for as in ``research.paper.files``. Office hours are 8 to 18 o'clock. The limit of 60 seconds
+on the clock is off: on a machine that others use as well it would end searches early.
 
 The constants of the method were set with an eye on the seeds 0 to 3, so that draws begin at 100. Of
 Adult and occupancy these are other splits of the same rows.
@@ -24,16 +25,16 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from discreet.auditing.attackers.attack import attack
-from discreet.choices import METHODS
+from discreet.choices import KERNELS, METHODS
 from discreet.data.tables import read_table
-from discreet.design.model.search import find_optimum
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
+from research.optimum.search import find_optimum
 from research.paper.datasets import OCCUPANCY_FILE, find_file, load_adult, load_occupancy
 from research.paper.synthetic import correlated, draw_table, exact_figures, tables_by_reading
 
 ASKED = 0.05
-METHOD = "auto"
+METHOD, KERNEL = "auto", "product"
 ATTACKERS = ("knows-all", "table", "telltale", "naive-bayes", "logistic", "boosting")
 MADE = ((12, 600), (14, 2000), (43, 2000), (100, 5000))
 KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2, 1.2, 1.0)}
@@ -41,7 +42,11 @@ KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2,
 
 def fit(X, y, private, groups=None, seed=0, **wishes):
     begin = time.process_time()
-    mapper = METHODS[METHOD](random_state=seed, **(wishes or {"max_advantage": ASKED}))
+    mapper = METHODS[METHOD](
+        kernel=KERNEL, random_state=seed, **(wishes or {"max_advantage": ASKED})
+    )
+    if METHOD == "auto":
+        mapper.set_params(time_budget=None)
     mapper.fit(X, y, private=private, groups=groups)
     return mapper, time.process_time() - begin
 
@@ -234,11 +239,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="adult,occupancy,made,paper,bar,mixed,large")
     parser.add_argument("--method", default=METHOD, choices=tuple(METHODS))
+    parser.add_argument("--kernel", default=KERNEL, choices=tuple(KERNELS))
     parser.add_argument("--draws", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--rows", type=int, default=1_000_000)
     given = parser.parse_args()
-    globals()["METHOD"] = given.method
+    globals().update(METHOD=given.method, KERNEL=given.kernel)
     seeds = range(given.first_seed, given.first_seed + given.draws)
     warnings.simplefilter("ignore")
     with threadpool_limits(limits=1):

@@ -8,6 +8,8 @@ WebAssembly build, the ARM compiler, QEMU) is left out and says so; .ci/run inst
 """
 
 import argparse
+import itertools
+import os
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from scipy.stats import binom
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support import device_figures as figures
+from support import random_sources as sources
 from support.devices import (
     SANITIZED,
     STRICT,
@@ -36,6 +39,7 @@ from support.devices import (
 )
 
 from discreet.export.signing import SigningKey
+from discreet_sensor.runtime import Health
 
 KEY = SigningKey(Ed25519PrivateKey.generate())
 Row = tuple[str, str, str]
@@ -50,7 +54,7 @@ def folder() -> str:
 
 def driver() -> Path:
     needs("gcc")
-    return build(folder(), "driver.c", *STRICT, "-O2")
+    return build(folder(), "driver.c", *STRICT, "-O2", "-DDISCREET_SOURCE_IS_DRBG")
 
 
 def agreement(scale: float) -> Iterator[Row]:
@@ -119,14 +123,55 @@ def both_areas(found: tuple[object, object]) -> list[str]:
 def randomness(scale: float) -> Iterator[Row]:
     needs("gcc")
     place = folder()
-    write_header(place, make_sensor())
+    write_header(place, make_sensor(repeat="never"))
     program = build(place, "sources.c", *STRICT, *SANITIZED, "-O1")
-    answers = [line.split() for line in run_native(program).decode().splitlines()]
-    bad = [answer for name, answer in answers if name != "7/0"]
-    label = "C: constant, stuck (512 ways), short, half-filled, failing, absent, alternating, late"
-    yield f"{label}: refused", f"{bad.count('-2')} of {len(bad)}", "all"
-    refused, tried = figures.refused_sources(folder(), KEY), len(figures.BAD_SOURCES)
-    yield "Python: the same, but for late: refused", f"{refused} of {tried}", "all"
+    blocks, refused, latest, apart = 1500, {"start": 0, "later": 0}, 0, 0
+    for kind in sources.BAD:
+        refused["start"] += int(run_native(program, data=sources.stream(kind, 1, 0, blocks))) >= -1
+        data = sources.stream(kind, 2, sources.STARTUP + 20, blocks)
+        released, found = int(run_native(program, data=data)), sources.refused_at(Health(), data)
+        refused["later"] += released >= 0
+        latest = max(latest, released - 19)
+        apart += found is None or released != found - sources.STARTUP - 1
+    of = f"of {len(sources.BAD)}"
+    yield "kinds of bad source refused from the start, C", f"{refused['start']} {of}", "all"
+    yield "  sound at the start and bad later", f"{refused['later']} {of}", "all"
+    yield "  most symbols released of the bad blocks, all from a good seed", str(latest), ""
+    yield "  refused at another block in Python", f"{apart} {of}", "0"
+    found = sum(sources.false_alarms(86_400).values())
+    yield "false alarms a day at 1 Hz, a bound", f"{found:.1e}", "< 1e-6"
+    calls = int(2e5 * scale)
+    sound = run_native(program, data=os.urandom(sources.BLOCK * calls))
+    yield f"sound blocks refused, of {calls:,}", "0" if int(sound) == -2 else "1", "0"
+
+
+def constant(scale: float) -> Iterator[Row]:
+    for tool in ("arm-none-eabi-gcc", "qemu-system-arm", "clang", "valgrind"):
+        needs(tool)
+    levels = figures.LEVELS if scale >= 1 else ("-Os", "-O2")
+    for compiler in ("gcc", "clang"):
+        worst, builds, reports = {"encode": 0, "draw": 0}, 0, 0
+        for kind in figures.SECRETS:
+            place = folder()
+            for cpu, level in itertools.product(figures.MACHINES, levels):
+                found = figures.instruction_counts(place, kind, cpu, level, compiler)
+                worst = {name: max(worst[name], found[name]) for name in worst}
+                builds += 1
+            for level, repeat in itertools.product(levels, ("never", "code", "period")):
+                reports += figures.secret_reports(folder(), kind, level, compiler, repeat=repeat)
+        label = (
+            f"{compiler}, {builds} builds for Cortex-M0 to M33: ticks of 40 instructions apart in"
+        )
+        yield f"{label} 200 encodings", str(worst["encode"]), "<= 1"
+        yield "  in 200 draws and 4 keyed words", str(worst["draw"]), "<= 1"
+        yield "  reports of valgrind, secrets not defined", str(reports), "0"
+    early = figures.instruction_counts(folder(), "BINS", "cortex-m0", "-Os", "gcc", "-DEARLY")
+    yield "an encoding that ends early, for comparison", str(early["encode"]), ""
+    yield (
+        "  valgrind",
+        str(figures.secret_reports(folder(), "BINS", "-O2", "gcc", leak=True)),
+        "> 0",
+    )
 
 
 def clones(scale: float) -> Iterator[Row]:
@@ -172,32 +217,34 @@ def speed(scale: float) -> Iterator[Row]:
     yield "  with PCG64 words instead", f"{pcg64:.2f} ({least[2]:.2f})", ""
     ratio = float(np.median(times[:, 1] / times[:, 2]))
     yield "  ratio, run by run", f"{ratio:.2f}", "<= 1"
-    needs("gcc")
-    times = figures.speed_c(folder(), rounds)
-    aes, pcg64, system = np.median(times, axis=0)
-    yield "C with AES-CTR words", f"{aes:.2f} ({times[:, 0].min():.2f})", "<= 5"
-    yield "  with PCG64 words instead", f"{pcg64:.2f}", ""
-    yield "  ratio, run by run", f"{float(np.median(times[:, 0] / times[:, 1])):.2f}", "<= 1"
-    yield "  with getrandom for every 64 words", f"{system:.2f}", ""
 
 
 def size(scale: float) -> Iterator[Row]:
     needs("arm-none-eabi-gcc")
-    for cpu in ("cortex-m0plus", "cortex-m3", "cortex-m4"):
+    for cpu in ("cortex-m0", "cortex-m3", "cortex-m33"):
         drawing, everything = figures.sizes(folder(), cpu)
-        yield f"{cpu}: bytes of code and tables, 16 codes, 2 symbols", str(drawing), "< 1024"
+        yield (
+            f"{cpu}: bytes of code and tables to draw, 16 codes, 2 symbols, DRBG",
+            str(drawing),
+            "",
+        )
+        yield "  with ledger, memory and its keyed words", str(everything), ""
+        drawing, everything = figures.sizes(folder(), cpu, "-DDISCREET_SOURCE_IS_DRBG")
+        yield "  to draw, where the platform has a DRBG", str(drawing), ""
         yield "  with ledger, memory and its keyed words", str(everything), ""
 
 
 def instructions(scale: float) -> Iterator[Row]:
     needs("arm-none-eabi-gcc")
     needs("qemu-system-arm")
-    found, total = figures.cortex_m(folder())
+    found, total = figures.cortex_m(folder(), "-DDISCREET_SOURCE_IS_DRBG")
     yield "same symbols as Python", str(found.pop("sum") == total), "True"
     first, last = found.pop("first"), found.pop("last")
     yield "1,000 draws of the first symbol, and of the last", f"{first:,}, {last:,}", "40 apart"
+    own, _ = figures.cortex_m(folder())
     for name, count in found.items():
-        yield f"{name}, Cortex-M3, 16 codes, 2 symbols", f"{count:,}", ""
+        shown = f"{count:,}; with its own DRBG {own[name]:,}"
+        yield f"{name}, Cortex-M3, 16 codes, 2 symbols", shown, ""
 
 
 FIGURES: dict[str, Callable[[float], Iterator[Row]]] = {
@@ -206,6 +253,7 @@ FIGURES: dict[str, Callable[[float], Iterator[Row]]] = {
     "rounding": rounding,
     "timing": timing,
     "randomness": randomness,
+    "constant": constant,
     "clones": clones,
     "averaging": averaging,
     "hostile": hostile,

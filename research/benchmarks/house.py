@@ -41,7 +41,7 @@ def watch(frame, event, arg):
         depth -= 1
 sys.argv = ["discreet", *sys.argv[2:]]
 from discreet import cli
-import discreet.mappers.model_mapper, pandas, sklearn
+import discreet.mappers.auto_mapper, pandas, sklearn
 sys.setprofile(watch)
 try:
     cli.main()

@@ -18,12 +18,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pandas as pd
 
-from discreet import ModelMapper, NPOMapper, audit
+from discreet import Mapper, NPOMapper, audit
 from discreet.auditing.bounds.lower_side import certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
 from research.paper.datasets import Labelled, load_adult
 
-METHODS = {"model": ModelMapper, "npo": NPOMapper}
+METHODS = {"auto": Mapper, "npo": NPOMapper}
 ALPHA = 0.05
 
 
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--learn", type=int, default=2_000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--methods", default="model,npo")
+    parser.add_argument("--methods", default="auto,npo")
     parser.add_argument("--private", default="sex,marital")
     given = parser.parse_args()
     folder = given.data or os.environ.get("DISCREET_DATA")

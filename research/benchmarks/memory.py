@@ -1,14 +1,12 @@
 """Ways to tell less in a day, where decisions remember: less clearly, less often, in turn.
 
-    python -m research.benchmarks.memory [--draws 8] [--persons 2 3 4]
+    python -m research.benchmarks.memory [--persons 2 3 4]
 
-First the paper's synthetic world at correlation 0, with the tables that `ModelMapper`, asked for
-0.05, learns from 1,000 rows. The private fact is constant for a day of 1,440 rounds; the public one
+First the paper's synthetic world at correlation 0, with the tables of ``research.paper_tables``, of
+which a day tells 0.22. The private fact is constant for a day of 1,440 rounds; the public one
 stays with the probability given. All ways tell as much in a day as every fourth round does. "Day"
 takes rounds to be independent given the private fact, which they are not where the public fact
 lasts; "told" is for an attacker who is told the public fact of every round. Errors are simulated.
-Draws differ: of the tables learned from 1,000 rows a day tells between 0.12 and 0.48. The default
-draw was chosen because a day tells 0.22 there; `--draws` takes others.
 
 Then a made-up house in which people walk through four rooms whose sensors overhear one another:
 whether somebody is in the kitchen is public, whether one person is ill that day is private. Where
@@ -25,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet import ModelMapper
+from discreet import Mapper
 from discreet.data.series import read_series
 from discreet.leakage.chains import Chain
 from discreet.leakage.speaking import (
@@ -38,7 +36,8 @@ from discreet.leakage.speaking import (
     ways_to_speak,
 )
 from discreet.mapping.memory import estimate_chain
-from research.paper.synthetic import draw_table, exact_joint, tables_by_reading
+from research.paper.synthetic import exact_joint
+from research.paper_tables import tables_for_a_day
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,14 +79,12 @@ def ways_of(joint: Floats, told: bool) -> list[Way]:
 # --- The paper's world -----------------------------------------------------------------------
 
 
-def paper_rows(draw: int) -> Iterator[str]:
-    X, h, g = draw_table(1000, 0.0, draw)
-    mapping = ModelMapper(max_advantage=0.05, random_state=0).fit(X, h, private=g).mapping_
-    joint = exact_joint(tables_by_reading(mapping), 0.0).reshape(2, 2, *mapping.n_symbols)
+def paper_rows() -> Iterator[str]:
+    joint = exact_joint(tables_for_a_day(), 0.0).reshape(2, 2, 2, 2, 2, 2)
     private = Chain.constant(EVEN)
     for told in (False, True):
         kind = "told the public fact" if told else "day"
-        yield f"paper's world, draw {draw}; equal by '{kind}', as every fourth round"
+        yield f"paper's world; equal by '{kind}', as every fourth round"
         heads = "".join(f"{f'stay {stay}':>15}" for stay in STAYS)
         yield f"{'':48}{'day':>7}{'told':>7}{'no memory':>11}{heads}"
         table: dict[Way, list[float]] = {}
@@ -131,7 +128,7 @@ def house_rows(persons: int) -> Iterator[str]:
     rng = np.random.default_rng(persons)
     X, h, g = days_of_a_house(persons, HOUSE_DAYS, rng)
     taught = rng.choice(len(X), 4000, replace=False)
-    mapper = ModelMapper(max_advantage=0.05, random_state=0, binning="codes")
+    mapper = Mapper(max_advantage=0.05, random_state=0, binning="codes", time_budget=None)
     mapping = mapper.fit(X.iloc[taught], h[taught], private=g[taught]).mapping_
     labels = {mapping.public.name: h, mapping.private[0].name: g}
     joint = joint_of_rows(mapping, X.assign(**labels), mapping.private[0])
@@ -168,11 +165,9 @@ def show(parts: Sequence[Iterator[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, nargs="*", default=[8])
     parser.add_argument("--persons", type=int, nargs="*", default=[2, 3, 4])
     asked = parser.parse_args()
-    show([paper_rows(draw) for draw in asked.draws])
-    show([house_rows(persons) for persons in asked.persons])
+    show([paper_rows(), *(house_rows(persons) for persons in asked.persons)])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from discreet import ModelMapper, RandomizedResponseMapper
+from discreet import Mapper, RandomizedResponseMapper
 from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.windows import Rounds, WindowAttack, attack_windows
 from discreet.data.series import Series, check_hidden_state, count_steps, read_series
@@ -31,7 +31,7 @@ from research.paper.datasets import OCCUPANCY_FILE, find_file, load_occupancy
 
 WINDOWS = (1, 4, 16, 60)
 MAPPERS = {
-    "asked 0.05 a minute": ModelMapper(max_advantage=0.05, random_state=0),
+    "asked 0.05 a minute": Mapper(max_advantage=0.05, random_state=0, time_budget=None),
     "randomised response, epsilon 1": RandomizedResponseMapper(ldp_epsilon=1.0, random_state=0),
 }
 

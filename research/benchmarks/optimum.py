@@ -11,8 +11,8 @@ from time import perf_counter
 
 import numpy as np
 
-from discreet.design.model.distribution import Distribution
-from discreet.design.model.search import find_optimum
+from research.optimum.distribution import Distribution
+from research.optimum.search import find_optimum
 from research.paper.synthetic import correlated, four_sensors, m_ary
 
 BINARY = {  # (correlation, R) -> public error, best of 24 restarts of one LP per sensor

@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import Mapper, ModelMapper, NPOMapper
+from discreet import Mapper, NPOMapper
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain
 from discreet.leakage.exact import advantage
@@ -34,7 +34,7 @@ SAME_CODE = RoundLaw.of_rows([TABLE], np.array([[0], [1]]), np.array([0, 1]), 2)
 LEARNERS = {
     "NPO, default": lambda seed: NPOMapper(random_state=seed),
     "NPO, asked for 0.05": lambda seed: NPOMapper(max_advantage=0.05, random_state=seed),
-    "model, asked for 0.05": lambda seed: ModelMapper(max_advantage=0.05, random_state=seed),
+    "default, asked for 0.05": lambda seed: Mapper(max_advantage=0.05, random_state=seed),
 }
 COLUMNS = ("a message", "a day", "a day, every 4th", "a day, every 16th")
 
@@ -70,7 +70,7 @@ def learned_rows(rows: int, draws: int) -> Iterator[str]:
         yield f"{name:24}" + _cells(found)
 
 
-def _figures(mapper: NPOMapper | ModelMapper, rows: int, seed: int) -> list[float]:
+def _figures(mapper: NPOMapper | Mapper, rows: int, seed: int) -> list[float]:
     X, h, g = draw_table(rows, 0.0, seed)
     tables = tables_by_reading(mapper.fit(X, h, private=g).mapping_)
     given = 2 * exact_joint(tables, 0.0).sum(axis=0)

@@ -1,6 +1,6 @@
 """How far a mapper is from the optimum, on the paper's synthetic case, exactly.
 
-    python -m research.benchmarks.regret [--rows 1000] [--draws 10] [--method model] \
+    python -m research.benchmarks.regret [--rows 1000] [--draws 10] [--method auto] \
         [--correlations 0,0.2]
 
 For every correlation and every R asked for, mappings are learned from fresh draws. Printed: the R
@@ -18,11 +18,11 @@ import warnings
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from discreet import ModelMapper, NPOMapper
-from discreet.design.model.search import find_optimum
+from discreet import Mapper, NPOMapper
+from research.optimum.search import find_optimum
 from research.paper.synthetic import correlated, draw_table, exact_figures, tables_by_reading
 
-METHODS = {"model": ModelMapper, "npo": NPOMapper}
+METHODS = {"auto": Mapper, "npo": NPOMapper}
 TARGETS = (0.35, 0.40, 0.44, 0.48)
 GRID = np.arange(0.24, 0.501, 0.02)
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--method", choices=METHODS, default="model")
+    parser.add_argument("--method", choices=METHODS, default="auto")
     parser.add_argument("--correlations", default="0,0.2,0.5,0.8")
     parser.add_argument("--restarts", type=int, default=12)
     given = parser.parse_args()

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from discreet.mappers.randomized_response import RandomizedResponseMapper
 from discreet.mappers.risk_mappers import NPOMapper, PrivacyMapper
 from research.paper.datasets import ADULT_FILE, Labelled, draw_cells, load_adult
@@ -26,12 +26,12 @@ SETTING = "Adult"
 N_TRAIN, N_TEST = 30, 350
 """Rows from each of the six cells."""
 NPO: dict[str, Any] = {"privacy_ratio": 0.998}
-MODEL: dict[str, Any] = {"privacy_ratio": 0.98, "ldp_epsilon": 3.0}
+AUTO: dict[str, Any] = {"privacy_ratio": 0.98, "ldp_epsilon": 3.0}
 RESPONSE: dict[str, Any] = {"ldp_epsilon": 1.0}
 CURATOR: dict[str, Any] = {"categories": "codes", "n_bins": 15}
 METHODS = {
     "npo": "NPO",
-    "model": "ModelMapper",
+    "auto": "Mapper",
     **CURATOR_METHODS,
     "randomized-response": "randomised response",
 }
@@ -57,7 +57,7 @@ def measure(_: str, seed: int, file: Path | None) -> Measured:
     trial = Trial(train, test, seed)
     mappers: dict[str, PrivacyMapper] = {
         "npo": NPOMapper(**NPO, random_state=seed),
-        "model": ModelMapper(**MODEL, random_state=seed),
+        "auto": Mapper(**AUTO, random_state=seed),
         "randomized-response": RandomizedResponseMapper(**RESPONSE, random_state=seed),
     }
     return measure_all(trial, mappers, CURATOR)
@@ -81,7 +81,7 @@ EXPERIMENT = Experiment(
         "Age is cut into 15 intervals of equal width over all rows; two symbols for each sensor.",
         f"The paper prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's "
         "default.",
-        f"ModelMapper is asked for {in_words(MODEL)}, randomised response for "
+        f"Mapper is asked for {in_words(AUTO)}, randomised response for "
         f"{in_words(RESPONSE)} in each sensor.",
         *CHOICES,
         "For MDR, DCA, RUCA and Z = X the categories count as numbers (their codes), because "
@@ -93,7 +93,7 @@ EXPERIMENT = Experiment(
     ),
     parameters={
         "npo": NPO,
-        "model": MODEL,
+        "auto": AUTO,
         "randomized_response": RESPONSE,
         "curator": CURATOR,
         "rows": (N_TRAIN, N_TEST),

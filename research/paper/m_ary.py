@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.design.model.search import find_optimum
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from discreet.mappers.risk_mappers import NDDMapper, NPOMapper, PrivacyMapper
+from research.optimum.search import find_optimum
 from research.paper.experiment import Experiment, Measured, compare, in_words
 from research.paper.pictures import Filling, Panel, draw_places
 from research.paper.results import Column, Result
@@ -20,17 +20,17 @@ CLASSES = (3, 4, 5)
 ROWS = (80, 800)
 CODES: dict[str, Any] = {"n_bins": 32}  # more than there are readings: each keeps its code
 NPO: dict[str, Any] = {"privacy_ratio": 0.998, "pairs": "reference", **CODES}
-MODEL: dict[int, dict[str, Any]] = {
+AUTO: dict[int, dict[str, Any]] = {
     80: {"privacy_ratio": 0.84, "n_restarts": 2, **CODES},
     800: {"privacy_ratio": 0.84, "n_restarts": 2, **CODES},
 }
-"""How ModelMapper is asked, by the number of rows."""
+"""How Mapper is asked, by the number of rows."""
 RESTARTS = 8
 METHODS = {
     "npo": "NPO",
     "ndd": "NDD",
     "raw": "raw, Z = X",
-    "model": "ModelMapper",
+    "auto": "Mapper",
     "optimum": "optimum, R 0.5",
 }
 
@@ -57,7 +57,7 @@ def measure(setting: tuple[int, int], seed: int, _: Path | None) -> Measured:
     m, rows = setting
     case = m_ary(m)
     readings, h, g = case.draw(rows, seed)
-    mappers: dict[str, PrivacyMapper] = {"model": ModelMapper(**MODEL[rows], random_state=seed)}
+    mappers: dict[str, PrivacyMapper] = {"auto": Mapper(**AUTO[rows], random_state=seed)}
     if rows == ROWS[0]:  # as the paper has it; with more rows and classes they take minutes
         mappers["npo"] = NPOMapper(**NPO, random_state=seed)
         mappers["ndd"] = NDDMapper(random_state=seed, **CODES)
@@ -90,7 +90,7 @@ def picture(result: Result) -> Picture:
 def findings(result: Result) -> list[str]:
     """Compare with the printed NPO rows."""
     return [
-        compare(result, _label(m, rows), "model", (_label(m, ROWS[0]), "npo"))
+        compare(result, _label(m, rows), "auto", (_label(m, ROWS[0]), "npo"))
         for m in CLASSES
         for rows in ROWS
     ]
@@ -112,11 +112,11 @@ EXPERIMENT = Experiment(
     printed=PRINTED,
     findings=findings,
     choices=(
-        "The paper learns from 80 rows; ModelMapper from 800 stands beside.",
+        "The paper learns from 80 rows; Mapper from 800 stands beside.",
         "Every reading keeps a code of its own, as in the paper.",
         f"It prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's default, "
         "and guards class 0 against each other one as the paper does.",
-        f"ModelMapper is asked for {in_words(MODEL[800])}. Where sensors that each hardly look at "
+        f"Mapper is asked for {in_words(AUTO[800])}. Where sensors that each hardly look at "
         "G cost next to no public error, it takes them and leaks less than it may.",
         f"The optimum knows the distribution and lets nothing leak (best of {RESTARTS} starts); "
         "1/162 is known to be reachable for every m.",
@@ -124,5 +124,5 @@ EXPERIMENT = Experiment(
         "true distribution. The printed ones for Z = X go up and down with m, which the exact ones "
         "do not: they seem to come from drawn rows.",
     ),
-    parameters={"npo": NPO, "model": MODEL, "rows": ROWS, "classes": CLASSES},
+    parameters={"npo": NPO, "auto": AUTO, "rows": ROWS, "classes": CLASSES},
 )

@@ -258,4 +258,4 @@ def picture(result: Result) -> Picture:
 def findings(result: Result) -> list[str]:
     """Compare with the printed NPO row."""
     setting = result.rows[0].setting
-    return [compare(result, setting, method, (setting, "npo")) for method in ("npo", "model")]
+    return [compare(result, setting, method, (setting, "npo")) for method in ("npo", "auto")]

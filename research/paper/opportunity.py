@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from discreet.mappers.risk_mappers import NPOMapper, PrivacyMapper
 from research.paper.datasets import (
     OPPORTUNITY_FILE,
@@ -31,8 +31,8 @@ SETTING = "S2-Drill"
 N_TRAIN, N_SENSORS, DRAWER = 40, 15, 1
 BINS: dict[str, Any] = {"binning": "uniform", "n_bins": 10}
 NPO: dict[str, Any] = {"privacy_ratio": 0.998, **BINS}
-MODEL: dict[str, Any] = {"privacy_ratio": 0.96, **BINS}
-METHODS = {"npo": "NPO", "model": "ModelMapper", **CURATOR_METHODS}
+AUTO: dict[str, Any] = {"privacy_ratio": 0.96, **BINS}
+METHODS = {"npo": "NPO", "auto": "Mapper", **CURATOR_METHODS}
 PRINTED = {  # H, G and the estimate of epsilon, which is printed once for all but NPO
     "npo": (0.1053, 0.4317, 0.47),
     "mdr": (0.1256, 0.4016, 0.69),
@@ -54,7 +54,7 @@ def measure(_: str, seed: int, file: Path | None) -> Measured:
     trial = Trial(*draw_rows(_data(file), seed, n_train=N_TRAIN), seed)
     mappers: dict[str, PrivacyMapper] = {
         "npo": NPOMapper(**NPO, random_state=seed),
-        "model": ModelMapper(**MODEL, random_state=seed),
+        "auto": Mapper(**AUTO, random_state=seed),
     }
     return measure_all(trial, mappers, BINS)
 
@@ -77,13 +77,13 @@ EXPERIMENT = Experiment(
         f"The {N_SENSORS} sensors are those with the largest absolute correlation with both facts, "
         "in place of the paper's choice with Weka; ten intervals of equal width each.",
         f"The paper prints no p for its tables: NPO keeps {NPO['privacy_ratio']}, this package's "
-        f"default; ModelMapper is asked for "
-        f"{in_words(MODEL)}.",
+        f"default; Mapper is asked for "
+        f"{in_words(AUTO)}.",
         *CHOICES,
     ),
     parameters={
         "npo": NPO,
-        "model": MODEL,
+        "auto": AUTO,
         "curator": BINS,
         "rows": N_TRAIN,
         "sensors": N_SENSORS,

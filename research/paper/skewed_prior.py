@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.design.model.search import find_optimum
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from discreet.mappers.risk_mappers import BayesErrorMapper, NPOMapper, PrivacyMapper
+from research.optimum.search import find_optimum
 from research.paper.experiment import Experiment, Measured, compare, in_words
 from research.paper.pictures import Filling, Panel, draw_places
 from research.paper.results import Column, Result
@@ -21,17 +21,17 @@ PRIOR = (0.05, 0.45, 0.0, 0.5)
 ROWS = {"80 rows": 80, "1000 rows": 1000}
 NPO: dict[str, Any] = {"privacy_ratio": 0.998}
 BAYES_ERROR: dict[str, Any] = {"privacy_ratio": 0.998}
-MODEL: dict[int, dict[str, Any]] = {
+AUTO: dict[int, dict[str, Any]] = {
     80: {"privacy_ratio": 0.84},
     1000: {"max_advantage": 0.09, "epsilon": 0.5},
 }
-"""How ModelMapper is asked, by the number of rows."""
+"""How Mapper is asked, by the number of rows."""
 OPTIMUM: dict[str, Any] = {"risk": 0.42, "epsilon": 0.35}
 RESTARTS = 24
 METHODS = {
     "npo": "NPO",
     "bayes-error": "Bayes-error constraint",
-    "model": "ModelMapper",
+    "auto": "Mapper",
     "optimum": "optimum, R 0.42, ε 0.35",
 }
 PRINTED = {
@@ -47,7 +47,7 @@ def measure(rows: int, seed: int, _: Path | None) -> Measured:
     mappers: dict[str, PrivacyMapper] = {
         "npo": NPOMapper(**NPO, random_state=seed),
         "bayes-error": BayesErrorMapper(**BAYES_ERROR, random_state=seed),
-        "model": ModelMapper(**MODEL[rows], random_state=seed),
+        "auto": Mapper(**AUTO[rows], random_state=seed),
     }
     return {
         name: _shown(case.figures(case.tables(mapper.fit(readings, h, private=g).mapping_)))
@@ -74,7 +74,7 @@ def picture(result: Result) -> Picture:
 
 def findings(result: Result) -> list[str]:
     """Compare with the printed NPO row."""
-    return [compare(result, rows, "model", ("80 rows", "npo")) for rows in ROWS]
+    return [compare(result, rows, "auto", ("80 rows", "npo")) for rows in ROWS]
 
 
 EXPERIMENT = Experiment(
@@ -102,8 +102,8 @@ EXPERIMENT = Experiment(
         "synthetic part, is taken, and 1000 beside.",
         f"It prints no p for its tables: NPO and the Bayes-error constraint keep "
         f"{NPO['privacy_ratio']}, this package's default.",
-        f"ModelMapper is asked for {in_words(MODEL[80])} at 80 rows and for "
-        f"{in_words(MODEL[1000])} at 1000.",
+        f"Mapper is asked for {in_words(AUTO[80])} at 80 rows and for "
+        f"{in_words(AUTO[1000])} at 1000.",
         f"The optimum knows the distribution and keeps R at 0.42 and ε at 0.35 (best of "
         f"{RESTARTS} starts).",
         "All figures are sums over all outputs under the true distribution. An infinite ε means "
@@ -113,7 +113,7 @@ EXPERIMENT = Experiment(
         "prior": PRIOR,
         "npo": NPO,
         "bayes_error": BAYES_ERROR,
-        "model": MODEL,
+        "auto": AUTO,
         "optimum": OPTIMUM,
     },
 )

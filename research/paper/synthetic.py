@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.design.model.distribution import Distribution
 from discreet.leakage.exact import bayes_error, information_epsilon, pair_risk
 from discreet.mapping.mapping import Mapping
+from research.optimum.distribution import Distribution
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

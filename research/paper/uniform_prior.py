@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.design.model.search import find_optimum
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from discreet.mappers.risk_mappers import NPOMapper, PrivacyMapper
+from research.optimum.search import find_optimum
 from research.paper.experiment import Experiment, Measured, in_words
 from research.paper.pictures import Panel, draw_curves
 from research.paper.results import Column, Result
@@ -30,7 +30,7 @@ COLUMNS = (
 METHODS = {
     "npo": "NPO",
     "optimum": "optimum at NPO's R",
-    "model": "ModelMapper",
+    "auto": "Mapper",
     "raw": "raw, Z = X",
 }
 CHOICES = (
@@ -48,13 +48,13 @@ CHOICES = (
 
 
 def measure_draw(
-    case: Case, seed: int, npo: dict[str, Any], model: dict[str, Any]
+    case: Case, seed: int, npo: dict[str, Any], auto: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
     """Learn by both methods from one draw, and find the optimum for each one's R."""
     found, best = {}, {}
     mappers: dict[str, PrivacyMapper] = {
         "npo": NPOMapper(**npo, random_state=seed),
-        "model": ModelMapper(**model, random_state=seed),
+        "auto": Mapper(**auto, random_state=seed),
     }
     readings, h, g = case.draw(N_ROWS, seed)
     for name, mapper in mappers.items():
@@ -82,12 +82,12 @@ def _raw(correlation: float) -> Measured:
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 NPO = {"privacy_ratio": 0.999}
-MODEL = {"privacy_ratio": 0.96}
+AUTO = {"privacy_ratio": 0.96}
 
 
 def measure_correlation(correlation: float, seed: int, _: Path | None) -> Measured:
     """Learn from one draw at one correlation."""
-    return measure_draw(correlated(correlation), seed, NPO, MODEL)
+    return measure_draw(correlated(correlation), seed, NPO, AUTO)
 
 
 def draw_correlations(result: Result) -> Picture:
@@ -109,9 +109,9 @@ CORRELATION = Experiment(
     picture=draw_correlations,
     choices=(
         *CHOICES,
-        f"ModelMapper is asked for {in_words(MODEL)} at every correlation.",
+        f"Mapper is asked for {in_words(AUTO)} at every correlation.",
     ),
-    parameters={"npo": NPO, "model": MODEL, "rows": N_ROWS, "correlations": CORRELATIONS},
+    parameters={"npo": NPO, "auto": AUTO, "rows": N_ROWS, "correlations": CORRELATIONS},
 )
 
 
@@ -156,7 +156,7 @@ THRESHOLD_RATIO = Experiment(
     picture=draw_ratios,
     choices=(
         *CHOICES,
-        "ModelMapper takes p as well: the share of one half, the largest R, to keep under its "
+        "Mapper takes p as well: the share of one half, the largest R, to keep under its "
         "model. NPO's p is a share of the largest private risk. The two are not the same scale.",
         "The paper also shows testing errors of its classifier; the Bayes errors here are below "
         "those of any classifier.",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from discreet.frontiers.frontier import frontier
     from discreet.leakage.over_time import over_time
     from discreet.mappers.auto_mapper import Mapper
-    from discreet.mappers.model_mapper import ModelMapper
     from discreet.mappers.randomized_response import RandomizedResponseMapper
     from discreet.mappers.risk_mappers import BayesErrorMapper, NDDMapper, NPOMapper
     from discreet.mapping.mapping import Mapping
@@ -25,7 +24,6 @@ __all__ = [
     "BayesErrorMapper",
     "Mapper",
     "Mapping",
-    "ModelMapper",
     "NDDMapper",
     "NPOMapper",
     "RandomizedResponseMapper",
@@ -40,7 +38,6 @@ _HOMES = {
     "BayesErrorMapper": "discreet.mappers.risk_mappers",
     "Mapper": "discreet.mappers.auto_mapper",
     "Mapping": "discreet.mapping.mapping",
-    "ModelMapper": "discreet.mappers.model_mapper",
     "NDDMapper": "discreet.mappers.risk_mappers",
     "NPOMapper": "discreet.mappers.risk_mappers",
     "RandomizedResponseMapper": "discreet.mappers.randomized_response",

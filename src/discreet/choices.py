@@ -42,7 +42,6 @@ METHODS: Choices[type[PrivacyMapper]] = Choices(
     {
         "auto": "mappers.auto_mapper.Mapper",
         "npo": "mappers.risk_mappers.NPOMapper",
-        "model": "mappers.model_mapper.ModelMapper",
         "bayes-error": "mappers.risk_mappers.BayesErrorMapper",
         "ndd": "mappers.risk_mappers.NDDMapper",
         "randomized-response": "mappers.randomized_response.RandomizedResponseMapper",

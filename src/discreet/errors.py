@@ -11,6 +11,9 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 
+from discreet_sensor.errors import DiscreetError as DiscreetError
+from discreet_sensor.errors import InputError as InputError
+
 _LISTED_NAMES = 20
 
 
@@ -18,20 +21,6 @@ class Parameter(str):
     """The name of a parameter in a message, for whom it has another: the command line."""
 
     __slots__ = ()
-
-
-class DiscreetError(Exception):
-    """Base of every error that a user of discreet can cause or fix.
-
-    A message may be given in parts, so that a ``Parameter`` in it is told from other text.
-    """
-
-    def __str__(self) -> str:
-        return "".join(map(str, self.args))
-
-
-class InputError(DiscreetError, ValueError):
-    """Readings, labels or parameters that cannot be used as they are."""
 
 
 class MissingPrivateError(DiscreetError, TypeError, ValueError):
@@ -51,7 +40,12 @@ class ClusterError(DiscreetError):
 
 
 class StoppedError(DiscreetError):
-    """The work was stopped before there was anything worth keeping."""
+    """The work was stopped before there was anything worth keeping.
+
+    ``signal``: what stopped it, as a number; 2 for Ctrl-C.
+    """
+
+    signal = 2
 
 
 class DiscreetWarning(UserWarning):
@@ -74,12 +68,12 @@ class TimesLeftOutWarning(DiscreetWarning):
     """A column of times is no sensor unless its hour or weekday is named as one."""
 
 
-class MemoryCapWarning(DiscreetWarning):
-    """Less memory was allowed than even a streamed table takes."""
+class SampledRowsWarning(DiscreetWarning):
+    """A method that cannot look at all rows was designed on some of them."""
 
 
 class LostWorkerWarning(DiscreetWarning):
-    """A worker of the cluster was lost, and what it held is held by another one."""
+    """A worker of the cluster was lost, and another one does its work."""
 
 
 def shown(value: object, limit: int = 60) -> str:

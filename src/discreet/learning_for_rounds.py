@@ -27,6 +27,7 @@ from discreet.learning import Learned, Prepared, learn
 from discreet.mappers.auto_mapper import Mapper, one_of_rounds
 
 _ATTEMPTS = 3
+_CLEAR = 1.2  # what rows show of clear symbols by chance alone, times the root of their number
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class RoundsFigure:
     limit on one round that was learned for. ``beyond_answer``: for attackers who are told the
     public fact. ``designed``: whether the design itself keeps what was asked under its model of the
     rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not.
+    ``shown``: a round's estimate times what the rounds add up to, which may be more than can be; at
+    least what as many rows would show of symbols without noise.
     """
 
     rounds: int
@@ -47,6 +50,7 @@ class RoundsFigure:
     rows: int
     beyond_answer: bool = False
     designed: bool = False
+    shown: float = 0.0
 
     @property
     def met(self) -> bool:
@@ -56,7 +60,7 @@ class RoundsFigure:
     @property
     def rows_needed(self) -> int:
         """What the rows show falls about as one over the square root of their number."""
-        return math.ceil(self.rows * (self.reached / self.asked) ** 2)
+        return math.ceil(self.rows * (max(self.reached, self.shown) / self.asked) ** 2)
 
 
 def learn_for_rounds(
@@ -92,11 +96,14 @@ def _design_for(
     learned = learn(replace(prepared, options=prepared.options | {"rounds": added[longest]}), **how)
     target = one_of_rounds(asked, added[longest])
     # Under its model the design tells as much as it may; rows left out may show more, not less.
-    reached = min(max(_left_out(learned, asked / target), asked), 0.5)
+    shown, rows = _left_out(learned, asked / target), int((~prepared.held_out).sum())
+    reached = min(max(shown, asked), 0.5)
+    # More rows allow tables with less noise, of which as many rows would show less.
+    parts = prepared.facts[0].n_classes if prepared.options.get("beyond_answer") else 1
+    shown = max(shown, _CLEAR * math.sqrt(parts / rows) * asked / target)
     return learned, RoundsFigure(
-        rounds, asked, target, longest, reached,
-        int((~prepared.held_out).sum()),
-        beyond_answer=bool(prepared.options.get("beyond_answer")), designed=True,
+        rounds, asked, target, longest, reached, rows,
+        beyond_answer=bool(prepared.options.get("beyond_answer")), designed=True, shown=shown,
     )  # fmt: skip
 
 

@@ -184,7 +184,7 @@ INK, PAPER = "#1a1a1a", "#ffffff"
 # Told apart by any eye and on paper, dark or light (Okabe and Ito), and by shape.
 STYLES = {
     "npo": ("#0083c9", "o"),
-    "model": ("#00a07a", "D"),
+    "auto": ("#00a07a", "D"),
     "bayes-error": ("#d55e00", "^"),
     "ndd": ("#858585", "s"),
     "randomized-response": ("#c2659d", "v"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _LINE_SECONDS = 2.0
 
@@ -19,6 +19,8 @@ class Progress:
     ``private_risk``, ``floor``: the private risk nearest to its floor, and that floor. ``leak``,
     ``limit``: an attacker's advantage and what was asked for, where that is what is limited.
     ``keeps``: whether a stop now would leave a mapping; None if that is so in the last phase only.
+    ``seconds``: about how long all of it will take, told before it begins. ``left``: seconds until
+    a limit of time, if there is one.
     """
 
     phase: str
@@ -29,6 +31,8 @@ class Progress:
     leak: float | None = None
     limit: float | None = None
     keeps: bool | None = None
+    seconds: float | None = None
+    left: float | None = None
 
 
 Report = Callable[[Progress], bool]
@@ -42,8 +46,9 @@ def in_time(report: Report | None, seconds: float | None) -> Report | None:
     end = time.monotonic() + seconds
 
     def tell(progress: Progress) -> bool:
-        stop = report is not None and report(progress)
-        return stop or time.monotonic() >= end
+        left = max(end - time.monotonic(), 0.0)
+        stop = report is not None and report(replace(progress, left=left))
+        return stop or left == 0.0
 
     return tell
 
@@ -55,12 +60,20 @@ def printed() -> Report:
     def tell(progress: Progress) -> bool:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _LINE_SECONDS:
+        if progress.seconds is not None:
+            print(cost(progress), file=sys.stderr)
+        elif now - last >= _LINE_SECONDS:
             last = now
             print(f"{progress.phase} {progress.done:.0%}", standing(progress), file=sys.stderr)
         return False
 
     return tell
+
+
+def cost(progress: Progress) -> str:
+    """Return about how long the work will take, and how long it may."""
+    most = "" if progress.left is None else f", {max(progress.left, 1.0):.0f} s at most"
+    return f"about {max(progress.seconds or 0.0, 1.0):.0f} s to go{most}"
 
 
 def standing(progress: Progress) -> str:

@@ -6,14 +6,23 @@ from support.helpers import refused
 from support.worlds import NOISY, colours, frame, mapping_of, silent
 
 from discreet import NPOMapper
+from discreet.auditing import table_rows
 from discreet.auditing.audit import audit_checked_data
-from discreet.auditing.data import MIN_CLASS_ROWS, AuditOptions, audit_data_from_arrays, read_labels
+from discreet.auditing.data import (
+    MIN_CLASS_ROWS,
+    AuditOptions,
+    audit_data_from_arrays,
+    check_counts,
+)
 from discreet.auditing.table_rows import audit_data_from_table
+from discreet.data import tables
 from discreet.data.groups import group_values
+from discreet.data.labels import Labels
 from discreet.data.split import split_rows
-from discreet.data.tables import read_table
-from discreet.learning import Task, learn, make_split, prepare
+from discreet.data.tables import Stream, read_table
+from discreet.learning import learn, prepare
 from discreet.mapping.parts import Fact
+from discreet.task import Task, make_split
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMappingWarning")
 
@@ -207,7 +216,7 @@ def test_the_rows_of_a_fit_are_refused_and_others_are_not(rng):
 def test_labels_are_told_apart_by_how_they_are_written():
     fact = Fact(name="who", classes=(1, 2))
     for values in ([1, 2] * 5, [1.0, 2.0] * 5, ["1", "2"] * 5):
-        assert read_labels(fact, values).index.tolist() == [0, 1] * 5
+        assert fact.places(values).tolist() == [0, 1] * 5
 
 
 @pytest.mark.parametrize(
@@ -220,7 +229,8 @@ def test_labels_are_told_apart_by_how_they_are_written():
     ],
 )
 def test_labels_that_cannot_be_audited_are_refused(values, said):
-    refused(said, read_labels, Fact(name="who", classes=(1, 2)), values)
+    fact = Fact(name="who", classes=(1, 2))
+    refused(said, lambda: check_counts(Labels("who", fact.places(values), fact.classes)))
 
 
 def test_a_missing_sensor_is_named(rng):
@@ -256,3 +266,49 @@ def test_the_private_facts_must_be_as_many_as_the_mapping_guards(tmp_path):
 def test_an_unseen_category_has_the_code_of_the_unknown(rng):
     mapping, X, h, g = colours(60, rng)
     assert np.sum(audit_data_from_arrays(mapping, X, h, g).codes == 2) == 7
+
+
+# --- Batches -------------------------------------------------------------------------------
+
+
+def test_a_table_in_batches_gives_the_data_of_one_in_memory(tmp_path, monkeypatch, rng):
+    """Codes, labels and groups of all rows, readings of the same sample, whatever the batches."""
+    table = rooms(400)
+    table.to_parquet(tmp_path / "rooms.parquet")
+    mapping = NPOMapper(random_state=0).fit(
+        table[["door", "hall"]][:100], table["fall"][:100], private=table["who"][:100]
+    ).mapping_  # fmt: skip
+    monkeypatch.setattr(tables, "BATCH_ROWS", 64)
+    monkeypatch.setattr(table_rows, "_IN_MEMORY", 0)
+    files, sample = [tmp_path / "rooms.parquet"], table_rows.Sample(most=50, seed=3)
+    streamed = audit_data_from_table(
+        mapping, table_rows.open_rows(files), group="day", sample=sample
+    )
+    whole = audit_data_from_table(mapping, table, group="day", sample=sample)
+    assert isinstance(table_rows.open_rows(files), Stream)
+    assert streamed.codes.dtype == np.uint8
+    np.testing.assert_array_equal(streamed.codes, mapping.encode(table))
+    facts = whole.public, *whole.private
+    for data in (streamed, whole):
+        np.testing.assert_array_equal(data.codes, whole.codes)
+        np.testing.assert_array_equal(data.groups, whole.groups)
+        np.testing.assert_array_equal(data.attacked, whole.attacked)
+        for fact, same in zip((data.public, *data.private), facts, strict=True):
+            np.testing.assert_array_equal(fact.index, same.index)
+        pd.testing.assert_frame_equal(data.readings, whole.readings)
+    expected = table[["door", "hall"]].iloc[whole.attacked].reset_index(drop=True)
+    pd.testing.assert_frame_equal(whole.readings, expected)
+    np.testing.assert_array_equal(
+        whole.draw_symbols(5), mapping.sample(whole.codes, np.random.default_rng(5))
+    )
+
+
+def test_attackers_that_see_a_sample_are_said_to():
+    table = rooms(400)
+    mapping = NPOMapper(random_state=0).fit(
+        table[["door", "hall"]][:100], table["fall"][:100], private=table["who"][:100]
+    ).mapping_  # fmt: skip
+    few = table_rows.Sample(most=120)
+    found = audit_checked_data(audit_data_from_table(mapping, table, sample=few))
+    assert any("tried on 120 of the 400 rows, drawn at random" in each for each in found.remarks)
+    assert found.rows == 400 and found.private[0].attacks.symbols[1].rows < 120

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.helpers import make_mapping
 
-from discreet.auditing.contests import Attackers, LabelledRows, Waiting
 from discreet.auditing.recheck import (
     Claim,
     begin,
@@ -18,6 +17,7 @@ from discreet.auditing.recheck import (
     not_judged,
     standing,
 )
+from discreet.auditing.recheck_bets import Attackers, LabelledRows, Waiting
 from discreet.auditing.summary import AuditSummary
 from discreet.data.encoders import BinsEncoder
 from discreet.errors import InputError

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from discreet import ModelMapper, audit
+from discreet import Mapper, RandomizedResponseMapper, audit
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.data import AuditOptions
-from discreet.auditing.rounds import say_span
+from discreet.auditing.rounds import certify_series, say_span
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("few_attackers")
 @pytest.fixture(scope="module")
 def mapping() -> Mapping:
     rows = house(np.random.default_rng(0), 4, 300, (0.9, 0.9))
-    mapper = ModelMapper(max_advantage=0.05, random_state=0)
+    mapper = Mapper(max_advantage=0.05, random_state=0)
     return mapper.fit(rows[SENSORS], rows["fall"], private=rows["who"]).mapping_
 
 
@@ -52,6 +52,24 @@ def test_a_series_that_contradicts_the_assumption_certifies_nothing(mapping, bro
     found = audited(mapping, rows, max_advantage=0.3)
     assert found.private[0].rounds.certificate.bound is None
     assert not found.ok and "what the series contradicts" in found.verdict
+
+
+def test_a_fact_that_keeps_time_and_silence_that_tells_certify_nothing():
+    rng = np.random.default_rng(7)
+    rows = house(rng, 20, 240, (0.95, 0.95))
+    mapper = RandomizedResponseMapper(ldp_epsilon=1.0, random_state=0)
+    mapping = mapper.fit(rows[SENSORS], rows["fall"], private=rows["who"]).mapping_
+    minute = np.arange(240) + rng.integers(60, size=(20, 1))
+    who = (minute // 30 % 2).ravel()
+    timed = rows.assign(
+        who=np.array(["ann", "bob"])[who], weight=(rng.random(4800) < 0.35 + 0.3 * who).astype(int)
+    )
+    silent = rows[rng.random(4800) < np.where(rows["who"] == "bob", 0.6, 0.95)]
+    for table, why in ((timed, "it is no chain"), (silent, "silence tells")):
+        data = audit_data_from_table(mapping, table, group="date:day", time_column="date")
+        (fact,) = data.private
+        day = certify_series(data.rows_with(fact), data.public, "who", data.series, 240, 0.05, 0)
+        assert day.certificate.bound is None and why in day.certificate.words
 
 
 @pytest.mark.slow
@@ -90,8 +108,8 @@ def test_without_a_series_the_chain_is_declared(mapping):
         ({"rounds": 60, "stay": 0.9, "releases": 2}, "Give one of them"),
     ],
 )
-@pytest.mark.slow
-def test_what_makes_no_sense_is_refused(mapping, options, words):
+def test_what_makes_no_sense_is_refused_before_the_work(mapping, options, words, monkeypatch):
+    monkeypatch.delattr("discreet.auditing.audit.audit_public")
     rows = house(np.random.default_rng(5), 1, 300, (0.9, 0.9))
     with pytest.raises(InputError, match=words):
         audit(mapping, rows[SENSORS], rows["fall"], private=rows["who"], **options)

@@ -56,13 +56,28 @@ def test_the_verdict_comes_first_and_the_rows_are_named(home):
         ("--rounds 60 --time-column hall", "column 'hall': "),
         ("--rounds 60 --stay 2", "--stay must be from 0 to 1, got 2.0"),
         ("--rounds 0 --stay 0.9", "--rounds must be at least 1, got 0"),
-        ("--stay 0.9", "Give rounds as well"),
+        ("--stay 0.9", "--stay is about many rounds. Give --rounds as well"),
+        ("--time-column day", "--time-column is about many rounds. Give --rounds as well"),
+        ("--rounds 60 --stay 0.9 --releases 2", "--rounds and --releases are two ways"),
+        ("--rounds 60 --stay 0.9 --time-column day", "--stay is estimated from the series"),
     ],
 )
 def test_a_mistake_about_rounds_is_one_message_and_leaves_no_report(home, tmp_path, options, words):
     code, printed, error = home(*options.split(), "--html", "report.html")
     assert (code, printed) == (2, "") and error.count("\n") == 1 and words in error
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("options", [("--rounds", 60), ("--stay", 0.9), ("--time-column", "day")])
+def test_what_is_asked_of_rounds_is_checked_before_a_file_is_opened(home, options):
+    code, _, error = home(*options, mapping="none.json", table="none.csv")
+    assert code == 2 and "rounds" in error and "none" not in error
+
+
+def test_a_limit_on_many_rounds_that_is_not_shown_ends_in_3(home):
+    code, out, _ = home("--rounds", 60, "--stay", 1, "--max-advantage", 0.01)
+    assert code == 3 and out.startswith("NOT SHOWN") and "over 60 rounds" in out
+    assert home("--rounds", 60, "--stay", 1)[0] == 0  # nothing was asked
 
 
 def test_swapped_arguments_are_one_message(home):

@@ -12,9 +12,10 @@ from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
 
 from discreet import network
 from discreet.export.neutral import Policy, neutral_form
-from discreet.export.runtimes.python.discreet_sensor import Table
 from discreet.network.site import joining
-from discreet.network.site.settings import load_clients, load_enrolment, load_site
+from discreet.network.site.settings import load_clients, load_site
+from discreet_sensor.enrolment import load_enrolment
+from discreet_sensor.runtime import Table
 
 
 @pytest.fixture
@@ -204,3 +205,18 @@ def test_what_is_not_installed_is_named(mistake, monkeypatch):
             network, "find_spec", lambda each, name=name: None if each == name else sys
         )
         assert "discreet[network]" in mistake("init site --mapping home.json")
+
+
+@pytest.mark.parametrize(("to", "words"), [("c", "libmosquitto"), ("micropython", "mpremote mip")])
+def test_a_device_in_another_language_gets_a_folder_and_how_to_install_it(
+    command, tmp_path, to, words
+):
+    command(f"init site --mapping home.json --port {free_port()}")
+    code, printed, error = command(f"enroll hall --to {to}")
+    assert (code, error) == (0, "") and "wrote hall: hall speaks for 'hall'" in printed
+    assert words in printed and (tmp_path / "hall" / "hall.enrolment").exists()
+
+
+def test_a_target_that_nobody_knows_is_refused(command, mistake):
+    command(f"init site --mapping home.json --port {free_port()}")
+    assert "one of python, c, micropython" in mistake("enroll hall --to cobol")

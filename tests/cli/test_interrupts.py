@@ -19,7 +19,7 @@ from discreet import Mapping, learning
 from discreet.cli import progress
 from discreet.cli.progress import LearnReport, stop_on_interrupt, time_left
 from discreet.errors import InputError
-from discreet.progress import Progress, standing
+from discreet.progress import Progress, cost, in_time, standing
 
 pytestmark = pytest.mark.slow
 
@@ -50,13 +50,15 @@ SLOW_FUSION = """
 def endless(*args):
     print("the mapping is nearly there")
     time.sleep(600)
-discreet.mappers.base.learn_fusion = endless
+import discreet.design.answers
+discreet.design.answers.learn_fusion = endless
 """
 SLOW_READING = """
 def endless(*args):
     print("reading")
     time.sleep(600)
-discreet.learning.read_tables = endless
+import discreet.data.opening
+discreet.data.opening.read_tables = endless
 """
 SLOW_SAVING = """
 import os
@@ -128,14 +130,13 @@ def test_the_default_keeps_the_best_so_far_from_its_first_design_on(terminal, tm
     assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is True
 
 
-def test_an_interrupt_during_the_search_keeps_nothing(terminal, tmp_path):
+def test_an_interrupt_during_the_search_keeps_the_best_so_far(terminal, tmp_path):
     command = terminal("--max-advantage", "0.1", changes=HELD_REPORTS)
     command.wait_for("search")
     command.interrupt()
-    assert command.end() == 130
-    assert "discreet: stopped during the search for a privacy level" in command.text
-    assert "Traceback" not in command.text
-    assert not (tmp_path / "home.json").exists()
+    assert command.end() == 0
+    assert "stopped early" in command.text
+    assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is True
 
 
 def test_an_interrupt_before_the_learning_ends_at_once(terminal, tmp_path):
@@ -145,6 +146,15 @@ def test_an_interrupt_before_the_learning_ends_at_once(terminal, tmp_path):
     assert command.end() == 130
     assert "stopped before there was a mapping to keep. No mapping was written." in command.text
     assert "Traceback" not in command.text
+    assert not (tmp_path / "home.json").exists()
+
+
+def test_sigterm_before_the_learning_has_an_exit_code_of_its_own(terminal, tmp_path):
+    command = terminal(changes=SLOW_READING)
+    command.wait_for("reading")
+    os.kill(command.process.pid, signal.SIGTERM)
+    assert command.end() == 143
+    assert "No mapping was written." in command.text and "Traceback" not in command.text
     assert not (tmp_path / "home.json").exists()
 
 
@@ -240,6 +250,15 @@ def test_time_left_follows_the_pace_so_far():
     assert time_left(30.0, 0.25) == "1:30 left"
     assert time_left(3700.0, 0.5) == "1:01:40 left"
     assert time_left(10.0, 1.0) == "0:00 left"
+    assert time_left(30.0, 0.25, most=12.0) == "0:12 left"  # a limit ends it sooner
+    assert time_left(10.0, 0.5, most=12.0) == "0:10 left"
+
+
+def test_what_it_will_take_is_said_before_it_begins():
+    said = []
+    report = in_time(lambda progress: said.append(cost(progress)), 60.0)
+    report(Progress("search", 0.0, seconds=14.2))
+    assert re.fullmatch(r"about 14 s to go, (60|59) s at most", said[0])
 
 
 def test_a_long_list_of_sensors_is_cut_short(monkeypatch, capsys, tmp_path):

@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from support.commands import FACTS, rooms, run, run_apart
 from discreet import Mapping, __version__, cli
 from discreet.choices import METHODS
 from discreet.cli import options
+from discreet.data import opening
 from discreet.data.column_scan import STRATEGIES
 from discreet.data.encoders import MAX_CODES
 from discreet.data.split import Split, split_rows
@@ -328,14 +330,14 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.slow
-def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, streamed):
+def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, streamed, monkeypatch):
+    if streamed:
+        monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
     home = rooms().drop(columns="day")
     home["at"] = pd.date_range("2024-03-01", periods=len(home), freq="60s").astype(str)
     home.to_parquet("t.parquet")
     options = ["--time-column", "at", "--every", "1m", "--holdout", "0", "--out", "m"]
-    code, printed, progress = command(
-        "learn", "t.parquet", *FACTS, *options, *(["--memory", "1K"] if streamed else [])
-    )
+    code, printed, progress = command("learn", "t.parquet", *FACTS, *options)
     assert (
         code == 0 and "2 sensors (hall, door)" in progress and ("streamed" in progress) == streamed
     )
@@ -495,11 +497,33 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     code, printed, _ = command("learn", "home.csv", *FACTS, *options)
     assert code == 0
     assert re.search(
-        r"expected of one report \(\d folds, an estimate and no certificate\).*; what was asked "
-        r"for is met\n",
+        r"expected of one report \(\d folds, an estimate and no certificate\): attacker's "
+        r"advantage 0\.\d{3} ± 0\.\d{3} \(raw readings: 0\.\d{3}; asked: 0\.2\); what was "
+        r"asked for is met\n",
         printed,
     )
     assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
+
+
+def test_a_stated_limit_that_is_not_shown_to_be_kept_is_exit_code_3_with_the_file(command):
+    options = ["--exclude", "day", "--max-advantage", "0.001", "--out", "m"]
+    code, printed, said = command("learn", "home.csv", *FACTS, *options)
+    assert code == 3 and "asked: 0.001); NOT MET" in printed and "Not met: at most" in said
+    assert Mapping.load("m").design.expected["met"] == 0.0
+
+
+def test_a_limit_that_nobody_can_exceed_is_refused(command, tmp_path):
+    options = ["--exclude", "day", "--max-advantage", "0.7", "--out", "m"]
+    code, _, error = command("learn", "home.csv", *FACTS, *options)
+    assert code == 2 and "--max-advantage 0.7 limits nothing: guessing 'who', of 2" in error
+    assert not Path("m").exists()
+
+
+def test_the_method_that_is_gone_names_the_one_in_its_place(command):
+    code, _, error = command("learn", "home.csv", *FACTS, "--method", "model", "--out", "m")
+    assert code == 2 and "Use --method auto" in error
+    code, _, error = command("frontier", "home.csv", *FACTS, "--methods", "npo,model", "--out", "m")
+    assert code == 2 and "Use --methods auto" in error
 
 
 def homes(rng, count=60, rows=10, effect=0.0):

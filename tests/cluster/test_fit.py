@@ -1,138 +1,88 @@
+"""The pass over the rows on workers: the mapping of one machine, whatever happens to them."""
+
 import numpy as np
 import pytest
 from support.clusters import home, kill, process_ids, started
 
-from discreet import ModelMapper, NPOMapper, RandomizedResponseMapper
+from discreet import Mapper
+from discreet.cluster import connect
 from discreet.cluster import fit as module
-from discreet.cluster.fit import ClusterRows, fit, fit_packed
-from discreet.design import sweep
-from discreet.design.problem import MANY_ROWS
-from discreet.errors import InputError, LostWorkerWarning
-from discreet.learning import Task, make_split, pack_tables
+from discreet.cluster.fit import fit
+from discreet.data import tables
+from discreet.data.tables import open_stream
+from discreet.errors import LostWorkerWarning
+from discreet.learning import prepare
+from discreet.task import Task, make_split
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::discreet.errors.BlindKernelWarning"),
+    pytest.mark.filterwarnings("ignore::discreet.errors.DiscreetWarning"),
 ]
 
-
-N = MANY_ROWS + 2000  # some more than are left where they are
-
-
-def mapper(**more):
-    return NPOMapper(kernel="count", privacy_ratio=0.99, random_state=0, n_bins=16, **more)
+ROWS = 3000
+OPTIONS = {"random_state": 0, "n_restarts": 1, "time_budget": None}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_segments():
-    """Have few rows make enough segments for several workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "_SEGMENT_ROWS", 1 << 12)
-        yield
-
-
-@pytest.fixture(scope="module")
-def alone(short_segments):
-    X, fall, who = home(N)
-    return mapper().fit(X, fall, private=who)
+@pytest.fixture(autouse=True)
+def many_parts(monkeypatch):
+    """Have few rows make enough parts for several workers."""
+    monkeypatch.setattr(module, "_SENT_ROWS", 200)
+    monkeypatch.setattr(tables, "_PART_ROWS", 200)
 
 
 @pytest.fixture
-def passes(monkeypatch):
-    """Count the passes on the cluster, and let one of them be disturbed."""
-    counted, real = {"done": 0, "disturb": {}}, ClusterRows.sweep
-
-    def counting(box, *arguments):
-        disturb = counted["disturb"].pop(counted["done"], None)
-        counted["done"] += 1
-        if disturb is not None:
-            disturb(box)
-        return real(box, *arguments)
-
-    monkeypatch.setattr(ClusterRows, "sweep", counting)
-    return counted
+def wanted(tmp_path):
+    X, fall, who = home(ROWS)
+    X.assign(fall=fall, who=who).to_parquet(tmp_path / "home.parquet", row_group_size=150)
+    return Task(
+        tmp_path / "home.parquet", "fall", ["who"], split=make_split(0.3, 0, None), options=OPTIONS
+    )
 
 
 def assert_same(found, expected):
-    assert found.public_risk_ == pytest.approx(expected.public_risk_, abs=1e-8)
-    assert found.private_risk_ == pytest.approx(expected.private_risk_, abs=1e-8)
-    assert found.passes_ == expected.passes_
-    for ours, theirs in zip(found.mapping_.tables, expected.mapping_.tables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    """All that a mapping is learned from is the same, to the last bit."""
+    assert found.source == expected.source and found.encoders == expected.encoders
+    ours, theirs = found.counted, expected.counted
+    for one, two in zip(ours.counts.by_code, theirs.counts.by_code, strict=True):
+        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(ours.sample.codes, theirs.sample.codes)
+    np.testing.assert_array_equal(ours.numbers, theirs.numbers)
 
 
-def test_the_mapping_is_that_of_one_machine_though_a_worker_is_killed(alone, passes, monkeypatch):
-    X, fall, who = home(N)
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_any_number_of_workers_counts_what_one_machine_counts(wanted, n_workers):
+    alone = prepare(wanted).coded
+    with started(n_workers) as client:
+        for table in (None, open_stream(wanted.files())):
+            assert_same(prepare(wanted, table, client=client).coded, alone)
+
+
+def test_rows_handed_over_in_python_give_the_mapping_of_one_machine():
+    X, fall, who = home(600, 3)
+    mapper = Mapper(privacy_ratio=0.9, **OPTIONS)
+    alone = mapper.fit(X, fall, private=who).mapping_
     with started(2) as client:
-        assert_same(fit(mapper(), client, X, fall, private=who), alone)
-        count = passes["done"]
-        assert count > 3
-
-        ask, pids = module._call, process_ids(client)
-
-        def kill_while_asked(box):
-            """Kill the worker that is asked next, with its pass begun."""
-
-            def ask_and_kill(piece, question):
-                monkeypatch.setattr(module, "_call", ask)
-                call = ask(piece, question)
-                kill(pids, piece.worker)
-                return call
-
-            monkeypatch.setattr(module, "_call", ask_and_kill)
-
-        passes.update(done=0, disturb={count - 1: kill_while_asked})  # at the last pass
-        with pytest.warns(LostWorkerWarning):
-            found = fit(mapper(), client, X, fall, private=who)
-        assert passes == {"done": count, "disturb": {}}
-        assert_same(found, alone)
-        assert len(client.nthreads()) == 1
+        assert fit(mapper, client, X, fall, private=who).mapping_.id == alone.id
 
 
-def test_rows_in_a_file_are_held_by_workers_and_read_again_for_a_lost_one(tmp_path):
-    X, fall, who = home(N)
-    X.assign(fall=fall, who=who).to_parquet(tmp_path / "home.parquet")
-    task = Task(
-        table=tmp_path / "home.parquet",
-        public="fall",
-        private=["who"],
-        split=make_split(0.0, 0, None),
-        options={"n_bins": 16},
-    )
-    pack_tables(task, tmp_path / "home.packed")
-    expected = mapper().fit_packed(tmp_path / "home.packed")
+def test_workers_that_do_not_see_the_files_are_sent_the_rows(wanted, monkeypatch):
+    monkeypatch.setattr(module, "_all_see", lambda *_: False)
     with started(2) as client:
-        pids, ask = process_ids(client), module._call
-
-        def ask_and_kill(piece, question):
-            patch.undo()
-            call = ask(piece, question)
-            kill(pids, piece.worker)
-            return call
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "_call", ask_and_kill)  # lost while its rows are on the way
-            with pytest.warns(LostWorkerWarning):
-                found = fit_packed(mapper(), client, tmp_path / "home.packed")
-    assert_same(found, expected)
+        opened = open_stream(wanted.files())
+        found = prepare(wanted, opened, client=client).coded
+    assert_same(found, prepare(wanted).coded)
 
 
-def test_a_small_table_stays_here(passes):
-    X, fall, who = home(400)
-    found = fit(mapper(), None, X, fall, private=who)  # no client is ever asked
-    assert passes["done"] == 0
-    assert found.mapping_.names == list(X.columns)
+def test_a_killed_worker_costs_time_and_is_reported(wanted, monkeypatch):
+    monkeypatch.setattr(connect, "_WAITING", 1)
+    with started(2) as client:
+        pids, done = process_ids(client), []
 
+        def kill_one(progress):
+            if progress.phase == "count" and not done:
+                done.append(kill(pids))
 
-@pytest.mark.parametrize(
-    "wrong,words",
-    [
-        (NPOMapper(), "runs the 'count' kernel, got 'product'"),
-        (ModelMapper(), "'model' does not go over the rows"),
-        (RandomizedResponseMapper(), "'randomized-response' does not go over the rows"),
-    ],
-)
-def test_what_no_cluster_runs_is_refused(wrong, words):
-    X, fall, who = home(400)
-    with pytest.raises(InputError, match=words):
-        fit(wrong, None, X, fall, private=who)
+        with pytest.warns(LostWorkerWarning, match="another one does the work"):
+            found = prepare(wanted, open_stream(wanted.files()), report=kill_one, client=client)
+            assert len(client.nthreads()) == 1
+    assert_same(found.coded, prepare(wanted).coded)

@@ -63,6 +63,7 @@ def test_an_experiment_is_that_of_processes(lasting):
     assert here.rows == there.rows
 
 
+@pytest.mark.filterwarnings("ignore::discreet.errors.LostWorkerWarning")
 def test_a_killed_worker_costs_time_and_no_result():
     with started(2, restart=True) as client:
         pids = process_ids(client)
@@ -73,6 +74,7 @@ def test_a_killed_worker_costs_time_and_no_result():
     assert sorted(found) == list(range(6))
 
 
+@pytest.mark.filterwarnings("ignore::discreet.errors.LostWorkerWarning")
 def test_workers_lost_again_and_again_are_one_error():
     with started(1, restart=True) as client, pytest.raises(ClusterError, match="again and again"):
         list(run_tasks(client, os._exit, [(1,)]))  # each process that takes it ends itself

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import codes, refused
 
-from discreet.data import edges
 from discreet.data.categories import MAX_CATEGORIES
 from discreet.data.column_scan import ColumnScan
 from discreet.data.columns import as_series
@@ -25,22 +24,13 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
 
 
-def scan(column, strategy="quantile", n_bins=10, batch=333, facts=()):
-    """Show a column some rows at a time, or all at once (None)."""
-    found, column = ColumnScan("a", strategy, n_bins), as_series(column)
-    step = batch or len(column)
-    parts = [slice(begin, begin + step) for begin in range(0, len(column), step)]
-    for part in parts:
-        found.add(column[part])
-    for part in parts if facts and found.counts_cells else ():
-        found.count(column[part], [fact.take(part) for fact in facts])
-    return found
+def scan(column, strategy="quantile", n_bins=10, facts=()):
+    return ColumnScan("a", as_series(column), strategy, n_bins, facts=facts)
 
 
-def fit_encoder(column, public=None, **options):
-    found = ColumnScan("a", **options)
-    found.add(as_series(column), public)
-    return found.encoder()
+def fit_encoder(column, public=None, strategy="merged", n_bins=10):
+    facts = () if public is None else labelled(pd.factorize(np.asarray(public))[0])
+    return scan(column, strategy, n_bins, facts).encoder()
 
 
 @given(
@@ -130,7 +120,7 @@ def test_fitting_twice_gives_the_same_encoder(rng):
 
 @pytest.mark.parametrize(
     ("public", "match"),
-    [(None, "needs the public label"), ([1, 0], "has 2 rows"), ([1, None, 0], "missing in 1 rows")],
+    [(None, "needs the public label"), ([1, 0], "has 2 rows")],
 )
 def test_supervised_bins_need_a_whole_public_label(public, match):
     public = None if public is None else pd.Series(public)
@@ -320,38 +310,7 @@ def test_quantiles_stay_where_merging_tells_no_more_of_other_rows(rng):
     assert fit_encoders(noise, facts=half) == fit_encoders(noise, strategy="quantile")
 
 
-@pytest.mark.parametrize("digits", [1, 6])
-def test_merged_edges_are_those_of_all_rows_at_once(digits, rng, monkeypatch):
-    column = pd.Series(rng.normal(size=8000).round(digits))
-    facts = labelled(rng.integers(3, size=8000), (column > rng.normal(size=8000)).astype(int))
-    whole = scan(column, "merged", batch=None, facts=facts).encoder()
-    assert whole == fit_encoders(column.to_frame(), facts=facts)[0]
-    monkeypatch.setattr(edges, "EXACT_VALUES", 8000)
-    assert scan(column, "merged", facts=facts).encoder() == whole
-    assert whole.n_codes == 11
-
-
-# --- Batch by batch -------------------------------------------------------------------------
-
-
-COLUMNS = {
-    "few": lambda rng: rng.integers(6, size=2000).astype(float),
-    "rounded": lambda rng: rng.normal(size=2000).round(1),
-    "ties": lambda rng: np.where(rng.random(2000) < 0.6, 0.0, rng.normal(size=2000).round(2)),
-    "gaps": lambda rng: np.where(rng.random(2000) < 0.1, np.nan, rng.integers(30, size=2000)),
-    "infinite": lambda rng: np.where(rng.random(2000) < 0.1, np.inf, rng.integers(30, size=2000)),
-    "signed zero": lambda rng: rng.choice([-0.0, 0.0, 1.0], size=2000),
-    "text": lambda rng: rng.choice(["a", "b", "ü"], size=2000),
-    "booleans": lambda rng: rng.random(2000) < 0.3,
-    "mixed": lambda rng: np.array([True, None, "x", 3, 2.5] * 400, dtype=object),
-}
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize("strategy", ["quantile", "uniform", "categories"])
-def test_few_distinct_values_give_the_encoder_of_all_rows_at_once(name, strategy, rng):
-    column = pd.Series(COLUMNS[name](rng))
-    assert scan(column, strategy).encoder() == fit_encoder(column, strategy=strategy)
+# --- Columns -------------------------------------------------------------------------------
 
 
 def test_codes_are_taken_as_they_are(rng):
@@ -363,40 +322,6 @@ def test_codes_are_taken_as_they_are(rng):
     refused("holds 'x'", scan, pd.Series(["x"]), "codes")
 
 
-@pytest.mark.parametrize("draw", ["normal", "lognormal", "uniform"])
-def test_sketched_edges_are_near_the_true_quantiles(draw, rng):
-    column = pd.Series(getattr(rng, draw)(size=200_000))
-    edges = np.array(scan(column, n_bins=16, batch=65_536).encoder().edges)
-    ranks = np.searchsorted(np.sort(column), edges) / len(column)
-    np.testing.assert_allclose(ranks, np.arange(1, 16) / 16, atol=0.005)
-
-
-def test_many_equal_readings_share_a_bin_though_they_are_sketched(rng):
-    column = pd.Series(np.where(rng.random(100_000) < 0.6, 0.0, rng.normal(size=100_000)))
-    encoder = scan(column, batch=65_536).encoder()
-    codes = encoder.encode(column, "a")
-    assert len(set(codes[column == 0.0])) == 1
-    assert np.bincount(codes).max() < 0.75 * len(column)
-
-
-def test_the_same_batches_give_the_same_edges(rng):
-    column = pd.Series(rng.normal(size=100_000))
-    assert scan(column, batch=9999).encoder() == scan(column, batch=9999).encoder()
-
-
-def test_uniform_edges_of_many_values_are_exact(rng):
-    column = pd.Series(rng.normal(size=20_000))
-    exact = fit_encoder(column, strategy="uniform")
-    np.testing.assert_allclose(scan(column, "uniform").encoder().edges, exact.edges, rtol=1e-12)
-
-
-def test_values_counted_so_far_go_into_the_sketch(rng, monkeypatch):
-    monkeypatch.setattr(edges, "EXACT_VALUES", 50)
-    column = pd.Series(np.r_[np.repeat(np.arange(40.0), 500), rng.uniform(0, 40, size=20_000)])
-    ranks = np.array([(column <= edge).mean() for edge in scan(column, batch=5000).encoder().edges])
-    np.testing.assert_allclose(ranks, np.arange(1, 10) / 10, atol=0.03)
-
-
 def test_columns_that_say_nothing_or_too_much_are_refused():
     for words, values in (
         ("missing in all 50 rows", np.full(50, np.nan)),
@@ -405,7 +330,7 @@ def test_columns_that_say_nothing_or_too_much_are_refused():
         ("reads 'a' in all 50 rows", ["a"] * 50),
         ("40 different texts in 50 rows", [f"id-{k % 40}" for k in range(50)]),
     ):
-        refused(words, scan(pd.Series(values), batch=20).check_worth)
+        refused(words, scan(pd.Series(values)).check_worth)
     scan(pd.Series([1.0, np.nan] * 20)).check_worth()  # its gaps say something
     scan(pd.Series(np.arange(50)), "categories").check_worth()
     many = pd.Series(map("id-{}".format, range(2000)))
@@ -413,43 +338,35 @@ def test_columns_that_say_nothing_or_too_much_are_refused():
     refused("holds dates", scan, pd.Series(pd.date_range("2020", periods=50)))
 
 
-def test_supervised_bins_need_all_rows_at_once():
-    found = ColumnScan("a", "supervised")
-    found.add(pd.Series([1.0, 2.0]), [0, 1])
-    refused("needs all rows in memory", found.add, pd.Series([1.0, 2.0]), [0, 1])
-
-
-def test_gaps_in_the_first_batches_do_not_tell_what_a_column_holds():
+def test_gaps_do_not_tell_what_a_column_holds():
     gaps = pd.Series([None] * 10, dtype=object)
     numbers = pd.concat([gaps, pd.Series([Decimal(1), Decimal(2)] * 5, dtype=object)])
-    assert scan(numbers, batch=5).encoder() == fit_encoder(numbers)
-    assert scan(numbers, batch=5).encoder().edges == (1.5,)
+    assert scan(numbers).encoder().edges == (1.5,)
     texts = pd.concat([gaps, pd.Series(["a", "b"] * 5, dtype=object)])
-    assert scan(texts, batch=5).encoder().categories == ("a", "b")
+    assert scan(texts).encoder().categories == ("a", "b")
 
 
-@pytest.mark.parametrize("batch", [None, 7, 333])
-def test_words_of_home_automation_are_missing_readings(batch, rng):
+def test_words_of_home_automation_are_missing_readings(rng):
     """In a column of numbers, whatever comes first, or of switches; elsewhere they are texts."""
     numbers = rng.normal(20, 3, size=3000).round(3)
     gone = rng.random(3000) < 0.1
     said = pd.Series(np.where(gone, "unavailable", numbers.astype(str)))
     said[:400] = numbers[:400].astype(str)
     gone[:400] = False
-    wanted = scan(pd.Series(np.where(gone, np.nan, numbers)), batch=batch)
-    found = scan(said, batch=batch)
+    wanted = scan(pd.Series(np.where(gone, np.nan, numbers)))
+    found = scan(said)
     found.check_worth()
     assert found.encoder() == wanted.encoder()
     assert codes(found.encoder(), ["unavailable", " Unknown "], str) == [10, 10]
 
-    switch = scan(pd.Series(["on", "off", "unavailable", "off", "unknown"] * 300), batch=batch)
+    switch = scan(pd.Series(["on", "off", "unavailable", "off", "unknown"] * 300))
     assert switch.encoder().categories == ("off", "on")
     table = pd.DataFrame({"s": ["on", "unavailable", "ajar"]})
     assert encode_table(table, [("s", switch.encoder())]).ravel().tolist() == [1, 3, 2]
 
-    other = scan(pd.Series(["1.5", "2.5", "unknown", "low"] * 300), batch=batch).encoder()
+    other = scan(pd.Series(["1.5", "2.5", "unknown", "low"] * 300)).encoder()
     assert other.categories == ("1.5", "2.5", "low", "unknown")
-    assert scan(pd.Series(["1", "2"] * 300), batch=batch).encoder().categories == ("1", "2")
+    assert scan(pd.Series(["1", "2"] * 300)).encoder().categories == ("1", "2")
 
 
 def test_many_numbers_before_a_text_are_no_categories(rng):
@@ -463,8 +380,3 @@ def test_many_values_in_one_batch_are_counted_exactly(n, rng):
     column = pd.Series(rng.normal(size=n))
     cuts = np.array(fit_encoder(column).edges)
     assert np.searchsorted(np.sort(column), cuts).tolist() == (np.arange(1, 10) * n / 10).tolist()
-
-
-def test_without_the_sketch_library_many_values_are_refused(rng, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "datasketches", None)
-    refused('pip install "discreet.large."', scan, pd.Series(rng.normal(size=20_000)))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from support.helpers import home, refused
 
 from discreet.data.labels import Labels
-from discreet.data.split import Split, _draw_rows, hold_out, split_rows
+from discreet.data.split import Split, _draw_part, hold_out, split_rows
 from discreet.data.tables import read_table
 
 
@@ -65,7 +65,7 @@ def test_small_strata_are_not_favoured(rng):
     stratum = np.r_[
         np.arange(20), np.repeat(np.arange(20, 40), 2), np.repeat(np.arange(40, 44), 10)
     ]
-    held = np.mean([_draw_rows(stratum, 0.3, rng) for _ in range(4000)], axis=0)
+    held = np.mean([_draw_part(stratum, 0.3, rng) for _ in range(4000)], axis=0)
     # Standard error of a share: 0.007.
     assert np.abs(held - 0.3).max() < 0.03
 
@@ -140,25 +140,27 @@ def test_a_split_checks_itself(bad):
         Split(**bad)
 
 
-# --- Streamed ------------------------------------------------------------------------------
+# --- Many rows ------------------------------------------------------------------------------
 
 
-def test_every_row_of_a_streamed_table_has_a_draw_of_its_own():
+def test_many_rows_are_divided_in_proportion_block_by_block():
+    index = (np.random.default_rng(1).random(150_000) < 0.02).astype(np.uint8)
+    held = hold_out(Split(holdout=0.2, seed=5), [Labels("who", index, ["ann", "bob"])])
+    for begin in range(0, 150_000, 1 << 16):
+        part = slice(begin, begin + (1 << 16))
+        for k in (0, 1):
+            rows = int((index[part] == k).sum())
+            assert abs(int(held[part][index[part] == k].sum()) - 0.2 * rows) <= 2
+
+
+def test_the_first_block_is_split_whatever_follows():
     index = np.arange(100_000) % 3
-    held = hold_out(Split(holdout=0.2, seed=5), [Labels("who", index, "abc")], read="stream")
-    np.testing.assert_array_equal(held, np.random.default_rng(5).random(100_000) < 0.2)
+    facts, few = (Labels("who", each, ["a", "b", "c"]) for each in (index, index[: 1 << 16]))
+    split = Split(holdout=0.3, seed=2)
+    np.testing.assert_array_equal(hold_out(split, [facts])[: 1 << 16], hold_out(split, [few]))
 
 
-def test_groups_of_a_streamed_table_are_held_out_as_in_memory():
-    facts = [Labels("who", np.arange(120) % 3, "abc")]
-    groups = Labels("day", np.arange(120) // 6, range(20))
-    split = Split(holdout=0.4, seed=3, group="day")
-    held = hold_out(split, facts, groups, read="stream")
-    np.testing.assert_array_equal(held, hold_out(split, facts, groups))
-    assert held.sum() == 48 and not set(groups.index[held]) & set(groups.index[~held])
-
-
-def test_a_streamed_class_that_is_on_one_side_only_is_refused():
-    facts = [Labels("who", (np.arange(1000) < 2).astype(np.uint8), ["ann", "bob"])]
-    refused("'bob' of 'who' has 2 rows and none would be on the audit side", hold_out,
-            Split(holdout=0.05, seed=1), facts, read="stream")  # fmt: skip
+def test_a_class_that_is_on_one_side_only_is_refused():
+    facts = [Labels("who", (np.arange(1000) < 1).astype(np.uint8), ["ann", "bob"])]
+    refused("'bob' of 'who' has 1 rows and none would be on the", hold_out,
+            Split(holdout=0.05, seed=1), facts)  # fmt: skip

@@ -11,10 +11,10 @@ from support.helpers import home, refused
 
 from discreet.data import tables, text_files
 from discreet.data.digest import table_digest
+from discreet.data.opening import CELL_BYTES, memory_needed
 from discreet.data.tables import (
     can_stream,
     find_files,
-    memory_needed,
     open_stream,
     read_table,
     read_tables,
@@ -243,9 +243,9 @@ def test_folders_and_absent_files_are_refused(tmp_path):
 
 
 def test_the_memory_that_a_table_takes_is_told_before_it_is_read(days, tmp_path):
-    assert memory_needed(days) == 90 * 5 * tables.CELL_BYTES
+    assert memory_needed(days) == 90 * 5 * CELL_BYTES
     text = write(tmp_path, "t.csv", home(90))
-    assert memory_needed([text]) == pytest.approx(90 * 5 * tables.CELL_BYTES, rel=1.0)
+    assert memory_needed([text]) == pytest.approx(90 * 5 * CELL_BYTES, rel=1.0)
     assert can_stream(days) and not can_stream([text]) and not can_stream([*days, Path("t.tsv")])
 
 

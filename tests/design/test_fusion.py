@@ -52,17 +52,3 @@ def test_drawn_symbols_have_the_tables_frequencies(rng):
     first = np.bincount(drawn[:20_000], minlength=3) / 20_000
     np.testing.assert_allclose(first, tables[0][0], atol=0.015)  # four standard errors
     assert not drawn[20_000:].any()
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.slow
-def test_many_drawn_rows_are_swept_over_to_the_same_rule(classes, rng, monkeypatch):
-    rows, public = sample(rng, classes, 11)
-    tables = [0.8 * np.eye(classes) + 0.2 / classes for _ in range(11)]
-    found = []
-    for limit in (10**9, 0):
-        monkeypatch.setattr("discreet.design.fusion.MANY_DRAWN", limit)
-        seeded = np.random.default_rng(0)
-        found.append(learn_fusion(tables, rows, public, ProductKernel(), 1e-3, seeded))
-    np.testing.assert_allclose(found[0].weights, found[1].weights, atol=1e-3)
-    np.testing.assert_allclose(found[0].bias, found[1].bias, atol=1e-3)

@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def driver(folder):
     needs("gcc")
-    return build(folder, "driver.c", *STRICT, "-O2")
+    return build(folder, "driver.c", *STRICT, "-O2", "-DDISCREET_SOURCE_IS_DRBG")
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from support.devices import (
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.errors import CodeRangeError
 from discreet.export.neutral import bundle_body
-from discreet.export.runtimes.python import discreet_sensor as device
+from discreet_sensor import runtime as device
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_the_same_words_pick_the_same_symbols(driver, folder):
 
 
 def histories(rng, count):
-    """Sensors of every policy with readings, reboots, periods that mostly rise, and records."""
+    """Sensors of every policy with readings, reboots, uptimes that mostly rise, and records."""
     jobs = []
     for i in range(count):
         repeat = ("code", "period", "never")[i % 3]
@@ -77,10 +77,13 @@ def histories(rng, count):
             table = make_sensor(CodesEncoder(size=len(table)), table, repeat=repeat, budget=budget)
         reboots = rng.random(40) < 0.15
         rows = rng.integers(len(table.tops), size=40) + REBOOT * reboots
-        periods = np.maximum(0, np.cumsum(rng.integers(-1, 3, size=40)))
+        uptimes = np.cumsum(rng.choice([0, 60, 5000, 20_000, 90_000, 200_000], size=40))
+        for start in np.flatnonzero(reboots)[::2]:  # some begin again, some go on
+            uptimes[start + 1 :] -= uptimes[start]
+        uptimes[rng.random(40) < 0.05] = 7  # goes back for a moment
         entropy = rng.bytes(32 * (64 * (1 + reboots.sum()) + 2 * 40))
         record = stored_record(rng, i // 6 % 4, bundle_body(table))
-        jobs.append((table, rows, periods, entropy, record))
+        jobs.append((table, rows, uptimes, entropy, record))
     return jobs
 
 
@@ -89,11 +92,13 @@ def stored_record(rng, choice, body):
     if choice == 0:
         return b""
     if choice == 1:
-        return (bytes(64), rng.bytes(12))[rng.integers(2)]
+        return (bytes(76), rng.bytes(12))[rng.integers(2)]
     tag = bytes(8) if choice == 2 else device.Table(body).tag
     spent, draws = rng.integers(10**7), rng.integers(4)
     held = (0, 1, device.NONE, 250)[rng.integers(4)]  # 250 is no symbol of any of them
-    return device.Record(tag, 3, int(spent), int(draws), held, rng.bytes(32)).pack()
+    clock = (int(rng.integers(90_000)), int(rng.integers(90_000)))
+    key, first = rng.bytes(32), rng.bytes(8)
+    return device.Record(tag, *clock, int(spent), int(draws), held, key, first).pack()
 
 
 def test_the_same_history_gives_the_same_releases_and_ledgers(

@@ -1,12 +1,10 @@
 """The ESPHome configuration: it parses, ESPHome takes it, and the component compiles."""
 
-import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from support.devices import NATIVE, make_sensor, needs
+from support.devices import NATIVE, make_sensor, needs, run_esphome
 
 from discreet.data.encoders import CategoriesEncoder
 from discreet.export.targets import esphome_files
@@ -27,19 +25,6 @@ def export(tmp_path):
             'wifi_ssid: "home"\nwifi_password: "a password"\n'
         )
     return tmp_path
-
-
-def run_esphome(*arguments, folder):
-    done = subprocess.run(
-        [needs("esphome"), *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "ESPHOME_DATA_DIR": str(Path(folder) / ".esphome")},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def test_the_configuration_is_yaml_and_keeps_the_reading_inside(export):
@@ -87,32 +72,65 @@ def test_the_node_starts_after_the_radio(export):
     assert "return setup_priority::AFTER_WIFI;" in header
 
 
-RADIO = """
-#include "discreet_radio.h"
-int main() { return discreet_radio_is_on(); }
-"""
-WIFI = """
-#include "nvs.h"
+NOISE = """
+#include "discreet_noise.h"
+static int enabled, used;
+#ifdef USE_ESP32
+extern "C" void bootloader_random_enable() { enabled++; }
+extern "C" void bootloader_random_disable() { enabled--; }
+extern "C" void esp_fill_random(void *, size_t) { used = 1 + enabled; }
+extern "C" uint64_t esp_rtc_get_time_us() { return 5000000; }
 extern "C" esp_err_t esp_wifi_get_max_tx_power(int8_t *) { return ANSWER; }
+#else
+bool esphome::random_bytes(uint8_t *, size_t) { used = 3; return true; }
+#endif
+int main() {
+  char out[8];
+  return discreet_noise(out, 8) == 8 && !enabled ? used : 0;
+}
 """
 
 
 @pytest.mark.parametrize(
-    ("chip", "on"),
+    ("chip", "source"),
     [
         (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0"], 1),
         (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0x3002"], 0),  # the driver is not started
-        (["-DUSE_ESP32", "-DANSWER=0"], 0),  # a cable instead
-        (["-DUSE_HOST", "-DANSWER=0"], 1),
+        (["-DUSE_ESP32", "-DANSWER=0"], 2),  # a cable instead: the noise of the converter
+        (["-DUSE_HOST", "-DANSWER=0"], 3),
     ],
 )
-def test_an_esp32_whose_radio_is_off_has_no_randomness(export, tmp_path, chip, on):
-    source, program = tmp_path / "radio.cpp", tmp_path / "radio"
-    source.write_text(RADIO + WIFI)
-    include = [f"-I{export / 'hall/components/discreet'}", f"-I{NATIVE / 'stubs'}"]
-    build = [needs("g++"), "-Wall", "-Wextra", "-Werror", *chip, *include, str(source), "-o"]
-    subprocess.run([*build, str(program)], check=True)
-    assert subprocess.run([str(program)], check=False).returncode == on
+def test_an_esp32_draws_from_the_noise_that_it_has(export, tmp_path, chip, source):
+    program = tmp_path / "noise"
+    (tmp_path / "noise.cpp").write_text(NOISE)
+    core = tmp_path / "esphome" / "core"
+    core.mkdir(parents=True)
+    (core / "defines.h").write_text('#include "nvs.h"\n')
+    (core / "helpers.h").write_text(
+        "#include <cstdint>\nnamespace esphome { bool random_bytes(uint8_t *, size_t); }\n"
+    )
+    include = [f"-I{export / 'hall/components/discreet'}", f"-I{NATIVE / 'stubs'}", f"-I{tmp_path}"]
+    build = [needs("g++"), "-Wall", "-Wextra", "-Werror", *chip, *include, "-Wno-unused-variable"]
+    subprocess.run([*build, str(tmp_path / "noise.cpp"), "-o", str(program)], check=True)
+    assert subprocess.run([str(program)], check=False).returncode == source
+
+
+REFUSED = {
+    "would publish its readings. Set `internal: true`": ("internal: true", "internal: false"),
+    "at level DEBUG the log shows readings": ("level: INFO", "level: DEBUG"),
+    "a sleeping radio has no noise": ("  power_save_mode: none", "  power_save_mode: light"),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_esphome_refuses_what_lets_readings_out_or_has_no_noise(export, says):
+    file = export / "haust_r_1" / "haust_r_1.yaml"
+    assert REFUSED[says][0] in file.read_text()
+    text = file.read_text().replace(*REFUSED[says])
+    file.write_text(text.replace("    id: reading\n", "    id: reading\n    name: reading\n"))
+    asked = [needs("esphome"), "config", file.name]
+    done = subprocess.run(asked, cwd=file.parent, capture_output=True, text=True)
+    assert says in done.stdout + done.stderr
 
 
 def test_chips_without_a_cryptographic_source_are_refused(export):
@@ -151,8 +169,7 @@ host:
 external_components:
   - source: {type: local, path: components}
     components: [discreet]
-logger:
-time: [{platform: host, id: wall_clock}]
+logger: {level: INFO}
 sensor:
   - {platform: template, id: reading, internal: true, lambda: 'return 1.25;'}
   - {platform: discreet, name: hall, bundle: hall, source_id: reading, new_ledger: true}

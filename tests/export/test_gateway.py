@@ -7,12 +7,12 @@ import threading
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from support.devices import Words, make_sensor, random_sensor, write_signed
+from support.devices import DAY, Words, make_sensor, random_sensor, write_signed
 
 from discreet.data.encoders import BinsEncoder, CodesEncoder
 from discreet.export.neutral import bundle_body
 from discreet.export.runtimes.python import discreet_gateway as gateway
-from discreet.export.runtimes.python import discreet_sensor as device
+from discreet_sensor import runtime as device
 
 
 class PreparedWords:
@@ -118,17 +118,23 @@ def test_many_releases_are_counted_and_answered_like_single_ones(
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", Words(entropy))
         many = gateway.GatewaySensor(path, ledger=tmp_path / "many", **options)
-        in_one = [many.release_many(np.array([0, 1, 2, 1, 0]), period) for period in (1, 2)]
+        in_one = [
+            many.release_many(np.array([0, 1, 2, 1, 0]), uptime=period * DAY) for period in (1, 2)
+        ]
         patch.setattr(os, "urandom", Words(entropy))
         one = device.Sensor(path, ledger=tmp_path / "one", **options)
-        alone = [one.release_rows([0, 1, 2, 1, 0], period) for period in (1, 2)]
-    assert many.ledger.record[1:4] == one.ledger.record[1:4]
+        alone = [one.release_rows([0, 1, 2, 1, 0], uptime=period * DAY) for period in (1, 2)]
+    assert many.ledger.record[1:5] == one.ledger.record[1:5]
     told = {"code": 5, "period": 5, "never": 0}[repeat]
     if budget is None:
         assert [each[:told].tolist() for each in in_one] == [each[:told] for each in alone]
     assert all(set(each.tolist()) <= {0, 1} for each in in_one)
-    assert many.release_many([], 2).tolist() == many.release_rows([], 2) == []
-    first = many.release(1, 3)
-    assert type(first) is int and many.release(2, 4) == first
+    assert (
+        many.release_many([], uptime=2 * DAY).tolist()
+        == many.release_rows([], uptime=2 * DAY)
+        == []
+    )
+    first = many.release(1, uptime=3 * DAY)
+    assert type(first) is int and many.release(2, uptime=4 * DAY) == first
     many.close()
     one.close()

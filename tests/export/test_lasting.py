@@ -11,7 +11,7 @@ from support.helpers import refused
 from discreet.data.encoders import CodesEncoder
 from discreet.export.lasting import DAY, Schedule, lasting
 from discreet.export.neutral import Policy
-from discreet.export.runtimes.python import discreet_sensor as device
+from discreet_sensor import runtime as device
 
 COST = 2_079_442  # millionths of a nat: make_sensor's table has the ratio 8
 PERIODS = [600, 7_000, 43_200, DAY, 100_000, 3 * DAY]
@@ -68,10 +68,10 @@ def test_the_runtime_answers_as_many_releases_as_said(tmp_path, key, repeat):
     sensor = device.Sensor(path, public_key=key.public_hex, ledger=ledger, make_new=True)
     answered = 0
     for moment in itertools.count(0, 600):
-        turned = sensor._turned(moment // 3600)
-        if not sensor._charged(turned, 1)[1]:
+        sensor._pass(moment)
+        if not sensor._charged(sensor._turned(), 1)[1]:
             break
-        sensor.release_rows([0], moment // 3600)
+        sensor.release_rows([0], uptime=moment)
         answered += 1
     sensor.close()
     found = lasting([table], 600.0)

@@ -21,10 +21,10 @@ from discreet.export.neutral import (
     neutral_form,
     number_key,
 )
-from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.targets import file_names
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import TOTAL
+from discreet_sensor import runtime as device
 
 
 def test_thresholds_are_those_of_the_mapping(rng):

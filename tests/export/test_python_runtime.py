@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,14 +30,14 @@ from support.device_figures import (
     pick_early,
     refused_sources,
 )
-from support.devices import MAPPING_ID, RUNTIMES, Words, make_sensor, weights_of, write_signed
+from support.devices import DAY, MAPPING_ID, RUNTIMES, Words, make_sensor, weights_of, write_signed
 
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder
 from discreet.export.neutral import bundle_body
-from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.mapping.parts import TOTAL
+from discreet_sensor import runtime as device
 
-SOURCE = (RUNTIMES / "python" / "discreet_sensor.py").read_text()
+SOURCE = Path(device.__file__).read_text()
 HALF = [[0.6, 0.4], [0.4, 0.6]]
 COST = make_sensor(CodesEncoder(size=2), HALF).micro_epsilon
 
@@ -85,9 +86,12 @@ def test_it_is_python_3_9_and_needs_the_standard_library_only():
             roots.add(node.module.split(".")[0])
     assert roots - set(sys.stdlib_module_names) == {"cryptography"}  # used if it is there
     # Alone in a folder, with nothing but the standard library in reach:
-    code = "import discreet_sensor; discreet_sensor.check_randomness()"
+    code = "import runtime; runtime.check_randomness()"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=RUNTIMES / "python", capture_output=True, text=True
+        [sys.executable, "-S", "-c", code],
+        cwd=Path(device.__file__).parent,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -100,7 +104,7 @@ def test_no_runtime_takes_a_seed():
             except ValueError:
                 continue
             assert not {"seed", "rng", "random_state"} & set(parameters), name
-    for path in ("micropython/discreet_sensor.py", "python/discreet_gateway.py", "c/discreet.h"):
+    for path in ("python/discreet_gateway.py", "c/discreet.h"):
         assert "seed" not in (RUNTIMES / path).read_text()
 
 
@@ -194,12 +198,14 @@ def test_a_source_that_stops_in_the_middle_stops_the_draw(monkeypatch, at_work):
 
 def test_a_key_that_comes_twice_is_refused(monkeypatch, at_work):
     sensor = at_work()
-    sensor.release_rows([0], 1)
+    sensor.release_rows([0], uptime=DAY)
     before = sensor.ledger.record
     monkeypatch.setattr(os, "urandom", lambda size: before.key)
     with pytest.raises(device.RandomnessError, match="repeats itself"):
-        sensor.release_rows([0], 2)
-    assert sensor.ledger.record == before
+        for day in (2, 3):  # the second time at the latest
+            sensor.release_rows([0], uptime=day * DAY)
+            before = sensor.ledger.record
+    assert sensor.ledger.record.key == before.key and sensor.spent == COST
 
 
 # --- Releases ------------------------------------------------------------------------------
@@ -218,14 +224,15 @@ def test_a_symbol_is_drawn_once_and_kept_until_delivered(at_work):
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
 def test_a_retry_after_a_reboot_sends_the_same_symbol(at_work, repeat):
     for period in range(1, 20):
-        first = at_work(repeat=repeat, budget=nats(100)).release(0, period)
+        first = at_work(repeat=repeat, budget=nats(100)).release(0, uptime=period * DAY)
         for _ in range(2):
             sensor = at_work(repeat=repeat, budget=nats(100), make_new=False)
             before = sensor.spent
-            assert sensor.release(0, period) == first
+            assert sensor.release(0, uptime=period * DAY) == first
         if repeat == "never":  # a fresh reading never gets out twice, nor is it counted twice
             assert (
-                sensor.release(1, period + 1) == first and sensor.spent == before == period * COST
+                sensor.release(1, uptime=(period + 1) * DAY) == first
+                and sensor.spent == before == period * COST
             )
         sensor.delivered()
 
@@ -235,11 +242,11 @@ def test_once_delivered_a_symbol_is_forgotten(at_work):
     pairs = set()
     for period in range(1, 40):
         sensor = at_work(repeat="never")
-        first = sensor.release(0, period)
+        first = sensor.release(0, uptime=period * DAY)
         sensor.delivered()
         sensor = at_work(repeat="never")
         assert sensor.pending is None and sensor.ledger.record.held == device.NONE
-        pairs.add((first, sensor.release(0, period)))
+        pairs.add((first, sensor.release(0, uptime=period * DAY)))
         sensor.delivered()
     assert len(pairs) == 4
 
@@ -249,16 +256,18 @@ def test_once_the_budget_is_spent_nothing_is_written(at_work, repeat, tmp_path, 
     policy = {"repeat": repeat, "budget": nats(3)}
     for period in range(1, 4):
         sensor = at_work(**policy)
-        sensor.release(0, period)
+        sensor.release(0, uptime=period * DAY)
         sensor.delivered()
     assert sensor.spent == 3 * COST
     stored, found = (tmp_path / "hall.ledger").read_bytes(), set()
     monkeypatch.setattr(device.Ledger, "store", broken(30))  # as if flash were read-only
     for period in range(4, 60):
         sensor = at_work(**policy)
-        first = sensor.release(0, period)
-        assert sensor.release(1, period + 1) == first  # a retry, as long as the device is up
-        found |= {first, *sensor.release_rows([0, 1], period)}
+        first = sensor.release(0, uptime=period * DAY)
+        assert (
+            sensor.release(1, uptime=(period + 1) * DAY) == first
+        )  # a retry, as long as the device is up
+        found |= {first, *sensor.release_rows([0, 1], uptime=period * DAY)}
         sensor.delivered()
     assert (tmp_path / "hall.ledger").read_bytes() == stored and found == {0, 1}
 
@@ -266,52 +275,52 @@ def test_once_the_budget_is_spent_nothing_is_written(at_work, repeat, tmp_path, 
 @pytest.mark.parametrize("repeat", ["never", "code", "period"])
 def test_a_clock_that_goes_back_from_a_period_without_budget_finds_no_new_draw(at_work, repeat):
     sensor = at_work(repeat=repeat, budget=nats(3))
-    sensor.release_rows([0, 1, 2], 1)
+    sensor.release_rows([0, 1, 2], uptime=DAY)
     if repeat == "period":
-        sensor.release_rows([0], 2)
-        sensor.release_rows([0], 3)
+        sensor.release_rows([0], uptime=2 * DAY)
+        sensor.release_rows([0], uptime=3 * DAY)
     last = sensor.ledger.record
-    before = sensor.release_rows([0, 1, 2], last.period)
-    sensor.release_rows([0, 1, 2] * 9, last.period + 1)
-    assert sensor.ledger.record == last
+    before = sensor.release_rows([0, 1, 2], uptime=last.mark)
+    sensor.release_rows([0, 1, 2] * 9, uptime=last.mark - 60)
+    assert sensor.ledger.record._replace(mark=last.mark) == last
     if repeat != "never":  # only what was counted is sent again
-        assert sensor.release_rows([0, 1, 2], last.period) == before
+        assert sensor.release_rows([0, 1, 2], uptime=last.mark - 30) == before
 
 
 def test_a_symbol_of_another_bundle_is_not_sent(at_work):
-    at_work(repeat="never").release(0, 1)
+    at_work(repeat="never").release(0, uptime=DAY)
     sensor = at_work([[0.5, 0.5], [0.4, 0.6]], repeat="never")
     assert sensor.pending is None
-    sensor.release(0, 1)
+    sensor.release(0, uptime=DAY)
     assert sensor.ledger.record.held == sensor.pending
 
 
 def test_a_record_with_a_symbol_that_the_table_has_not_is_not_believed(at_work):
     for repeat in ("never", "period"):
         sensor = at_work(repeat=repeat, ledger=repeat)
-        sensor.release(0, 1)
+        sensor.release(0, uptime=DAY)
         sensor.ledger.store(sensor.ledger.record._replace(held=2))
         sensor = at_work(repeat=repeat, ledger=repeat)
-        assert sensor.pending is None and sensor.release(0, 1) in (0, 1)
+        assert sensor.pending is None and sensor.release(0, uptime=DAY) in (0, 1)
 
 
 def test_what_could_not_be_noted_as_delivered_is_sent_again(at_work, monkeypatch):
     sensor = at_work(repeat="never", budget=nats(9))
-    first = sensor.release(0, 1)
+    first = sensor.release(0, uptime=DAY)
     monkeypatch.setattr(os, "replace", broken(5))
     with pytest.raises(device.LedgerError, match="cannot be written"):
         sensor.delivered()
     monkeypatch.undo()
-    assert sensor.release(1, 2) == first and sensor.spent == COST
+    assert sensor.release(1, uptime=2 * DAY) == first and sensor.spent == COST
     sensor.delivered()
     assert sensor.pending is None
 
 
 def test_many_releases_do_not_lose_the_one_that_waits(at_work):
     sensor = at_work(repeat="never")
-    first = sensor.release(0, 1)
-    sensor.release_rows([0, 1], 2)
-    assert at_work(repeat="never").release(1, 3) == first
+    first = sensor.release(0, uptime=DAY)
+    sensor.release_rows([0, 1], uptime=2 * DAY)
+    assert at_work(repeat="never").release(1, uptime=3 * DAY) == first
 
 
 def test_the_same_code_gets_the_same_symbol_within_a_period_and_over_reboots(at_work):
@@ -320,7 +329,7 @@ def test_the_same_code_gets_the_same_symbol_within_a_period_and_over_reboots(at_
         found = set()
         for _ in range(3):
             sensor = at_work()
-            found.add(sensor.release_rows([0, 1, 0, 1, 2], period)[0])
+            found.add(sensor.release_rows([0, 1, 0, 1, 2], uptime=period * DAY)[0])
         assert len(found) == 1
         symbols |= found
     assert symbols == {0, 1}  # a new key in each period
@@ -328,25 +337,21 @@ def test_the_same_code_gets_the_same_symbol_within_a_period_and_over_reboots(at_
 
 def test_a_clock_that_goes_back_changes_nothing(at_work):
     sensor = at_work()
-    before = sensor.release_rows([0, 1, 2], 9)
+    before = sensor.release_rows([0, 1, 2], uptime=9 * DAY)
     record = sensor.ledger.record
-    assert sensor.release_rows([0, 1, 2], 3) == before
-    assert sensor.ledger.record == record._replace(draws=3, spent=record.spent)
-
-
-def test_the_period_comes_from_the_clock(at_work, monkeypatch):
-    sensor = at_work(period=60)
-    monkeypatch.setattr(time, "time", lambda: 6000.9)
-    sensor.release(0)
-    assert sensor.ledger.record.period == 100
+    assert sensor.release_rows([0, 1, 2], uptime=3 * DAY) == before
+    assert sensor.ledger.record == record._replace(draws=3, spent=record.spent, mark=3 * DAY)
 
 
 def test_hold_sends_one_symbol_for_the_whole_period(at_work):
     for period in range(1, 20):
         sensor = at_work(repeat="period", budget=nats(100))
-        first = sensor.release_rows([0, 1, 1, 0], period)
+        first = sensor.release_rows([0, 1, 1, 0], uptime=period * DAY)
         sensor = at_work(repeat="period", budget=nats(100))
-        assert set(first) == set(sensor.release_rows([1, 0], period)) and len(set(first)) == 1
+        assert (
+            set(first) == set(sensor.release_rows([1, 0], uptime=period * DAY))
+            and len(set(first)) == 1
+        )
         assert sensor.spent == period * COST  # once a period, reboots or not
 
 
@@ -356,8 +361,11 @@ def test_a_reading_that_no_code_fits_is_answered_like_any_other(at_work):
         assert sensor.table.row(reading) == 2
         assert sensor.release(reading) in (0, 1)
         sensor.delivered()
-    with pytest.raises(TypeError, match="reads numbers"):
-        sensor.release("1")
+    for text in ("unavailable", "unknown", "", "2", "0.5"):  # what Home Assistant may say
+        assert sensor.table.row(text) == 2
+    assert sensor.table.row("1") == 1 and sensor.release("unavailable") in (0, 1)
+    with pytest.raises(TypeError, match="reads numbers and text; it got a list"):
+        sensor.table.row([1])
 
 
 def test_a_reading_that_only_looks_like_a_category_is_named():
@@ -386,7 +394,7 @@ def test_what_is_counted_depends_on_the_schedule_alone(at_work):
         spent = []
         for period in (1, 2):
             for row in rows:
-                sensor.release_rows([row], period)
+                sensor.release_rows([row], uptime=period * DAY)
                 spent.append(sensor.spent)
         records.append(spent)
     assert records[0] == records[1] == records[2]
@@ -402,11 +410,11 @@ def test_a_spent_budget_goes_on_sending_what_no_reading_changes(
     sensor = at_work([[0.95, 0.05], [0.05, 0.95]], repeat=repeat, budget=8.0)
     periods = itertools.count(1)
     while sensor.spent + sensor.table.epsilon <= sensor.table.budget:
-        sensor.release_rows([0], next(periods))
+        sensor.release_rows([0], uptime=next(periods) * DAY)
     sensor = at_work([[0.95, 0.05], [0.05, 0.95]], repeat=repeat, budget=8.0, make_new=False)
     counts = {}
     for row in (0, 1):
-        drawn = [sensor.release_rows([row], next(periods))[0] for _ in range(400)]
+        drawn = [sensor.release_rows([row], uptime=next(periods) * DAY)[0] for _ in range(400)]
         counts[row] = sum(drawn)
     low, high = binom.interval(1 - 1e-6, 400, 0.5)
     assert all(low <= count <= high for count in counts.values())
@@ -415,7 +423,10 @@ def test_a_spent_budget_goes_on_sending_what_no_reading_changes(
     again = []
     for row in (0, 1):
         monkeypatch.setattr(os, "urandom", Words(words))
-        again.append([sensor.release_rows([row], next(periods))[0] for _ in range(200)])
+        monkeypatch.setattr(device, "_health", device.Health())
+        again.append(
+            [sensor.release_rows([row], uptime=next(periods) * DAY)[0] for _ in range(200)]
+        )
     assert again[0] == again[1]
 
 
@@ -425,26 +436,26 @@ def test_a_batch_is_counted_like_its_parts(at_work):
         for ledger, parts in (("one", [7]), ("many", [1] * 7), ("some", [3, 4])):
             sensor = at_work(ledger=f"{repeat}-{ledger}", repeat=repeat, budget=nats(5))
             for part in parts:
-                sensor.release_rows([1] * part, 1)
+                sensor.release_rows([1] * part, uptime=DAY)
             spent.append(sensor.ledger.record[1:4])
         assert spent[0] == spent[1] == spent[2]
 
 
 def test_a_damaged_ledger_counts_as_spent(at_work, tmp_path):
     sensor = at_work(budget=nats(100))
-    sensor.release_rows([0], 1)
+    sensor.release_rows([0], uptime=DAY)
     good = (tmp_path / "hall.ledger").read_bytes()
-    for damaged in (b"", good[:-1], good + b"\0", bytes(64), good[:20] + b"\7" + good[21:]):
+    for damaged in (b"", good[:-1], good + b"\0", bytes(76), good[:20] + b"\7" + good[21:]):
         (tmp_path / "hall.ledger").write_bytes(damaged)
         sensor = at_work(budget=nats(100), make_new=True)
         assert sensor.spent == device.NONE
-        assert sensor._charged(sensor._turned(5), 1)[1] == 0
-        sensor.release_rows([0], 5)
+        assert sensor._charged(sensor._turned(), 1)[1] == 0
+        sensor.release_rows([0], uptime=5 * DAY)
         assert at_work(budget=nats(100)).spent == device.NONE  # and stays so
 
 
 def test_every_changed_byte_of_a_ledger_is_noticed(at_work, tmp_path):
-    at_work(budget=nats(100)).release_rows([0], 1)
+    at_work(budget=nats(100)).release_rows([0], uptime=DAY)
     good = (tmp_path / "hall.ledger").read_bytes()
     for at in range(len(good)):
         changed = good[:at] + bytes([good[at] ^ 0x40]) + good[at + 1 :]
@@ -461,30 +472,22 @@ def test_a_lost_ledger_does_not_refill_the_budget(at_work, tmp_path):
 
 def test_a_new_bundle_goes_on_counting_with_a_new_key(at_work):
     sensor = at_work(budget=nats(100))
-    sensor.release_rows([0, 1], 7)
+    sensor.release_rows([0, 1], uptime=7 * DAY)
     before = sensor.ledger.record
     sensor.table.tag = b"another1"
-    sensor.release_rows([0], 7)
+    sensor.release_rows([0], uptime=7 * DAY)
     after = sensor.ledger.record
     assert after.spent == before.spent + COST and after.key != before.key
-    assert after.period == 7
-
-
-def test_a_new_bundle_with_longer_periods_gets_new_keys(at_work):
-    at_work(period=60).release_rows([0], 30_000_000)
-    sensor = at_work(period=86_400)
-    keys = set()
-    for period in range(20_000, 20_003):
-        sensor.release_rows([0], period)
-        keys.add(sensor.ledger.record.key)
-    assert sensor.ledger.record.period == 20_002 and len(keys) == 3
+    assert (after.elapsed, after.mark) == (0, 7 * DAY)
 
 
 def test_another_policy_for_the_same_mapping_is_another_bundle(at_work):
     never = at_work(repeat="never", budget=nats(100))
-    never.release_rows([0] * 10, 1)  # more draws than there are rows, none of them remembered
+    never.release_rows(
+        [0] * 10, uptime=DAY
+    )  # more draws than there are rows, none of them remembered
     code = at_work(repeat="code", budget=nats(100))
-    code.release_rows([0], 1)
+    code.release_rows([0], uptime=DAY)
     assert code.spent == 11 * COST
 
 
@@ -540,28 +543,28 @@ def test_power_that_fails_during_a_write_refills_no_budget(at_work, monkeypatch,
         symbol = None
         with monkeypatch.context() as patch, contextlib.suppress(PowerCut):
             cut_power(patch, step)
-            symbol = sensor.release(0, period)
+            symbol = sensor.release(0, uptime=period * DAY)
             handed_out += 1
             sensor.delivered()
         sensor = at_work(**policy, make_new=False)
         assert handed_out * COST <= sensor.spent <= (handed_out + 1) * COST
         waits = sensor.pending is not None
         if symbol is not None and (waits or repeat != "never"):
-            assert sensor.release(0, period) == symbol
-        sensor.release(0, period)
+            assert sensor.release(0, uptime=period * DAY) == symbol
+        sensor.release(0, uptime=period * DAY)
         handed_out = sensor.spent // COST
         sensor.delivered()
 
 
 def test_a_write_that_was_cut_short_leaves_the_record_before_it(at_work, tmp_path):
     sensor = at_work(budget=nats(100))
-    first = sensor.release_rows([0], 1)
+    first = sensor.release_rows([0], uptime=DAY)
     record = sensor.ledger.record.pack()
     for size in range(len(record)):
         (tmp_path / "hall.ledger.part").write_bytes(record[:size])
         sensor = at_work(budget=nats(100), make_new=False)
         assert sensor.spent == COST
-    assert sensor.release_rows([0], 1) == first
+    assert sensor.release_rows([0], uptime=DAY) == first
 
 
 def test_the_ledger_is_for_its_owner_and_for_one_process(at_work, tmp_path):
@@ -583,7 +586,7 @@ def test_threads_are_counted_one_by_one(at_work, monkeypatch):
 
     def work():
         for _ in range(10):
-            released.extend(sensor.release_rows([0], 1))
+            released.extend(sensor.release_rows([0], uptime=DAY))
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for each in workers:
@@ -711,7 +714,7 @@ def counted(table, key, tmp_path, periods):
     ledger = tmp_path / "counted.ledger"
     sensor = device.Sensor(path, public_key=key.public_hex, ledger=ledger, make_new=True)
     for period in periods:
-        sensor.release_rows([0], period)
+        sensor.release_rows([0], uptime=period * DAY)
     sensor.close()
     ledger.unlink(missing_ok=True)
     return sensor.spent / 1e6

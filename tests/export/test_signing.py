@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from support.helpers import refused
 
-from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.signing import SIGNED_AS, load_or_make_key
+from discreet_sensor import runtime as device
 
 # RFC 8032, section 7.1: public key, message, signature of tests 1 to 3
 VECTORS = [

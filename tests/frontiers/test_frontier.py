@@ -15,10 +15,11 @@ from discreet.frontiers.frontier import Frontier
 from discreet.frontiers.study import Spec, describe_study, plan, study_arrays, study_table
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
-from discreet.learning import Task, learn, prepare
+from discreet.learning import learn, prepare
+from discreet.task import Task
 from research.paper.synthetic import draw_table, exact_figures, exact_joint, tables_by_reading
 
-QUICK = {"n_restarts": 1, "ratios": (0.9, 0.99)}
+QUICK = {"n_restarts": 1, "methods": ("npo", "ndd"), "ratios": (0.9, 0.99)}
 
 
 def home(n=80, seed=0):
@@ -81,7 +82,8 @@ def test_the_figures_are_those_of_the_held_out_rows_alone():
     true = np.stack([chances[g.iloc[held] == who].mean(axis=0) for who in ("ann", "bob")])
     most = point.bound.value if point.bound.certifiable else 0.5
     assert point.advantage.value <= advantage(true) + 1e-12 <= most + 1e-9
-    assert point.advantage.value == pytest.approx(advantage(true), abs=0.03)
+    # What is gained in hindsight where nothing leaks is taken off; of so few rows that is much.
+    assert point.advantage.value == pytest.approx(advantage(true), abs=0.1)
 
 
 @pytest.mark.slow
@@ -160,7 +162,9 @@ def test_a_strict_point_says_so_and_does_not_warn():
     X, _, g = home()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = frontier(X, g.rename("public"), g, methods=["npo"], **QUICK | {"ratios": [0.9999]})
+        found = frontier(
+            X, g.rename("public"), g, **QUICK | {"methods": ["npo"], "ratios": [0.9999]}
+        )
     assert not found.points[0].useful
 
 
@@ -168,7 +172,7 @@ def test_a_strict_point_says_so_and_does_not_warn():
 def test_a_warning_that_all_points_share_comes_once():
     X, y, g = home()
     with pytest.warns(BlindKernelWarning) as caught:
-        frontier(X, y, g, methods=["npo"], kernel="count", **QUICK)
+        frontier(X, y, g, kernel="count", **QUICK | {"methods": ["npo"]})
     assert len(caught) == 1
 
 
@@ -239,7 +243,7 @@ def test_only_what_is_missing_is_computed(fits, tmp_path):
     first = frontier(X, y, g, n_restarts=1, ratios=[0.9, 0.99], resume=file)
     assert len(fits) == 3
     more = frontier(X, y, g, n_restarts=1, ratios=[0.9, 0.95], resume=file, report=told.append)
-    assert fits[3:] == [("npo", 2, 0.95)]
+    assert fits[3:] == [("auto", 2, 0.95)]
     # What the file had besides stays: it was looked at, and the bounds must allow for it.
     assert {p.key for p in first.points} < {p.key for p in more.points}
     assert Frontier.load(file) == more and more.complete

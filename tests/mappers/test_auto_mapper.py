@@ -37,6 +37,21 @@ def test_asked_is_delivered_in_the_papers_world():
     assert error <= 0.05
 
 
+def test_a_limit_that_no_attacker_can_exceed_is_refused():
+    X, h, g = draw_table(60, 0.2, 0)
+    with pytest.raises(InputError, match=r"0\.5 limits nothing"):
+        Mapper(max_advantage=0.5).fit(X, h, private=g)
+
+
+@pytest.mark.slow
+def test_where_nothing_speaks_against_it_tables_are_blind_within_each_public_class():
+    """At correlation 0, perfect privacy costs 1/162 of public error."""
+    X, h, g = draw_table(1000, 0.0, 100)
+    fitted = Mapper(random_state=0).fit(X, h, private=g)
+    figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
+    assert figures.risk >= 0.48 and figures.public_error <= 0.05
+
+
 @pytest.mark.slow
 def test_same_rows_give_the_same_mapping():
     X, h, g = draw_table(300, 0.2, 0)

@@ -15,14 +15,16 @@ from sklearn.preprocessing import FunctionTransformer
 
 from discreet import BayesErrorMapper, Mapping, NDDMapper, NPOMapper
 from discreet.design.kernels import AnovaKernel, ProductKernel
+from discreet.design.levels import Parts
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
     MissingPrivateError,
     UninformativeMappingWarning,
+    UnmetRequestWarning,
 )
 from discreet.leakage.exact import information_epsilon, pair_risk
-from discreet.mappers import base
+from discreet.mappers import auto_mapper, base
 from research.paper.synthetic import (
     SENSORS,
     draw_table,
@@ -40,7 +42,8 @@ HALF = np.array([0.5, 0.5])
 @pytest.fixture
 def no_estimate(monkeypatch):
     """Leave out what is expected of new rows: it takes longest, comes last and changes no table."""
-    monkeypatch.setattr(base, "_try_estimate", lambda *_: None)
+    for module in (base, auto_mapper):
+        monkeypatch.setattr(module, "leave_out", lambda *_, **__: Parts())
 
 
 tables_only = pytest.mark.usefixtures("no_estimate")
@@ -273,12 +276,23 @@ def test_ldp_epsilon_makes_the_structural_bound_finite_in_the_integers_that_ship
 
 
 @pytest.mark.slow
-def test_asking_the_impossible_is_told_and_ships_a_constant_mapping():
+def test_asking_what_so_few_rows_cannot_show_is_told_and_ships_the_strictest_level():
     X, y, g = home(60, correlation=0.9)
-    with pytest.warns(UninformativeMappingWarning, match="'state'"):
+    unmet = pytest.warns(UnmetRequestWarning, match="at most advantage 1e-06 was asked for")
+    with pytest.warns(UninformativeMappingWarning), unmet:
         fitted = NPOMapper(max_advantage=1e-6, random_state=0).fit(X, y, private=g)
-    assert not fitted.useful_
-    assert not fitted.expected_.met
+    assert not fitted.expected_.met and not fitted.expected_.silent
+    assert fitted.privacy_ratio_ == 0.9999
+
+
+@pytest.mark.slow
+def test_asking_the_impossible_is_told_and_ships_a_constant_mapping(rng):
+    """The sensors read the private fact alone, and every level tells something of it."""
+    g = rng.integers(2, size=3000)
+    X = pd.DataFrame({"a": g, "b": g})
+    with pytest.warns(UninformativeMappingWarning, match="no level of strictness kept"):
+        fitted = NPOMapper(max_advantage=1e-6, n_folds=2, random_state=0).fit(X, g, private=g)
+    assert not fitted.useful_ and not fitted.expected_.met
     for table in fitted.mapping_.tables:
         assert np.all(table == table[0])
 
@@ -334,8 +348,8 @@ def test_where_a_class_is_rare_the_most_probable_one_answers_nothing_and_is_not_
     assert expected.public_error > expected.guessing_error == pytest.approx(0.24, abs=0.04)
     assert expected.raw_balanced_accuracy > expected.balanced_accuracy
     with pytest.warns(UninformativeMappingWarning):  # so dear to miss that it is named too often
-        dear = NPOMapper(decide={">50K": 4}, **noisy).fit(X, y, private=g)
-    assert dear.mapping_.fusion.decide.weights == (1.0, 4.0)
+        dear = NPOMapper(decide={">50K": 12}, **noisy).fit(X, y, private=g)
+    assert dear.mapping_.fusion.decide.weights == (1.0, 12.0)
     assert shares_decided(dear, X) > shares_decided(balanced, X)
     # The rule is all that differs, and it survives the file.
     for other in (likely, dear):

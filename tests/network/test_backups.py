@@ -16,12 +16,12 @@ from support.network_sites import PlainSite, Running, wait_for
 from support.sites import make_site
 
 from discreet.errors import InputError
-from discreet.network import wire
 from discreet.network.site.backups import back_up, restore
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_store
 from discreet.network.store.copying import bring_back, copy_database
 from discreet.network.store.rows import REPLACED, Batch, Decision, StoredMessage
+from discreet_sensor import wire
 
 pytestmark = pytest.mark.slow
 

@@ -3,24 +3,26 @@
 import shutil
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from support.network_samples import additive_mapping
 from support.network_sites import PlainSite, Running, wait_for
 from support.sites import broker_of, make_site, needs_mosquitto
 
-from discreet.cli.serve import fusion_settings
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.network.broker import Broker
+from discreet.network.fusion.hosting import fusion_settings
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService
-from discreet.network.sensor.running import SensorTask, run_sensor
-from discreet.network.sensor.sources import Source, Sources
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.settings import SiteFiles, load_enrolment, load_site
+from discreet.network.site.settings import SiteFiles, load_site
 from discreet.network.store import open_reader, open_store
 from discreet.network.store.rows import CLONED, COPIED
+from discreet_sensor.enrolment import load_enrolment
+from discreet_sensor.running import SensorTask, run_sensor
+from discreet_sensor.sources import Source, Sources
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 
@@ -69,7 +71,7 @@ def test_of_two_devices_with_one_file_the_later_one_stops(tmp_path):
             wait_for(lambda: service.state.value("messages") > 1)
             boot = site.stored()[0][1]
             wait_for(lambda: len(site.stored()) > 2)
-            second = Device(enrolment.model_copy(update={"boot": boot + 5}), tmp_path / "second")
+            second = Device(replace(enrolment, boot=boot + 5), tmp_path / "second")
             wait_for(lambda: not second.is_alive())
             assert "another device sends as 'hall'" in second.problem
             wait_for(lambda: ("hall", CLONED) in alarms(site))

@@ -11,8 +11,8 @@ from support.network_sites import PlainSite, Running, wait_for
 
 from discreet.mapping.parts import PublicChain, TableFusion
 from discreet.network.broker import Broker, find_mosquitto
-from discreet.network.sensor.running import SensorTask, run_sensor
-from discreet.network.sensor.sources import open_sources
+from discreet_sensor.running import SensorTask, run_sensor
+from discreet_sensor.sources import open_sources
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """A short version of research/benchmarks/network/faults.py: kills lose nothing."""
 
 import pytest
-from support.network_figures import control, kills
+from support.network_figures import control, kills, life
 from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
@@ -9,6 +9,12 @@ pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 def test_kills_lose_double_and_change_nothing(tmp_path):
     tally = kills.survive_kills(tmp_path, kills=1, sensors=2, seed=0)
+    assert tally.clean, str(tally)
+    assert tally.written > 10
+
+
+def test_commands_that_are_killed_lose_double_and_change_nothing(tmp_path):
+    tally = life.survive_life(tmp_path, kills=1, sensors=2, seed=0)
     assert tally.clean, str(tally)
     assert tally.written > 10
 

@@ -21,13 +21,7 @@ from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.health import BAD, GOOD, WARN
-from discreet.network.site.settings import (
-    Client,
-    Clients,
-    SiteFiles,
-    load_site,
-    save_clients,
-)
+from discreet.network.site.settings import Client, Clients, SiteFiles, load_site, save_clients
 from discreet.network.store import check_database, open_reader, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, StoredMessage

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.network_figures.clients import needs_kind
 from support.network_figures.eavesdropping import attack, eavesdrop
 from support.sites import needs_mosquitto
 
@@ -18,9 +19,12 @@ def delay(heard, interval):
     return max(interval, 4 * (high - low))
 
 
-def test_size_and_time_of_messages_tell_nothing(tmp_path):
-    interval = 0.05
-    heard = eavesdrop(tmp_path, 12, sensors=2, interval=interval)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=needs_kind(kind)) for kind in ("python", "c", "micropython")]
+)
+def test_size_and_time_of_messages_tell_nothing(tmp_path, kind):
+    interval, seconds = (0.05, 12) if kind == "python" else (0.1, 40)  # on disk with each message
+    heard = eavesdrop(tmp_path, seconds, sensors=2, interval=interval, kind=kind)
     assert len({int(size) for each in heard for size in each.sizes}) == 1
     for _, low, _, count in attack(heard, interval).values():
         assert count > 150

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.slow, needs_mosquitto]
 def test_overload_is_shed_and_counted_and_takes_no_memory(tmp_path):
     # How much may wait at the broker before it sheds, and how fast it fills, is the machine's.
     for seconds in (4, 12, 24):
-        found = overload(tmp_path / str(seconds), seconds, nice=19, listen=3.0, idle=0.95)
+        found = overload(tmp_path / str(seconds), seconds, nice=19, idle=0.95)
         if found.shed:
             break
     else:

@@ -6,7 +6,7 @@ from support.sites import broker_of, eventually, make_site, needs_mosquitto, vis
 
 from discreet.network.site import joining
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
-from discreet.network.site.settings import load_enrolment
+from discreet_sensor.enrolment import load_enrolment
 
 pytestmark = pytest.mark.slow
 

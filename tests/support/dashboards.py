@@ -15,8 +15,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import uvicorn
 
-from discreet.auditing.contests import LabelledRows
 from discreet.auditing.recheck import Claim, begin, judge
+from discreet.auditing.recheck_bets import LabelledRows
 from discreet.data.encoders import BinsEncoder
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping

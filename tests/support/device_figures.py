@@ -1,5 +1,6 @@
 """The figures of the export, each at any size: full in research/benchmarks/edge.py."""
 
+import dataclasses
 import math
 import os
 import random
@@ -18,14 +19,15 @@ from scipy.stats import chi2, norm
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from discreet.data.encoders import BinsEncoder, CodesEncoder
-from discreet.export.neutral import bundle_body, exact_ratio
+from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
+from discreet.export.neutral import Policy, bundle_body, exact_ratio
 from discreet.export.runtimes.python import discreet_gateway as gateway
-from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.leakage.exact import structural_epsilons
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import TOTAL
+from discreet_sensor import runtime as device
 from support.devices import (
+    DAY,
     NATIVE,
     SANITIZED,
     STRICT,
@@ -266,7 +268,7 @@ def latencies_release(folder, key, samples):
     times, drawn, clock = [], [], time.perf_counter_ns
     for _ in range(samples):
         start = clock()
-        symbol = at_work.release(0, 1)
+        symbol = at_work.release(0, uptime=DAY)
         times.append(clock() - start)
         drawn.append(symbol)
         at_work.delivered()
@@ -347,7 +349,7 @@ def averaging(folder, key, trials, releases, repeat):
     right = np.zeros(2)
     for period in range(1, trials + 1):
         code = random.getrandbits(1)
-        symbols = sensor.release_rows([code] * releases, period)
+        symbols = sensor.release_rows([code] * releases, uptime=period * DAY)
         right += [symbols[0] == code, (2 * sum(symbols) > releases) == code]
     sensor.close()
     return right / trials
@@ -365,7 +367,7 @@ def clones(folder, key, draws):
     same = tried = 0
     while tried < draws:
         rows, period = list(range(codes)), tried // codes + 1
-        first, second = (each.release_rows(rows, period) for each in devices)
+        first, second = (each.release_rows(rows, uptime=period * DAY) for each in devices)
         same += sum(a == b for a, b in zip(first, second, strict=True))
         tried += codes
     for each in devices:
@@ -448,39 +450,50 @@ def _parses(runtime, body):
 # --- Size and instructions -----------------------------------------------------------------
 
 
-def sizes(folder, cpu):
+def sizes(folder, cpu, *flags):
     """Bytes of code and tables for 16 codes and 2 symbols: drawing alone, and all of it."""
     write_header(folder, sixteen())
     found = []
     for extra in ([], ["-DLEDGER"]):
         program = build(
-            str(folder), "size.c", *STRICT, "-Os", f"-mcpu={cpu}", "-mthumb", "-c", *extra,
+            str(folder), "size.c", *STRICT, "-Os", f"-mcpu={cpu}", "-mthumb", "-c", *extra, *flags,
             compiler="arm-none-eabi-gcc",
         )  # fmt: skip
         asked = ["arm-none-eabi-size", str(program)]
-        line = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split("\n")[
-            1
-        ]
-        text, data = line.split()[:2]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        text, data = done.stdout.split("\n")[1].split()[:2]
         found.append(int(text) + int(data))
     return found
 
 
-def cortex_m(folder):
-    """What the program for the Cortex-M3 prints under QEMU, and the sum that it must print."""
-    write_header(folder, sixteen())
-    program = build(
-        str(folder), "cortex_m.c", *STRICT, "-O2", "-mcpu=cortex-m3", "-mthumb", "-nostartfiles",
-        f"-T{NATIVE / 'cortex_m.ld'}", "--specs=nosys.specs", compiler="arm-none-eabi-gcc",
-    )  # fmt: skip
+def bare_metal(folder, source, *flags, machine="mps2-an385", compiler="gcc"):
+    """What a program for a Cortex-M prints under QEMU: names and numbers."""
+    script = NATIVE / ("cortex_m33.ld" if machine == "mps2-an505" else "cortex_m.ld")
+    linking = ("-mthumb", "-nostartfiles", "--specs=nosys.specs", f"-T{script}")
+    if compiler == "gcc":
+        program = build(str(folder), source, *flags, *linking, compiler="arm-none-eabi-gcc")
+    else:
+        target = ("--target=arm-none-eabi", "-mthumb", f"-I{NEWLIB}", "-c")
+        part = build(str(folder), source, *flags, *target, compiler="clang")
+        program = part.with_suffix(".elf")
+        chosen = [flag for flag in flags if flag.startswith("-mcpu")]
+        link = ["arm-none-eabi-gcc", *chosen, *linking, str(part), "-o", str(program)]
+        subprocess.run(link, check=True, capture_output=True)
     done = subprocess.run(
-        ["qemu-system-arm", "-M", "mps2-an385", "-nographic", "-icount", "shift=0", "-kernel",
+        ["qemu-system-arm", "-M", machine, "-nographic", "-icount", "shift=0", "-kernel",
          str(program), "-semihosting-config", "enable=on,target=native"],
-        capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = (line.split() for line in (done.stdout + done.stderr).splitlines() if " " in line)
-    return {name: int(value) for name, value in lines}, cortex_m_sum(sixteen())
+    return [(name, int(value)) for name, value in lines]
+
+
+def cortex_m(folder, *flags):
+    """What the program for the Cortex-M3 prints, and the sum that it must print."""
+    write_header(folder, sixteen())
+    found = bare_metal(folder, "cortex_m.c", *STRICT, "-O2", "-mcpu=cortex-m3", *flags)
+    return dict(found), cortex_m_sum(sixteen())
 
 
 def cortex_m_sum(sensor):
@@ -509,6 +522,69 @@ def cortex_m_sum(sensor):
         word = device.keyed_words(key, row >> 4)[row & 15]
         total = (total * 31 + table.pick(row, word)) % 2**32
     return total
+
+
+# --- The same instructions for every reading -----------------------------------------------
+
+NEWLIB = "/usr/lib/arm-none-eabi/include"
+MACHINES = {
+    "cortex-m0": "mps2-an385",  # code for a Cortex-M0 runs on an M3, instruction by instruction
+    "cortex-m3": "mps2-an385",
+    "cortex-m4": "mps2-an386",
+    "cortex-m7": "mps2-an500",
+    "cortex-m33": "mps2-an505",
+}
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
+TEXTS = ["open", "shut", "half open", ""]
+SECRETS = {
+    "BINS": lambda: make_sensor(
+        BinsEncoder(edges=np.linspace(-2, 2, 7).tolist(), missing=True), secret_table(9)
+    ),
+    "NUMBERS": lambda: make_sensor(
+        CategoriesEncoder(categories=[0, 1, 3, 7], missing=True), secret_table(6)
+    ),
+    "TEXTS": lambda: make_sensor(
+        CategoriesEncoder(categories=TEXTS, missing=True), secret_table(6)
+    ),
+    "CODES": lambda: make_sensor(CodesEncoder(size=8, missing=True), secret_table(9)),
+}
+
+
+def secret_table(rows):
+    """Two symbols, as on a sensor, and a budget that can be counted."""
+    first = np.linspace(0.2, 0.8, rows)
+    return np.column_stack([first, 1 - first])
+
+
+def instruction_counts(folder, kind, cpu, level, compiler, *extra):
+    """How far apart the counts of encoding, and of drawing, are: in ticks, 200 calls each."""
+    machine = MACHINES[cpu]
+    write_header(folder, SECRETS[kind]())
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wno-unused-function", "-Werror", level]
+    found = bare_metal(
+        folder, "constant.c", *flags, f"-mcpu={cpu}", f"-D{kind}", *extra, machine=machine,
+        compiler=compiler,
+    )  # fmt: skip
+    counts = {}
+    for name, value in found:
+        counts.setdefault(name, set()).add(value // 40)
+    return {name: max(values) - min(values) for name, values in counts.items()}
+
+
+def secret_reports(folder, kind, level, compiler, *, leak=False, repeat="never"):
+    """How many errors valgrind counts where secrets are marked as not defined."""
+    table = dataclasses.replace(SECRETS[kind](), policy=Policy(repeat=repeat))
+    write_header(folder, table)
+    flags = ["-std=c99", "-Wno-unused-function", "-g", level, f"-D{kind}"]
+    program = build(
+        str(folder), "secrets.c", *flags, *(["-DLEAK"] if leak else []), compiler=compiler
+    )
+    done = subprocess.run(
+        ["valgrind", "-q", "--error-exitcode=9", "--track-origins=no", str(program)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 9), done.stderr
+    return done.stderr.count("uninitialised") if done.returncode else 0
 
 
 # --- Speed ---------------------------------------------------------------------------------
@@ -544,10 +620,3 @@ class Pcg64Words:
 
     def words(self, count):
         return self.generator.integers(0, TOTAL, size=count, dtype=np.uint32)
-
-
-def speed_c(folder, rounds):
-    """Nanoseconds per reading: AES-CTR, PCG64 and the system's own source."""
-    write_header(folder, sixteen())
-    program = build(str(folder), "speed.c", "-O3", "-std=gnu99", "-Wall", "-Wextra", "-maes")
-    return np.loadtxt(run_native(program, rounds).decode().splitlines(), ndmin=2)

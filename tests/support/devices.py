@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
+from discreet.export import runtimes
 from discreet.export.neutral import Policy, bundle_body, sensor_table
-from discreet.export.runtimes.python import discreet_sensor as device
 from discreet.export.targets import sensor_header
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import Sensor
+from discreet_sensor import runtime as device
 
-RUNTIMES = Path(device.__file__).parents[1]
+RUNTIMES = Path(runtimes.__file__).parent
 NATIVE = Path(__file__).parents[1] / "export" / "native"
+DAY = 86_400
 MAPPING_ID = "sha256:" + bytes(range(32)).hex()
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
@@ -143,6 +145,22 @@ def run_native(program, *arguments, data=b"", timeout=600):
     return done.stdout
 
 
+# --- ESPHome -------------------------------------------------------------------------------
+
+
+def run_esphome(*arguments, folder):
+    done = subprocess.run(
+        [needs("esphome"), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "ESPHOME_DATA_DIR": str(Path(folder) / ".esphome")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 # --- MicroPython ---------------------------------------------------------------------------
 
 
@@ -214,15 +232,15 @@ REBOOT = 2**31
 """Added to a row: the symbol is not delivered, and the device starts anew."""
 
 
-def release_job(table, rows, periods, entropy, record=b""):
+def release_job(table, rows, uptimes, entropy, record=b""):
     """A bundle, a stored record, entropy and a history of releases."""
     body = bundle_body(table)
     head = struct.pack("<IIII", len(body), len(record), len(entropy), len(rows))
-    history = np.array([rows, periods], dtype="<u4").tobytes()
+    history = np.array([rows, uptimes], dtype="<u4").tobytes()
     return head + body + record + entropy + history
 
 
-def python_releases(monkeypatch, folder, key, table, rows, periods, entropy, record=b""):
+def python_releases(monkeypatch, folder, key, table, rows, uptimes, entropy, record=b""):
     """What the Python runtime releases for the same job, and the record that it leaves."""
     path, ledger = write_signed(folder, table, key), Path(folder) / "job.ledger"
     ledger.unlink(missing_ok=True)
@@ -234,8 +252,8 @@ def python_releases(monkeypatch, folder, key, table, rows, periods, entropy, rec
         patch.setattr(device.Table, "row", lambda table, reading: reading)  # they are rows
         options = {"public_key": key.public_hex, "ledger": ledger, "make_new": True}
         sensor, symbols = device.Sensor(path, **options), []
-        for row, period in zip(rows, periods, strict=True):
-            symbols.append(sensor.release(int(row) % REBOOT, int(period)))
+        for row, uptime in zip(rows, uptimes, strict=True):
+            symbols.append(sensor.release(int(row) % REBOOT, uptime=int(uptime)))
             if row < REBOOT:
                 sensor.delivered()
                 continue

@@ -3,8 +3,8 @@
 The time that passes is ``SimulatedSite.true``; every clock is ahead of it by some seconds.
 """
 
-from discreet.network import wire
 from discreet.network.fusion.timekeeping import Timekeeper
+from discreet_sensor import wire
 from support.network_sites import PlainSite
 
 NAMES = ["hall", "door", "bed"]
@@ -54,14 +54,19 @@ class SimulatedSite:
         for name in NAMES:
             self.plain.enrol(name, [name])
         self.devices = [SimulatedDevice(self, name) for name in NAMES]
-        self.service, self.told = None, set()
+        self.service, self.told, self.booted = None, set(), self.true
         self.start()
 
-    def start(self, **options):
-        """Start the fusion centre, or start it again."""
+    def start(self, *, reboot=False, **options):
+        """Start the fusion centre, or start it again; ``reboot``: its machine as well."""
         self.stop()
-        started = self.true
-        keeper = Timekeeper(self.clock, lambda: self.true + self.ahead, lambda: self.true - started)
+        self.booted = booted = self.true if reboot else self.booted
+        keeper = Timekeeper(
+            self.clock,
+            lambda: self.true + self.ahead,
+            lambda: self.true - booted,
+            str(booted),
+        )
         keep = None if self.keep is None else self.keep * 86_400.0
         self.service = self.plain.service(keep=keep, timekeeper=keeper, **options)
         self.service._link.send = self._answer

@@ -12,13 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.export.neutral import Policy, bundle_body, neutral_form
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
-from discreet.network.connecting import BrokerAddress
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService, FusionSettings
 from discreet.network.site.files import model_bytes
-from discreet.network.site.settings import BrokerEndpoint, Client, Clients, Enrolment
+from discreet.network.site.settings import Client, Clients
 from discreet.network.store import open_reader, open_store
-from discreet.network.wire import RoundClock
+from discreet_sensor.connecting import BrokerAddress
+from discreet_sensor.enrolment import BrokerPlace, Enrolment
+from discreet_sensor.wire import RoundClock
 
 SIGNING = SigningKey(Ed25519PrivateKey.generate())
 NO_PEM = "-----BEGIN NOTHING"
@@ -63,7 +64,7 @@ class PlainSite:
             batch=batch,
             epoch=self.epoch,
             interval=self.clock.interval,
-            broker=BrokerEndpoint(host="127.0.0.1", port=self.port, tls=False),
+            broker=BrokerPlace("127.0.0.1", self.port, tls=False),
             boot=1,
             mapping=self.mapping.id,
             certificate=NO_PEM,
@@ -79,12 +80,12 @@ class PlainSite:
         self.clients[client] = old.model_copy(update={"revoked": datetime.now(UTC)})
         self.save()
 
-    def service(self, timekeeper=None, **options):
+    def service(self, timekeeper=None, shared=None, **options):
         """A worker of the fusion centre in this process; see ``Running``."""
         settings = FusionSettings(
             self.name, self.clock, BrokerAddress("127.0.0.1", self.port), **options
         )
-        store = open_store(self.database, self.folder, self.name)
+        store = open_store(self.database, self.folder, self.name, shared)
         registry = Registry(self.file, self.name, self.mapping)
         return ListeningService(settings, self.mapping, registry, store, timekeeper=timekeeper)
 
@@ -95,7 +96,7 @@ class PlainSite:
         """Client, boot, seq, round and symbols of all messages."""
         store = open_store(self.database, self.folder, self.name)
         try:
-            return store.messages(0, 2**32)
+            return [row[:5] for row in store.messages(0, 2**32)]
         finally:
             store.close()
 

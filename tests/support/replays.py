@@ -8,14 +8,15 @@ import threading
 import time
 from pathlib import Path
 
-from discreet.cli.serve import fusion_settings
 from discreet.mapping.mapping import Mapping
-from discreet.network import wire
 from discreet.network.broker import Broker
+from discreet.network.fusion.hosting import fusion_settings
 from discreet.network.fusion.intake import Registry
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
-from discreet.network.site.settings import SiteFiles, load_enrolment, load_site
+from discreet.network.site.settings import SiteFiles, load_site
 from discreet.network.store import open_reader, open_store
+from discreet_sensor import wire
+from discreet_sensor.enrolment import load_enrolment
 from support.intruders import TOPICS, Tried
 from support.network_sites import ListeningService
 from support.sites import eventually, make_site, visitor_of

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
 from support.dashboards import make_mapping
 
 from discreet import audit
-from discreet.auditing.contests import LabelledRows
 from discreet.auditing.recheck import Claim, begin, judge
+from discreet.auditing.recheck_bets import LabelledRows
 from discreet.network.dashboard.sensors import Sent, check_marginals
 
 SENSORS = ("hall", "kitchen", "bedroom", "stairs")

@@ -10,6 +10,7 @@ without it and says so.
 """
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -23,7 +24,16 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
 
 from support.databases import why_no_postgres
-from support.network_figures import bad_network, control, dropout, kills, mutations, outages
+from support.network_figures import (
+    bad_network,
+    clocks,
+    control,
+    dropout,
+    kills,
+    life,
+    mutations,
+    outages,
+)
 from support.network_figures.verdicts import verdict
 
 from discreet.network.broker import find_mosquitto
@@ -45,6 +55,33 @@ def kill_all(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
     )
     found = f"{acknowledged} messages: {lost} lost, {twice} counted twice"
     yield "control: acknowledged by the broker only, never by the store", found, "control"
+
+
+def live_on(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
+    tally = life.survive_life(folder / "life", given.kills, say=say)
+    what = f"backup, restore, migration and change of the mapping, each killed {given.kills} times"
+    yield what, str(tally), verdict(tally.clean)
+
+
+def set_clocks(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
+    number = 0
+    for who in ("fusion", "one", "all"):
+        for name, size in clocks.JUMPS.items():
+            found = []
+            for sign, restart, keep in itertools.product((1, -1), (False, True), (None, 1)):
+                number += 1
+                place = folder / f"clocks-{number}"
+                place.mkdir()
+                seconds = sign * size
+                found.append(clocks.jump(place, who, seconds, restart=restart, keep=keep))
+            rounds, lost = max(each.rounds for each in found), sum(each.lost for each in found)
+            told = sum(each.told for each in found)
+            whose = {"fusion": "the fusion centre's", "one": "a device's", "all": "all"}[who]
+            what = f"{whose} clock{'s' * (who == 'all')} {name} ahead or behind, {len(found)} runs"
+            # A device by itself is no reason to doubt the site's clock.
+            good = rounds <= 10 and not lost and told == (0 if who == "one" else len(found))
+            seen = f"decided after {rounds} rounds at most, {lost} lost, {told} noticed"
+            yield what, seen, verdict(good)
 
 
 def fill_disks(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
@@ -112,6 +149,8 @@ def drop_messages(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
 
 FIGURES: dict[str, Callable[[Path, argparse.Namespace], Iterator[Row]]] = {
     "kills": kill_all,
+    "life": live_on,
+    "clocks": set_clocks,
     "disk": fill_disks,
     "database": take_database,
     "network": spoil_network,

@@ -124,7 +124,7 @@ def audit(
         the mapping was learned from.
     """
     data = audit_data_from_arrays(
-        mapping, X, y, private, groups, assume_independent=assume_independent
+        mapping, X, y, private, groups, assume_independent=assume_independent, seed=random_state
     )
     options = AuditOptions(
         max_advantage=max_advantage,
@@ -152,7 +152,7 @@ def audit_checked_data(
     steps = Steps(report, 2 + 4 * len(data.private))
     with threadpool_limits(limits=1):
         structural = certify_structure(data.mapping.tables, data.mapping.names)
-        symbols = data.mapping.sample(data.codes, np.random.default_rng(options.seed))
+        symbols = data.draw_symbols(options.seed)
         public = audit_public(data, options, symbols, steps)
         private = tuple(
             audit_fact(data, each, options, symbols, structural, alpha, steps)
@@ -240,6 +240,11 @@ def _remarks(data: AuditData) -> tuple[str, ...]:
         found.append(
             f"rows of one {unit} may depend on each other, so the {count} {unit}s count, not the "
             f"{data.n_rows} rows"
+        )
+    if len(data.attacked) < data.n_rows:
+        found.append(
+            f"attackers were tried on {len(data.attacked)} of the {data.n_rows} rows, drawn at "
+            "random; the bounds use all of them"
         )
     if data.n_rows < FEW_ROWS:
         found.append(

@@ -16,17 +16,18 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.rounds import SeriesData
+from discreet.auditing.rounds import SeriesData, declared_chain
 from discreet.data.columns import as_series, check_column, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.digest import coded_digest
 from discreet.data.groups import as_noun
 from discreet.data.labels import Labels
-from discreet.design.packed_file import rows_digest
 from discreet.errors import InputError, Parameter, shown
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.parts import Fact
 
+ATTACKED_ROWS = 10_000
+"""Most rows that attackers learn and are tested on; the certificates use all rows."""
+_ROWS_AT_ONCE = 1 << 18
 UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
 MIN_CLASS_ROWS = 5
 """Fewest rows of a class that an audit takes; hundreds are needed to say something."""
@@ -36,8 +37,9 @@ MIN_CLASS_ROWS = 5
 class AuditData:
     """A frozen mapping and the rows to audit it with.
 
-    ``readings``: one column per sensor. ``codes`` is of shape (n_rows, n_sensors). ``groups``: rows
-    of one group may depend on one another. ``origin``: where the rows come from, in words for the
+    ``codes`` is of shape (n_rows, n_sensors), in as few bytes as they fit. ``readings``: one column
+    per sensor, of the rows that are ``attacked``: all, or a sample. ``groups``: rows of one group
+    may depend on one another. ``origin``: where the rows come from, in words for the
     report. ``held_out``: whether they are the part of the learned table that was kept for audits.
     ``dependence``: what the order of the whole table, as given or as learned from, tells of its
     rows; of its groups where there are groups. ``assumed_independent``: whether the caller declared
@@ -49,10 +51,11 @@ class AuditData:
     """
 
     mapping: Mapping
-    readings: pd.DataFrame
     codes: Ints
     public: Labels
     private: tuple[Labels, ...]
+    readings: pd.DataFrame
+    attacked: Ints
     groups: Ints | None
     origin: str
     held_out: bool = False
@@ -67,6 +70,15 @@ class AuditData:
     @property
     def n_rows(self) -> int:
         return len(self.codes)
+
+    def draw_symbols(self, seed: int) -> Ints:
+        """Draw what the sensors send for every row, in as few bytes as it fits."""
+        rng, few = np.random.default_rng(seed), np.min_scalar_type(max(self.mapping.n_symbols))
+        symbols = np.empty(self.codes.shape, dtype=few)
+        for begin in range(0, self.n_rows, _ROWS_AT_ONCE):
+            part = slice(begin, begin + _ROWS_AT_ONCE)
+            symbols[part] = self.mapping.sample(self.codes[part], rng)
+        return symbols
 
     def rows_with(self, fact: Labels, cap: int | None = None) -> AuditRows:
         """Return the rows with the classes of one fact, for the bounds."""
@@ -90,8 +102,12 @@ def audit_data_from_arrays(
     groups: ArrayLike | None = None,
     *,
     assume_independent: bool = False,
+    seed: int = 0,
 ) -> AuditData:
-    """Check rows handed over in Python; refuse those that the mapping was learned from."""
+    """Check rows handed over in Python; refuse those that the mapping was learned from.
+
+    ``seed``: of the sample that attackers see, where rows are many.
+    """
     if private is None:
         raise InputError("audit needs private=, the fact to protect, as in fit.")
     readings = readings_of(mapping, X)
@@ -102,9 +118,17 @@ def audit_data_from_arrays(
                 f"{name!r} has {len(np.asarray(values))} labels; there are {len(readings)} rows of "
                 "readings. Give one label per row."
             )
-    public = read_labels(mapping.public, y)
-    facts = [read_labels(fact, columns[fact.name]) for fact in mapping.private]
-    found = finish_data(mapping, readings, public, facts, groups, UNCHECKED)
+    public, *facts = (
+        Labels(fact.name, fact.places(values), fact.classes)
+        for fact, values in zip(
+            (mapping.public, *mapping.private), (y, *columns.values()), strict=True
+        )
+    )
+    attacked = attacked_rows(len(readings), seed)
+    found = finish_data(
+        mapping, encode_compactly(mapping, readings), public, facts, readings.iloc[attacked],
+        attacked, _group_index(groups, len(readings)), UNCHECKED,
+    )  # fmt: skip
     labels = [fact.index for fact in found.private]
     order = check_dependence(readings, labels, public=public.index, groups=found.groups)
     return replace(
@@ -115,17 +139,8 @@ def audit_data_from_arrays(
     )
 
 
-def read_labels(fact: Fact, values: Any, least: int = MIN_CLASS_ROWS) -> Labels:
-    """Return the class of every row, told apart by how the classes are written.
-
-    ``least``: rows that each class must have.
-    """
-    labels = Labels(fact.name, fact.places(values), fact.classes)
-    _check_counts(labels, least)
-    return labels
-
-
-def _check_counts(labels: Labels, least: int) -> None:
+def check_counts(labels: Labels, least: int = MIN_CLASS_ROWS) -> None:
+    """Refuse a fact with fewer rows of a class than an audit takes."""
     counts = labels.counts
     rarest = int(np.argmin(counts))
     if counts[rarest] < least:
@@ -167,46 +182,72 @@ def readings_of(mapping: Mapping, X: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     return pd.DataFrame(array, columns=mapping.names).infer_objects()
 
 
+def attacked_rows(n_rows: int, seed: int, most: int = ATTACKED_ROWS) -> Ints:
+    """Return the places of the rows that attackers see."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng([seed, 2]).choice(n_rows, most, False))
+
+
+def encode_compactly(mapping: Mapping, readings: pd.DataFrame) -> Ints:
+    """Return the codes of readings, in as few bytes as they fit."""
+    few = np.min_scalar_type(max(len(table) for table in mapping.tables))
+    return mapping.encode(readings).astype(few)
+
+
 def finish_data(
     mapping: Mapping,
-    readings: pd.DataFrame,
+    codes: Ints,
     public: Labels,
     private: Sequence[Labels],
-    groups: Any,
+    readings: pd.DataFrame,
+    attacked: Ints,
+    groups: Ints | None,
     origin: str,
     *,
     held_out: bool = False,
     least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
-    """Encode the readings; refuse the very rows that the mapping was learned from."""
-    codes = mapping.encode(readings)
-    source = mapping.design.source
-    labels = [each.index for each in (public, *private)]
-    if source is not None and source.training == _training_digest(mapping, codes, labels):
-        raise InputError(
-            f"these are the {len(readings)} rows that mapping {mapping.id[7:13]} was learned from, "
-            "which cannot vouch for it. Give rows that were used for nothing else."
-        )
+    """Refuse the very rows that the mapping was learned from, rare classes and a single group.
+
+    ``least``: rows that each class must have; with 0 a single group will do as well.
+    """
+    for fact in (public, *private):
+        check_counts(fact, least)
+    if groups is not None and least and int(groups.max()) < 1:
+        raise InputError("all rows are in one group, which counts as one observation. Add groups.")
+    _refuse_training(mapping, codes, [public, *private])
     return AuditData(
-        mapping,
-        readings,
-        codes,
-        public,
-        tuple(private),
-        _group_index(groups, len(codes), 2 if least else 1),
-        origin,
-        held_out,
+        mapping, codes, public, tuple(private), readings, attacked, groups, origin, held_out
     )
 
 
-def _training_digest(mapping: Mapping, codes: Ints, labels: Sequence[Ints]) -> str:
+def _refuse_training(mapping: Mapping, codes: Ints, facts: Sequence[Labels]) -> None:
+    """Refuse the very rows that a mapping was learned from, in any order."""
     source = mapping.design.source
-    if source is None or source.read != "stream":
-        return coded_digest(codes, labels)
-    return rows_digest(codes, [sensor.encoder.n_codes for sensor in mapping.sensors], labels)
+    if source is None or len(codes) != mapping.design.rows:
+        return
+    if not source.is_readable:
+        raise unreadable_source(mapping, len(codes))
+    sizes = [sensor.encoder.n_codes for sensor in mapping.sensors]
+    labels, classes = [fact.index for fact in facts], [fact.n_classes for fact in facts]
+    if source.training == coded_digest(codes, sizes, labels, classes):
+        raise InputError(
+            f"these are the {len(codes)} rows that mapping {mapping.id[7:13]} was learned from, "
+            "which cannot vouch for it. Give rows that were used for nothing else."
+        )
 
 
-def _group_index(groups: Any, n_rows: int, least: int) -> Ints | None:
+def unreadable_source(mapping: Mapping, rows: int) -> InputError:
+    """Return what to say if only an earlier version could tell which rows were learned from."""
+    return InputError(
+        f"mapping {mapping.id[7:13]} was learned with an earlier version of discreet, whose record "
+        f"of the rows is no longer read: it may be these {rows} that it was learned from, and such "
+        "rows cannot vouch for it. Learn it again, or audit with other rows."
+    )
+
+
+def _group_index(groups: Any, n_rows: int) -> Ints | None:
     if groups is None:
         return None
     column = as_series(groups)
@@ -215,8 +256,6 @@ def _group_index(groups: Any, n_rows: int, least: int) -> Ints | None:
     if (gone := is_missing(column)).any():
         raise InputError(f"the group is missing in {int(gone.sum())} of {n_rows} rows. Fill it in.")
     index: Ints = np.unique(written_column(column), return_inverse=True)[1].astype(np.int64)
-    if int(index.max()) + 1 < least:
-        raise InputError("all rows are in one group, which counts as one observation. Add groups.")
     return index
 
 
@@ -263,7 +302,10 @@ def check_options(data: AuditData, options: AuditOptions) -> None:
         )
     if options.releases < 1:
         raise InputError(f"releases must be at least 1, got {options.releases!r}.")
-    _check_rounds(data, options)
+    check_rounds(options, in_time=data.series is not None)
+    if options.stay is not None:
+        for fact in data.private:
+            declared_chain(options.stay, np.array(fact.counts) / sum(fact.counts))
     if options.cap is not None and options.cap < 1:
         raise InputError(f"cap must be at least 1, got {options.cap!r}.")
     if options.cap is not None and data.groups is None:
@@ -275,18 +317,36 @@ def check_options(data: AuditData, options: AuditOptions) -> None:
         _check_prior(data, options.prior)
 
 
-def _check_rounds(data: AuditData, options: AuditOptions) -> None:
+def check_rounds(options: AuditOptions, *, in_time: bool) -> None:
+    """Refuse what cannot be asked of many rounds; ``in_time``: a column of times is named."""
     rounds, stay = options.rounds, options.stay
     if rounds is None:
-        if stay is not None:
-            raise InputError("stay is about many rounds. Give rounds as well.")
+        for given, name in ((stay is not None, "stay"), (in_time, "time_column")):
+            if given:
+                raise InputError(
+                    Parameter(name),
+                    " is about many rounds. Give ",
+                    Parameter("rounds"),
+                    " as well.",
+                )
         return
     if rounds < 1:
         raise InputError(f"rounds must be at least 1, got {rounds!r}.")
     if options.releases > 1:
-        raise InputError("rounds and releases are two ways to add reports up. Give one of them.")
-    if data.series is not None and stay is not None:
-        raise InputError("stay is estimated from the series. Leave it out, or the time column.")
+        raise InputError(
+            Parameter("rounds"), " and ", Parameter("releases"), " are two ways to add reports up. "
+            "Give one of them.",
+        )  # fmt: skip
+    if in_time and stay is not None:
+        raise InputError(
+            Parameter("stay"), " is estimated from the series. Leave it out, or the time column."
+        )
+    if not in_time and stay is None:
+        raise InputError(
+            Parameter("rounds"), f" {rounds} needs to know how long the private fact lasts. Name "
+            "the column with the time of every row (--time-column), or state the probability that "
+            "it stays the same from one round to the next (--stay).",
+        )  # fmt: skip
 
 
 def _check_prior(data: AuditData, prior: Floats) -> None:

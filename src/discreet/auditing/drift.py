@@ -29,7 +29,7 @@ import numpy as np
 from pydantic import Field
 
 from discreet.arrays import Floats
-from discreet.auditing.contests import Part, RowsOfNumbers
+from discreet.auditing.recheck_bets import Part, RowsOfNumbers
 from discreet.data.strict_model import MAX_TEXT
 from discreet.errors import InputError
 from discreet.mapping.text import load_result

@@ -60,8 +60,6 @@ from discreet.leakage.exact import (
 )
 from discreet.progress import Progress, Report
 
-ATTACKED_ROWS = 10_000
-"""Most rows that attackers learn and are tested on; the certificates use all rows."""
 _TAUGHT_ROWS = 20_000  # of which slow attackers learn from a share
 _COMPARED_ROWS = 8_000  # the same for readings and the public fact, which are for comparison
 _MANY_ROWS = 2_000  # beyond, attackers learn enough from fewer and larger folds
@@ -221,11 +219,7 @@ def _attack_symbols_and_readings(
     max_rows: int = _TAUGHT_ROWS,
 ) -> Attacks:
     """Attack what is sent, slow attackers with fewer rows, and the readings beside it."""
-    chosen, seed = np.arange(data.n_rows), options.seed
-    if data.n_rows > ATTACKED_ROWS:
-        drawn = np.random.default_rng([seed, 2]).choice(data.n_rows, ATTACKED_ROWS, False)
-        chosen = np.sort(drawn)
-    tables = data.mapping.tables
+    chosen, seed, tables = data.attacked, options.seed, data.mapping.tables
     shared: dict[str, Any] = {
         "groups": None if data.groups is None else data.groups[chosen],
         "confidence": confidence,
@@ -245,7 +239,7 @@ def _attack_symbols_and_readings(
         **shared,
     )
     steps.begin(f"attackers on {shown(labelled.name)}, from readings")
-    raw, levels = discretise_readings(data.readings.iloc[chosen])
+    raw, levels = discretise_readings(data.readings)
     on_readings = attack(
         raw,
         levels,

@@ -184,7 +184,7 @@ def find_copies(data: AuditData) -> tuple[str, ...]:
     names = data.mapping.names
     if len(names) > _COMPARED_SENSORS:
         return ()
-    codes = data.codes[:_COMPARED_ROWS]
+    codes = data.codes[:_COMPARED_ROWS].astype(np.int64)
     sizes = [len(table) for table in data.mapping.tables]
     entropies = [_entropy(codes[:, t]) for t in range(len(names))]
     found = []

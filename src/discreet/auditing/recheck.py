@@ -1,12 +1,13 @@
 """The re-check of a certificate on a running site: its file, and the one state that follows.
 
-Labelled rows of the site are judged as they come (``contests``). If the certificate holds, it is
-withdrawn at any time of its life with a probability of at most ``false_share``, for all claims
-together and however often one looks. A withdrawal is final: only another mapping begins anew.
+Labelled rows of the site are judged as they come (``recheck_bets``). If the certificate holds, it
+is withdrawn at any time of its life with a probability of at most ``false_share``, for all claims
+together and however often one looks. A withdrawal is final: only another mapping starts again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +18,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from discreet.auditing.contests import (
+from discreet.arrays import Ints
+from discreet.auditing.recheck_bets import (
     Attackers,
     Contest,
     Count,
@@ -28,8 +30,8 @@ from discreet.auditing.contests import (
     new_contest,
 )
 from discreet.auditing.summary import AuditSummary
-from discreet.data.digest import coded_digest
 from discreet.data.strict_model import MAX_TEXT
+from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, write_whole
 from discreet.mapping.mapping import Mapping
@@ -173,7 +175,7 @@ def not_judged(found: Recheck, rows: LabelledRows) -> LabelledRows:
     labels = [rows.public, *rows.private]
 
     def digest(count: int) -> str:
-        return coded_digest(rows.codes[:count], [each[:count] for each in labels])
+        return _digest(np.column_stack([rows.codes, *labels])[:count])
 
     total = len(rows.codes)
     known = [
@@ -307,3 +309,12 @@ def standing(
         return Standing(DUE, f"The last labelled rows that were enough are {age} days old.")
     words = f"{found.rows} labelled rows agree with it, those until {found.supported} enough to "
     return Standing(VALID, f"{words}notice a rise of {RISE}.")
+
+
+def _digest(rows: Ints) -> str:
+    """Return the digest of rows of integers, in any order."""
+    found = distinct_rows(rows)
+    digest = hashlib.sha256(b"discreet-codes-1\n")
+    digest.update(f"{found.rows.shape[0]} {found.rows.shape[1]}\n".encode())
+    digest.update(np.column_stack([found.rows, found.counts]).astype("<i8").tobytes())
+    return "sha256:" + digest.hexdigest()

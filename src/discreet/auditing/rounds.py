@@ -28,10 +28,10 @@ from discreet.auditing.bounds.window import (
     WindowBound,
     bound_kept,
     bound_window,
+    why_no_chain,
 )
 from discreet.data.labels import Labels
 from discreet.data.series import HiddenState, Series, check_hidden_state, count_steps
-from discreet.errors import InputError
 from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
@@ -108,7 +108,8 @@ def audit_rounds(
     """Bound what so many rounds tell of one fact, and attack them where there is a series."""
     if series is None:
         rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
-        kept = _declared_chain(stay, rows.shares, rounds).kept
+        assert stay is not None  # ``check_rounds`` has seen to it
+        kept = declared_chain(stay, rows.shares).kept
         declared = (f"{_CHAIN} with the stay probabilities stated (declared)", HIDDEN_DECLARED)
         bounds = _bounds(rows, kept, rounds, alpha)
         return RoundsAudit(
@@ -119,13 +120,8 @@ def audit_rounds(
     return replace(certify_series(rows, public, name, series, rounds, alpha, seed), attacks=attacks)
 
 
-def _declared_chain(stay: Floats | None, shares: Floats, rounds: int) -> Chain:
-    if stay is None:
-        raise InputError(
-            f"rounds={rounds} needs to know how long the private fact lasts. Name the column with "
-            "the time of every row (--time-column), or state the probability that it stays the "
-            "same from one round to the next (--stay)."
-        )
+def declared_chain(stay: Floats, shares: Floats) -> Chain:
+    """Return the chain of stay probabilities that were stated: one for all classes, or one each."""
     return Chain.of_stay(stay if stay.size > 1 else float(stay[0]), shares)
 
 
@@ -150,7 +146,9 @@ def certify_series(
         bounds = _bounds(rows, bound_kept(steps, alpha / 2), rounds, alpha / 2)
         basis = _checked("the private fact", alone, series)
         found = _certificate(bounds[-1], rows, alpha, basis, "")
-        return RoundsAudit(rounds, _held_back(found, alone), False, _curve(bounds), seconds, ())
+        moves = why_no_chain(fact, series.series, series.group, np.zeros_like(fact))
+        held = _held_back(found, alone, moves)
+        return RoundsAudit(rounds, held, False, _curve(bounds), seconds, ())
     both = fact * public.n_classes + series.public
     told = check_hidden_state(series.codes, both, series.series, seed)
     share = alpha / (2 * public.n_classes)
@@ -162,7 +160,8 @@ def certify_series(
     bounds = max(per_class, key=lambda each: each[-1].advantage)
     basis = _checked("the public and the private fact", told, series)
     found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
-    return RoundsAudit(rounds, _held_back(found, told), True, _curve(bounds), seconds, ())
+    moves = why_no_chain(fact, series.series, series.group, series.public)
+    return RoundsAudit(rounds, _held_back(found, told, moves), True, _curve(bounds), seconds, ())
 
 
 def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
@@ -204,12 +203,12 @@ def _certificate(
     return Certificate(name, value, 1 - alpha, rows.counts, assumptions, words, counted)
 
 
-def _held_back(found: Certificate, state: HiddenState) -> Certificate:
-    if not state.broken and state.checked:
+def _held_back(found: Certificate, state: HiddenState, moves: str) -> Certificate:
+    """Withhold a bound whose assumptions the series contradicts, on readings or on the fact."""
+    if not state.broken and state.checked and not moves:
         return found
-    nothing = NotCertifiable(
-        f"a bound over rounds assumes what the series contradicts: {state.words}"
-    )
+    why = state.words if state.broken else moves
+    nothing = NotCertifiable(f"a bound over rounds assumes what the series contradicts: {why}")
     if not state.checked:
         nothing = NotCertifiable(f"what a bound over rounds assumes was not checked: {state.words}")
     return replace(found, value=nothing, words=nothing.words)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,47 +19,48 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Ints
 from discreet.auditing.data import (
+    ATTACKED_ROWS,
     MIN_CLASS_ROWS,
     UNCHECKED,
     AuditData,
+    attacked_rows,
+    encode_compactly,
     finish_data,
-    read_labels,
     readings_of,
+    unreadable_source,
 )
 from discreet.auditing.rounds import SeriesData
-from discreet.data.columns import check_column
+from discreet.data.columns import as_series, check_column, written_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
-from discreet.data.digest import TableDigest, unordered_digest
+from discreet.data.digest import RowSums, table_sums
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
 from discreet.data.labels import Labels, LabelTally
+from discreet.data.opening import open_table
 from discreet.data.proposals import check_both_orders, say_shared
 from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
-from discreet.data.spooling import stream_text
-from discreet.data.tables import (
-    Table,
-    add_clock,
-    as_table,
-    can_stream,
-    find_files,
-    first_rows,
-    open_stream,
-    read_tables,
-    take,
-)
+from discreet.data.tables import Table, add_clock, as_table, find_files, first_rows, take
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 
+_IN_MEMORY = 1 << 30  # bytes that a table may take to be read as a whole
 
-def open_rows(tables: Sequence[Path], mappings: Sequence[Mapping]) -> pd.DataFrame | Table:
-    """Read a table; of one that was streamed to learn from, only rows that are needed are kept."""
-    files, sources = find_files(tables), [mapping.design.source for mapping in mappings]
-    streamed = any(source is not None and source.read == "stream" for source in sources)
-    if not streamed:
-        return read_tables(files)
-    if can_stream(files):
-        return open_stream(files)
-    return read_tables(files) if any(can_stream([file]) for file in files) else stream_text(files)
+
+@dataclass(frozen=True)
+class Sample:
+    """Of how many rows at most readings are kept, and the seed that chooses them."""
+
+    most: int = ATTACKED_ROWS
+    seed: int = 0
+
+
+_SAMPLE = Sample()
+ALL_READINGS = Sample(most=1 << 62)
+
+
+def open_rows(tables: Sequence[Path]) -> Table:
+    """Read a table; a large one some rows at a time."""
+    return open_table(find_files(tables), in_memory=_IN_MEMORY)
 
 
 def audit_data_from_table(
@@ -71,6 +72,7 @@ def audit_data_from_table(
     group: str | None = None,
     assume_independent: bool = False,
     time_column: str | None = None,
+    sample: Sample = _SAMPLE,
     least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
     """Choose the rows of a table that may vouch for the mapping, and check them.
@@ -81,8 +83,8 @@ def audit_data_from_table(
     or rows in their order, see ``data.groups``; by default what the rows were split by.
     ``assume_independent``: the rows are independent, although those that were learned from came in
     groups, or although they look otherwise. With ``group``, the groups are. ``time_column``: the
-    time of every row, for an audit of many rounds. ``least``: rows that each class must have;
-    with 0 a single group will do as well.
+    time of every row, for an audit of many rounds. ``sample``: whose readings are kept, for
+    attackers. ``least``: rows that each class must have; with 0 a single group will do as well.
     """
     table = add_clock(as_table(table), mapping.names)
     labels = _label_columns(mapping, table, public, private)
@@ -90,7 +92,7 @@ def audit_data_from_table(
     rows = _rows_that_may_vouch(mapping, table, labels)
     chosen = np.ones(table.rows, dtype=bool) if rows is None else rows
     groups = None if group is None else _groups(table, group)
-    data = _audit_data(mapping, table, labels, chosen, groups, rows, least)
+    data = _audit_data(mapping, table, labels, chosen, groups, rows, sample, least)
     facts = labels[mapping.public.name], [labels[fact.name] for fact in mapping.private]
     first = first_rows(table, MOST_ROWS)
     asked = groups is None and not assume_independent
@@ -115,16 +117,18 @@ def _series(
     if time_column is None:
         return None
     check_column(table.columns, time_column, "times")
-    rows = take(table, np.ones(table.rows, dtype=bool),
-                list(dict.fromkeys([*mapping.names, *labels.values(), time_column])))  # fmt: skip
+    every = np.ones(table.rows, dtype=bool)
+    times = take(table, every, [time_column])[time_column]
     group = None if groups is None else groups.index
-    series = read_series(rows[time_column], group, time_column)
+    series = read_series(times, group, time_column)
+    rows = _encoded(mapping, table, labels, every, Sample(most=0))
+    public, *private = rows.facts
     return SeriesData(
         time_column,
         series,
-        mapping.encode(readings_of(mapping, rows)),
-        mapping.public.places(rows[labels[mapping.public.name]]),
-        {fact.name: fact.places(rows[labels[fact.name]]) for fact in mapping.private},
+        rows.codes,
+        public.index,
+        {fact.name: fact.index for fact in private},
         held_out,
         _stretches(series) if group is None else group,
     )
@@ -180,6 +184,7 @@ def _audit_data(
     chosen: NDArray[np.bool_],
     groups: Labels | None,
     held_out: NDArray[np.bool_] | None,
+    sample: Sample = _SAMPLE,
     least: int = MIN_CLASS_ROWS,
 ) -> AuditData:
     """Return the mapping with the chosen rows, some or all of those that were held out."""
@@ -191,13 +196,9 @@ def _audit_data(
         )
     for name in mapping.names:
         check_column(table.columns, name, "readings of a sensor")
-    found = take(table, chosen, [*mapping.names, *labels.values()])
-    data = finish_data(
+    data = _encoded(mapping, table, labels, chosen, sample).finish(
         mapping,
-        readings_of(mapping, found),
-        read_labels(mapping.public, found[labels[mapping.public.name]], least),
-        [read_labels(fact, found[labels[fact.name]], least) for fact in mapping.private],
-        None if groups is None else groups.take(chosen).values,
+        None if groups is None else _numbered(groups.take(chosen)),
         origin if groups is None else f"{origin}, grouped by {groups.name!r}",
         held_out=held_out is not None,
         least=least,
@@ -205,6 +206,66 @@ def _audit_data(
     unit = "group" if groups is None else group_noun(groups.name, table.columns)
     learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
     return replace(data, unit=unit, learned_groups=learned)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Chosen rows of a table: codes and classes of all, readings of those that are attacked."""
+
+    codes: Ints
+    facts: list[Labels]
+    readings: pd.DataFrame
+    attacked: Ints
+
+    def finish(
+        self, mapping: Mapping, groups: Ints | None, origin: str, *, held_out: bool, least: int
+    ) -> AuditData:
+        public, *private = self.facts
+        return finish_data(
+            mapping, self.codes, public, private, self.readings, self.attacked, groups, origin,
+            held_out=held_out, least=least,
+        )  # fmt: skip
+
+
+def _encoded(
+    mapping: Mapping,
+    table: Table,
+    labels: dict[str, str],
+    chosen: NDArray[np.bool_],
+    sample: Sample,
+) -> _Encoded:
+    """Read the chosen rows a batch at a time, and keep of each what the audit needs."""
+    attacked = attacked_rows(int(chosen.sum()), sample.seed, sample.most)
+    kept = np.zeros(table.rows, dtype=bool)
+    kept[np.flatnonzero(chosen)[attacked]] = True
+    facts = [mapping.public, *mapping.private]
+    codes, readings = [], []
+    index: list[list[Ints]] = [[] for _ in facts]
+    for batch in table.batches([*mapping.names, *labels.values()]):
+        own = batch[chosen[batch.index]]
+        if not len(own):
+            continue
+        codes.append(encode_compactly(mapping, readings_of(mapping, own)))
+        readings.append(batch.loc[kept[batch.index], mapping.names])
+        for each, fact in zip(index, facts, strict=True):
+            each.append(fact.places(own[labels[fact.name]]))
+    return _Encoded(
+        np.concatenate(codes),
+        [
+            Labels(f.name, np.concatenate(own), f.classes)
+            for f, own in zip(facts, index, strict=True)
+        ],
+        pd.concat(readings, ignore_index=True),
+        attacked,
+    )
+
+
+def _numbered(groups: Labels) -> Ints:
+    """Return the group of every row, numbered from 0 in the order of how groups are written."""
+    present, place = np.unique(groups.index, return_inverse=True)
+    texts = written_column(as_series(np.asarray(groups.classes)[present]))
+    number: Ints = np.unique(texts, return_inverse=True)[1].astype(np.int64)[place]
+    return number
 
 
 def _label_columns(
@@ -311,13 +372,12 @@ def _rows_that_may_vouch(
         return None
     if any(name not in table.columns for name in mapping.names):
         return None
+    if not source.is_readable:
+        raise unreadable_source(mapping, table.rows)
     # The columns that were learned from, by the mapping's names and in its order.
-    used = {name: name for name in mapping.names} | labels
-    if _digest(table, used) != source.digest:
-        same_rows = source.unordered is not None and source.unordered == unordered_digest(
-            table.batches(list(used.values()))
-        )
-        if same_rows:
+    found = _sums(table, {name: name for name in mapping.names} | labels)
+    if found.ordered != source.digest:
+        if found.unordered == source.unordered:
             raise InputError(
                 f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
                 "rows in another order: which of them were held out is not known. Give the "
@@ -336,14 +396,12 @@ def _rows_that_may_vouch(
             tally.add(batch[labels[name]])
     groups = None if split.group is None else _groups(table, split.group)
     facts = [tally.finish() for tally in tallies.values()]
-    return hold_out(split, facts, groups, read=source.read)
+    return hold_out(split, facts, groups)
 
 
-def _digest(table: Table, columns: dict[str, str]) -> str:
-    """Return the digest of columns, named as the mapping names them."""
-    digest = TableDigest(table.rows, len(columns))
-    for name, here in columns.items():
-        digest.begin(name)
-        for batch in table.batches([here]):
-            digest.add(batch[here])
-    return digest.result()
+def _sums(table: Table, columns: dict[str, str]) -> RowSums:
+    """Return the sums over all rows of columns, named as the mapping names them."""
+    here, total, names = list(columns.values()), RowSums(), list(columns)
+    for batch in table.batches(here):
+        total += table_sums(batch[here], total.rows, names)
+    return total

@@ -21,7 +21,7 @@ from discreet.cli.options import option_name
 from discreet.errors import DiscreetError, Parameter, StoppedError
 
 BAD_INPUT = 2
-INTERRUPTED = 130
+SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
 UNREAD = 1
 
 COMMANDS = {  # in the order of the help; the file of each
@@ -38,10 +38,13 @@ COMMANDS = {  # in the order of the help; the file of each
     "enroll": "enroll",
     "revoke": "enroll",
     "renew-site": "renew_site",
+    "change-mapping": "change_mapping",
+    "forget": "forget",
     "sensor": "sensor",
     "serve": "serve",
     "dashboard": "dashboard",
     "doctor": "doctor",
+    "fleet": "fleet",
     "backup": "backup",
     "restore": "backup",
 }
@@ -59,7 +62,7 @@ def main() -> None:
     try:
         code = command_line(sys.argv[1:])(prog_name="discreet", standalone_mode=False)
     except StoppedError as error:
-        _fail(str(error), INTERRUPTED)
+        _fail(str(error), SIGNALLED + error.signal)
     except DiscreetError as error:
         _fail(in_option_terms(error), BAD_INPUT)
     except BrokenPipeError:  # whoever read the output has gone, as `head` does

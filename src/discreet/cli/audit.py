@@ -178,11 +178,13 @@ def audit_files(task: AuditTask) -> Audit:
     """Audit a mapping file with a table on disk, and write the report if one is asked for."""
     from discreet.auditing.audit import audit_checked_data
     from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
-    from discreet.auditing.table_rows import audit_data_from_table, open_rows
+    from discreet.auditing.data import check_rounds
+    from discreet.auditing.table_rows import Sample, audit_data_from_table, open_rows
     from discreet.cli.progress import ProgressReport
     from discreet.data.tables import find_files
     from discreet.mapping.mapping import Mapping
 
+    check_rounds(task.options, in_time=task.time_column is not None)
     if task.html is not None:  # before the work, not after it
         for kept in (*find_files(task.tables), task.mapping, task.frontier):
             if kept is not None:
@@ -190,12 +192,13 @@ def audit_files(task: AuditTask) -> Audit:
     mapping = Mapping.load(task.mapping)
     data = audit_data_from_table(
         mapping,
-        open_rows(task.tables, [mapping]),
+        open_rows(task.tables),
         public=task.public,
         private=task.private,
         group=task.group,
         assume_independent=task.assume_independent,
         time_column=task.time_column,
+        sample=Sample(seed=task.options.seed),
     )
     source = mapping.design.source
     if data.held_out and source is not None:

@@ -51,6 +51,11 @@ def restore(
 
         done = bring_back(source, find_site(site))
         plain_print(f"{len(done.files)} files were missing and are back")
+        if done.whole:
+            plain_print(
+                "the site is as it was when the backup was made: what was revoked or forgotten "
+                "since then has to be once more"
+            )
         if done.aside is not None:
             plain_print(f"the damaged database is {done.aside}; the backup's is in its place")
         if done.rows is not None:

@@ -25,9 +25,10 @@ from discreet.files import write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-    from discreet.learning import Learned, Task
+    from discreet.learning import Learned
     from discreet.mapping.mapping import Mapping
     from discreet.network.demo.running import Account
+    from discreet.task import Task
 
 _SECONDS = 8.0
 _ROWS = 1500
@@ -85,8 +86,8 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     holds a ``home.csv`` or ``home.json`` of somebody else.
     """
     from discreet.cli.made_up_home import make_home
-    from discreet.learning import Task, make_split
     from discreet.mapping.mapping import Mapping
+    from discreet.task import Task, make_split
 
     table, out = folder / "home.csv", folder / "home.json"
     missing = _check_network(folder) if seconds != 0.0 else ""

@@ -73,7 +73,7 @@ def diff(
         mappings = Mapping.load(before), Mapping.load(after)
         found = compare_mappings(
             *mappings,
-            open_rows(tables, mappings) if tables else None,
+            open_rows(tables) if tables else None,
             group=group,
             assume_independent=assume_independent,
         )

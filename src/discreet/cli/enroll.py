@@ -19,6 +19,7 @@ from discreet.cli.options import (
     argument,
     flag,
     is_positive,
+    one_of,
     option,
 )
 from discreet.cli.policies import choose_repeat
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from discreet.network.site.joining import Enrolled
 
 NOT_IN_FORCE = 3
+DEVICES = ("python", "c", "micropython", "node-red", "esphome")
+"""As in ``device_files``, which is not imported for --help."""
 
 
 def enroll(
@@ -44,7 +47,13 @@ def enroll(
             "[default: the one called NAME]",
         ),
     ] = None,
-    out: Annotated[Path | None, option("FILE", "New file to write. [default: NAME.enrol]")] = None,
+    to: Annotated[
+        str, option("NAME", f"What the device runs: {', '.join(DEVICES)}.", one_of(DEVICES))
+    ] = "python",
+    out: Annotated[
+        Path | None,
+        option("PATH", "New file to write, or folder. [default: NAME.enrol; a folder NAME]"),
+    ] = None,
     batch: Annotated[
         int, option("N", "Rounds in one message, for gateways.", min=1, max=65535)
     ] = 1,
@@ -76,12 +85,17 @@ def enroll(
 ) -> int:
     """Let a device in: certificate, tables and configuration in one file.
 
-    The file is secret. The device may send on its own topic and read its own
-    acknowledgements, nothing else. Exit code 3 if --renew could not end the old file.
+    For all but python it is a folder, with the programs as well. It is secret. The
+    device may send on its own topic and read its own acknowledgements, nothing else. Exit
+    code 3 if --renew could not end the old file.
 
     Example:
 
         discreet enroll hall --sensor "Hall motion" --repeat period --budget 20
+
+    A board with MicroPython:
+
+        discreet enroll hall --to micropython
 
     Home Assistant, which may read the decision and nothing else:
 
@@ -106,7 +120,7 @@ def enroll(
             done = enroll_observer(folder, name, out, days)
             plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
         else:
-            out = out or Path(f"{name}.enrol")
+            out = out or Path(f"{name}.enrol" if to == "python" else name)
             given, told = _typed(ctx), list[str]()
             if stay is not None or rows:
                 of_site = load_site(folder)
@@ -115,9 +129,12 @@ def enroll(
                 repeat, told = choose_repeat(known, repeat, rows, stay, seconds, of_site.interval)
                 given |= {"repeat"}
             policy = Policy(budget=budget, period=period or 86_400, repeat=repeat or "code")
-            wish = EnrolmentRequest(name, sensor or [], batch, policy, days, renew, given, anyway)
+            wish = EnrolmentRequest(
+                name, sensor or [], batch, policy, days, renew, given, anyway, to
+            )
             done = enroll_device(folder, wish, out)
             _say_enrolled(name, out, done, told)
+            _say_install(name, out, to)
         return _say_how_it_ends(folder, done)
 
 
@@ -139,7 +156,13 @@ def _say_enrolled(name: str, out: Path, done: Enrolled, told: Sequence[str]) -> 
             "decided without this device. Take a smaller --batch, or a longer deadline in "
             "site.json"
         )
-    plain_print(f"on the device: discreet sensor {shlex.quote(str(out))} --state DIR ...")
+
+
+def _say_install(name: str, out: Path, to: str) -> None:
+    from discreet.network.site.device_files import TARGETS
+
+    for line in TARGETS[to].install:
+        plain_print(line.format(out=shlex.quote(str(out)), name=name))
 
 
 def _say_how_it_ends(folder: Path, done: Enrolled) -> int:

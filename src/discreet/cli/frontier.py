@@ -37,6 +37,7 @@ from discreet.cli.options import (
     name_among,
     name_list,
     option,
+    refuse_model,
     whole_number,
 )
 from discreet.cli.terminal import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from discreet.frontiers.frontier import Standing
     from discreet.frontiers.results import Frontier
     from discreet.frontiers.study import Spec
-    from discreet.learning import Task
+    from discreet.task import Task
 
 
 def frontier(
@@ -68,10 +69,10 @@ def frontier(
     plot: Annotated[Path | None, option("FILE", "Picture to draw, an .svg or .png file.")] = None,
     methods: Annotated[
         str, option("NAMES", f"Of {', '.join(METHODS)}; separated by commas.")
-    ] = "npo,ndd",
+    ] = "auto,ndd",
     ratios: Annotated[
         str, option("P,P", "Shares of the largest private risk to keep, separated by commas.")
-    ] = "0.9,0.95,0.98,0.99,0.995,0.998,0.999",
+    ] = "0.6,0.7,0.8,0.9,0.95,0.98,0.995",
     symbols: Annotated[str, option("N,N", "Symbols of each sensor, likewise.")] = "2",
     sensors: Sensors = None,
     exclude: Exclude = None,
@@ -114,6 +115,8 @@ def frontier(
             f"--jobs {jobs} was given together with --dask {dask}, which has workers of its own. "
             "Give one or the other."
         )
+    for name in methods.split(","):
+        refuse_model("--methods", name.strip())
     wanted = (
         _list_of("--methods", methods, name_among(METHODS)),
         _list_of("--ratios", ratios, _share_of_risk),
@@ -124,7 +127,7 @@ def frontier(
     left_out = name_list("--exclude", exclude)
     with interruptible("stopped. No points were kept."):
         from discreet.frontiers.study import plan
-        from discreet.learning import Task, make_split
+        from discreet.task import Task, make_split
 
         specs = plan(*wanted)
         task = Task(
@@ -223,9 +226,10 @@ def _check_files(job: Job) -> None:
 
 def _compute(job: Job, console: Console) -> Frontier:
     from discreet.cluster.connect import connected
+    from discreet.data.proposals import describe_order
     from discreet.frontiers.frontier import compute
     from discreet.frontiers.study import check_parameters, study_table
-    from discreet.learning import describe_order, prepare
+    from discreet.learning import prepare
 
     task = job.task
     prepared = prepare(task)
@@ -239,7 +243,9 @@ def _compute(job: Job, console: Console) -> Frontier:
             study.order,
             prepared.rows(slice(None)),
             prepared.sensors,
-            task,
+            task.public,
+            task.private,
+            task.split.group,
             override="add --assume-independent",
         )
         console.print(f"warning: {order}", style="yellow")

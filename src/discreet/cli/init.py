@@ -65,6 +65,9 @@ def init(
     workers: Annotated[
         int, option("N", "Fusion workers that share the site's sensors.", min=1, max=64)
     ] = 1,
+    keep: Annotated[
+        float, option("DAYS", "Delete what is stored after that; 0: never.", min=0)
+    ] = 90.0,
     budget: Budget = None,
     period: Period = 86_400,
     repeat: Repeat = None,
@@ -104,6 +107,7 @@ def init(
             frontier=frontier,
             expires=_date(expires),
             workers=workers,
+            keep=keep or None,
             broker_program=find_mosquitto(),
             policy=Policy(budget=budget, period=period, repeat=chosen),
             anyway=anyway,
@@ -116,7 +120,7 @@ def init(
 
 
 def _made(folder: Path, site: Site) -> list[str]:
-    from discreet.network.site.settings import is_loopback
+    from discreet_sensor.enrolment import is_loopback
 
     broker = site.broker
     lines = [

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from discreet.choices import METHODS
 from discreet.cli.options import (
@@ -31,12 +33,12 @@ from discreet.cli.options import (
     by_column,
     flag,
     is_count,
+    is_method,
     is_positive,
     is_probability,
     is_share,
     mapper_options,
     name_list,
-    one_of,
     option,
     option_name,
     whole_number,
@@ -52,16 +54,18 @@ from discreet.cli.terminal import (
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
-    from discreet.design.calibration import Expected
-    from discreet.learning import Learned, Prepared, Task
+    from discreet.design.expected import Expected
+    from discreet.learning import Learned, Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
+    from discreet.task import Task
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _LONGEST = 366 * 86_400
 _LISTED_SENSORS = 8
+LIMIT_NOT_MET = 3
 _LISTED_CLASSES = 4
 
 
@@ -77,7 +81,7 @@ def learn(
     public: Public,
     private: Private,
     out: Annotated[Path, option("FILE", "Mapping file to write.")],
-    method: Annotated[str, option("NAME", ", ".join(METHODS) + ".", one_of(METHODS))] = "auto",
+    method: Annotated[str, option("NAME", ", ".join(METHODS) + ".", is_method)] = "auto",
     sensors: Sensors = None,
     exclude: Exclude = None,
     symbols: Annotated[
@@ -170,21 +174,23 @@ def learn(
         str | None,
         option(
             "SIZE",
-            "Most memory to learn in, such as 500M or 8G; a table that takes more is "
-            "streamed. [default: 4G, more where streaming is not possible]",
+            "Most memory to learn in, such as 700M or 8G; a table that takes more is "
+            "streamed. [default: 4G for the table]",
         ),
     ] = None,
     work_dir: Annotated[
         Path | None,
-        option("DIR", "Where a streamed table is packed. [default: beside the mapping]"),
+        option("DIR", "Where a streamed text table is copied to. [default: beside the mapping]"),
     ] = None,
     dask: Dask = None,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Learn a private mapping from a table and write it to a file.
 
     Part of the table is set aside and not looked at, so that an audit can use it.
-    Ctrl-C stops early and keeps the best mapping so far; twice, and nothing is kept.
+    Ctrl-C and SIGTERM stop early and keep the best mapping so far; twice, and nothing is kept.
+    Exit code 3 if rows left out do not show a stated limit to be kept (the mapping is written
+    all the same), 130 or 143 if Ctrl-C or SIGTERM left nothing.
 
     Example:
 
@@ -238,7 +244,7 @@ def learn(
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
     with interruptible():
-        from discreet.learning import Task, make_split
+        from discreet.task import Task, make_split
 
         task = Task(
             table=tables[0],
@@ -253,10 +259,12 @@ def learn(
             time_column=time_column,
             every=seconds,
         )
-        run_learn(
+        learned = run_learn(
             task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet, rounds=rounds,
             stay=stay,
         )  # fmt: skip
+    expected, stated = learned.mapper.expected_, (max_advantage, epsilon) != (None, None)
+    return LIMIT_NOT_MET if stated and expected is not None and expected.met is False else 0
 
 
 def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
@@ -328,38 +336,37 @@ def run_learn(
     """Learn as told, write the mapping, and say what was done.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
-    learning may take; a table that takes more is streamed. ``work_dir``: where a streamed table is
-    packed; beside the mapping by default. ``dask``: the cluster that goes over the rows: a
-    scheduler's address, or "local:N". ``quiet``: print warnings only. Raises InputError: before the
-    work where possible, with what to do. Raises ClusterError: if the cluster does not answer, or
-    has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no mapping.
+    learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
+    streamed is copied to; beside the mapping by default. ``dask``: the cluster that goes over the
+    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. Raises InputError:
+    before the work where possible, with what to do. Raises ClusterError: if the cluster does not
+    answer, or has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no
+    mapping.
     """
     from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster.connect import connected
-    from discreet.learning import check_task, learn, open_table, prepare
+    from discreet.learning import learn, open_table, prepare
 
     if work_dir is not None and not work_dir.is_dir():
         raise InputError(f"--work-dir {work_dir}: there is no such directory. Make it first.")
     for file in task.files():
         check_out(out, file)
-    if dask is not None:
-        check_task(task)
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
     with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
         folder = work_dir or out.resolve().parent
-        prepared = prepare(task, open_table(task, memory, folder), report=report)
+        table = open_table(task, memory, folder)
+        prepared = prepare(task, table, report=report, client=client)
         if not quiet:
             console.print(announce(prepared))
         if prepared.warning:
             console.print(f"warning: {prepared.warning}", style="yellow")
-        how: dict[str, Any] = {"work_dir": folder, "report": report, "client": client}
         if rounds is None:
-            learned, figure = learn(prepared, **how), None
+            learned, figure = learn(prepared, report=report), None
         else:
             from discreet.learning_for_rounds import learn_for_rounds
 
-            learned, figure = learn_for_rounds(prepared, rounds, stay, **how)
+            learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
     save(learned.mapper, out, quiet)
     if figure is not None:
         (console.print if not figure.met else plain_print)(say_rounds(figure))
@@ -407,7 +414,9 @@ def announce(prepared: Prepared) -> str:
         line += f"{held_out} held out{by} for the audit"
     else:
         line += "none held out: this table cannot audit the mapping"
-    streamed = prepared.table.read == "stream"
+    from discreet.data.tables import Stream
+
+    streamed = isinstance(prepared.table, Stream)
     return line + ("; streamed, since there are too many for memory" if streamed else "")
 
 
@@ -461,10 +470,12 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 
 def _privacy_line(expected: Expected, told: bool) -> str:
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
+    tried = "rows left out of it" if expected.folds == 1 else f"{expected.folds} folds"
+    asked = "" if expected.asked is None else f"; asked: {expected.asked:g}"
     return (
-        f"expected of one report ({expected.folds} folds, an estimate and no certificate): "
+        f"expected of one report ({tried}, an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * told}{expected.advantage:.3f} ± "
-        f"{expected.advantage_error:.3f}"
+        f"{expected.advantage_error:.3f} (raw readings: {expected.raw_advantage:.3f}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )
@@ -475,9 +486,21 @@ def _alternative_line(expected: Expected) -> str:
     # What rows left out show with a standard error to spare, rounded up: so much they allow.
     asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
     return (
-        f"of use would be --max-advantage {asked:g}: balanced accuracy about "
-        f"{expected.balanced_accuracy:.3f} at an attacker's advantage of {expected.advantage:.3f}"
+        f"of use would be an advantage of {expected.advantage:.3f}, error about "
+        f"{expected.public_error:.3f}, balanced accuracy {expected.balanced_accuracy:.3f}: "
+        f"{_command_for(asked)}"
     )
+
+
+def _command_for(advantage: float) -> str:
+    """Return the command that was given, with another limit."""
+    given = [each for each in sys.argv[1:] if not each.startswith("--max-advantage=")]
+    if "--max-advantage" in given:
+        place = given.index("--max-advantage")
+        del given[place : place + 2]
+    if given[:1] != ["learn"]:
+        return f"--max-advantage {advantage:g}"
+    return shlex.join(["discreet", *given, "--max-advantage", f"{advantage:g}"])
 
 
 def _answer_lines(expected: Expected, public: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.choices import KERNELS, LOSSES, ByColumn
+from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
 from discreet.errors import InputError
 
 MOST_SYMBOLS = 256
@@ -74,6 +74,21 @@ def within(wanted: str, fits: Callable[[Any], bool]) -> Callable[..., Any]:
 def one_of(names: tuple[str, ...]) -> Callable[..., Any]:
     """Return a callback that refuses other names."""
     return within(f"one of {', '.join(names)}", lambda value: value in names)
+
+
+def is_method(param: typer.CallbackParam, value: Any) -> Any:
+    """Refuse other names of methods."""
+    refuse_model(param.opts[0], value)
+    return one_of(tuple(METHODS))(param, value)
+
+
+def refuse_model(option: str, value: str) -> None:
+    """Say what took the place of a method that there was."""
+    if value == "model":
+        raise InputError(
+            f"{option} model is gone; auto has taken its place and does no worse, for any number "
+            f"of sensors. Use {option} auto, or leave it out. Mappings of method model still load."
+        )
 
 
 def from_to(least: int, most: int) -> Callable[..., Any]:

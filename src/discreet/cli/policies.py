@@ -108,12 +108,14 @@ def rows_to_estimate(
 ) -> tuple[pd.DataFrame, AuditData]:
     """Return the rows that may vouch for the mapping, and note that they were looked at."""
     from discreet.auditing.audit_log import AuditEntry, note_audit
-    from discreet.auditing.table_rows import audit_data_from_table
+    from discreet.auditing.table_rows import ALL_READINGS, audit_data_from_table
     from discreet.data.tables import find_files, read_tables
 
     # An estimate of one round needs no independent rows, and promises nothing.
     table = read_tables(find_files(tables))
-    data = audit_data_from_table(mapping, table, assume_independent=True, time_column=time_column)
+    data = audit_data_from_table(
+        mapping, table, assume_independent=True, time_column=time_column, sample=ALL_READINGS
+    )
     if data.held_out and mapping.design.source is not None:
         note_audit(AuditEntry.of(mapping, mapping.design.source, 0))
     labels = {each.name: each.values for each in (data.public, *data.private)}

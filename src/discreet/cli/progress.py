@@ -16,17 +16,21 @@ from rich.progress import Progress as Bar
 from rich.progress import Task as BarTask
 from rich.text import Text
 
-from discreet.progress import Progress, standing
+from discreet.progress import Progress, cost, standing
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
 
 
-def time_left(seconds: float, done: float) -> str:
-    """Return how long the rest takes at the pace so far, or nothing when it is too soon."""
+def time_left(seconds: float, done: float, most: float | None = None) -> str:
+    """Return how long the rest takes at the pace so far, or nothing when it is too soon.
+
+    ``most``: seconds that are left at most.
+    """
     if done < 0.01 or seconds <= 0:
         return ""
-    minutes, rest = divmod(round(seconds * (1.0 - done) / done), 60)
+    rest = seconds * (1.0 - done) / done
+    minutes, rest = divmod(round(rest if most is None else min(rest, max(most, 0.0))), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
 
@@ -55,10 +59,18 @@ class ProgressReport:
         self.show(progress.phase, progress.done)
         return False  # never asks to stop
 
-    def show(self, what: str, done: float, detail: str = "") -> None:
-        """Show what is being done and how much of it is; a share that falls begins a new phase."""
+    def say(self, line: str) -> None:
+        """Print one line, unless the user wants quiet."""
+        if not self.quiet:
+            self.console.print(line)
+
+    def show(self, what: str, done: float, detail: str = "", limit: float | None = None) -> None:
+        """Show what is being done and how much of it is; a share that falls begins a new phase.
+
+        ``limit``: seconds after which the work ends anyway.
+        """
         self._what, self._detail = what, detail
-        self._pace.note(done)
+        self._pace.note(done, limit)
         if self._bar is not None:
             self._update(self._bar)
         elif self._watch is None and not self.quiet:
@@ -122,9 +134,11 @@ class _Pace:
     def __init__(self) -> None:
         self.done = 0.0
         self._began = self._reached = time.monotonic()
+        self._end: float | None = None  # when the work ends anyway
 
-    def note(self, done: float) -> None:
+    def note(self, done: float, limit: float | None = None) -> None:
         now = time.monotonic()
+        self._end = None if limit is None else now + limit
         if done < self.done:
             self._began = now
         if done != self.done:
@@ -134,7 +148,8 @@ class _Pace:
         spent, since = self._reached - self._began, time.monotonic() - self._reached
         # Such that the time left at this share is shorter by what has passed since then.
         passed = since * self.done / (1.0 - self.done) if self.done < 1.0 else 0.0
-        return time_left(spent - min(passed, spent), self.done)
+        most = None if self._end is None else self._end - time.monotonic()
+        return time_left(spent - min(passed, spent), self.done, most)
 
 
 class _TimeLeft(ProgressColumn):
@@ -165,7 +180,10 @@ class LearnReport:
     def __call__(self, progress: Progress) -> bool:
         self.phase = progress.phase
         self.keeps = progress.phase == "design" if progress.keeps is None else progress.keeps
-        self.shown.show(progress.phase, progress.done, standing(progress))
+        if progress.seconds is not None:
+            self.shown.say(cost(progress))
+        else:
+            self.shown.show(progress.phase, progress.done, standing(progress), progress.left)
         return self.stop_asked
 
 
@@ -178,13 +196,12 @@ def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
     Raises KeyboardInterrupt: with what to tell the user.
     """
 
-    def ask(_signal: int, _frame: FrameType | None) -> None:
+    def ask(number: int, _frame: FrameType | None) -> None:
         if report.stop_asked:
-            raise KeyboardInterrupt("stopped at once. No mapping was written.")
+            raise KeyboardInterrupt("stopped at once. No mapping was written.", number)
         if not report.keeps:
-            during = "during the search for a privacy level, " if report.phase == "search" else ""
             raise KeyboardInterrupt(
-                f"stopped {during}before there was a mapping to keep. No mapping was written."
+                "stopped before there was a mapping to keep. No mapping was written.", number
             )
         report.stop_asked = True
         # os.write, not print: a handler may run in the middle of another print.

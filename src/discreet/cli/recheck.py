@@ -22,8 +22,8 @@ from discreet.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from discreet.auditing.contests import LabelledRows
     from discreet.auditing.recheck import Recheck
+    from discreet.auditing.recheck_bets import LabelledRows
     from discreet.mapping.mapping import Mapping
 
 NOT_VALID = 3
@@ -123,7 +123,7 @@ def _recheck(
 def _read_rows(
     mapping: Mapping, tables: list[Path], group: str | None, assume_independent: bool, sent: bool
 ) -> LabelledRows:
-    from discreet.auditing.contests import LabelledRows
+    from discreet.auditing.recheck_bets import LabelledRows
     from discreet.auditing.table_rows import audit_data_from_table
     from discreet.auditing.verdict import withheld
     from discreet.data.tables import find_files, read_tables
@@ -147,7 +147,7 @@ def _read_sent(mapping: Mapping, table: pd.DataFrame, group: str | None) -> Labe
     """Return rows whose sensors' columns hold symbols."""
     import numpy as np
 
-    from discreet.auditing.contests import LabelledRows
+    from discreet.auditing.recheck_bets import LabelledRows
     from discreet.data.columns import check_column
     from discreet.data.groups import group_values
 

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from discreet.cli.enroll import how_to_reload
-from discreet.cli.options import SiteFolder
+from discreet.cli.options import SiteFolder, option
 from discreet.cli.terminal import interruptible, plain_print
 from discreet.network import find_site, need_network
 
 
-def renew_site(site: SiteFolder = None) -> None:
+def renew_site(
+    site: SiteFolder = None,
+    host: Annotated[
+        str | None,
+        option("HOST", "Another name or address by which sensors find the broker from now on."),
+    ] = None,
+) -> None:
     """Give broker and fusion centre new certificates and keys; the old ones end.
 
-    For when they run out, or somebody may have copied them. Devices go on as they are.
-    The authority is prolonged under its key.
+    For when they run out, somebody may have copied them, or the site has another host or
+    folder. Devices go on as they are; the broker's certificate stays good for its old
+    names. The authority is prolonged under its key.
 
     Example:
 
         discreet renew-site --site site
+
+    On another machine, after `discreet restore`:
+
+        discreet renew-site --site site --host attic.local
     """
     with interruptible("stopped in the middle. Run the command again."):
         need_network()
         from discreet.network.site.renewing import renew_site as renew
 
         folder = find_site(site)
-        done = renew(folder)
+        done = renew(folder, host)
         plain_print(f"new certificates, until {done.expires}: {', '.join(done.names)}")
         plain_print("the old ones are on the revocation list")
         if not done.told:
             plain_print(f"the broker has to reload: {how_to_reload(folder)}")
-        plain_print("restart the fusion centre and its workers: theirs was loaded at the start")
+        plain_print("the fusion centre and its workers load theirs by themselves")
+        if done.services:
+            plain_print(
+                "systemd/, compose.yaml and broker/mosquitto.conf are rewritten for this folder "
+                "and host: install the units again, and restart the broker"
+            )
+        if host is not None:
+            plain_print(
+                "devices look for the broker by its old name until they are renewed, or until the "
+                "host under broker in their file is changed: see docs/network.md"
+            )

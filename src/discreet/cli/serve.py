@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,21 +13,26 @@ from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.network.fusion.upkeep import FusionSettings
-
-_DAY = 86_400.0
-_PROBATION = 3.0  # seconds: ten times what a fusion centre takes to connect again
+    from discreet.network.fusion.service import FusionService
 
 
 def serve(
-    folder: Annotated[
-        Path | None,
-        argument("FOLDER", "Folder that `discreet init` wrote. [default: this one, or site in it]"),
+    folders: Annotated[
+        list[Path] | None,
+        argument(
+            "FOLDER...",
+            "Folders that `discreet init` wrote, one or many. [default: this one, or site in it]",
+        ),
     ] = None,
     worker: Annotated[int, option("N", "Which worker of the site this is.", min=1, max=64)] = 1,
     keep: Annotated[
         float | None,
-        option("DAYS", "Forget readings and decisions after that. [default: never]", min=0.01),
+        option(
+            "DAYS",
+            "Delete readings, decisions and what was refused after that; 0: never. [default: what "
+            "site.json has; 90 in a new site]",
+            min=0,
+        ),
     ] = None,
     trust_clock: Annotated[
         bool,
@@ -39,74 +45,66 @@ def serve(
     """Run the fusion centre: store what arrives, close rounds, publish decisions.
 
     A message is acknowledged after the commit that holds it. Rounds close on their
-    deadline; sensors that are silent are summed out.
+    deadline; sensors that are silent are summed out. Other settings, mappings and
+    certificates are loaded when they are there. Of many sites in one process those that
+    share a database share a connection to it; their metrics: `discreet fleet`.
 
     Example:
 
         discreet serve site
+
+    All sites of a folder:
+
+        discreet serve sites/*
     """
     with interruptible("stopped."):
         need_network()
-        from discreet.mapping.mapping import Mapping
-        from discreet.network.dashboard.guarantee import standing_of
-        from discreet.network.fusion.intake import Registry
-        from discreet.network.fusion.service import FusionService
-        from discreet.network.fusion.state import Pages
-        from discreet.network.site.settings import SiteFiles, database_to_write, load_site
-        from discreet.network.store import check_database, open_store
-
         log_to_stderr(quiet)
-        site_folder = find_site(folder)
-        site, files = load_site(site_folder), SiteFiles(site_folder)
-        if not 1 <= worker <= site.workers:
-            raise InputError(
-                f"--worker must be from 1 to {site.workers}, which is how many {site_folder} has; "
-                f"got {worker}. Make a site with more: discreet init --workers"
-            )
-        mapping = Mapping.load(site_folder / site.mapping)
-        registry = Registry(files.clients, site.site, mapping)
-        store = open_store(database_to_write(site_folder, site), site_folder, site.key)
-        service = FusionService(
-            fusion_settings(site_folder, worker, keep, trust_clock),
-            mapping,
-            registry,
-            store,
-            standing=lambda: standing_of(
-                site_folder, site.expires, mapping.id, datetime.now(UTC).date()
-            ),
-            drift=files.drift,
-            check=lambda: check_database(site.database, site_folder),
-        )
-        on_signals(service.stop)
+        if folders and len(folders) > 1:
+            if worker != 1:
+                raise InputError("--worker is for one site. Name one folder, or leave it out.")
+            _serve_many(folders, keep, trust_clock, quiet)
+        else:
+            _serve_one(find_site(folders[0] if folders else None), worker, keep, trust_clock, quiet)
+
+
+def _serve_one(
+    folder: Path, worker: int, keep: float | None, trust_clock: bool, quiet: bool
+) -> None:
+    """Run a worker, and another one in its place whenever the site has changed."""
+    from discreet.network.fusion.hosting import host_worker
+    from discreet.network.fusion.state import Pages
+    from discreet.network.site.settings import load_site
+
+    stopped = threading.Event()
+    while not stopped.is_set():
+        site = load_site(folder)
+        service = host_worker(folder, worker, keep, trust_clock)
+        trust_clock = False  # only at the start
+
+        def stop(service: FusionService = service) -> None:
+            stopped.set()
+            service.stop()
+
+        on_signals(stop)
         with Pages(service.state, site.metrics.host, site.metrics.port + worker - 1) as pages:
             if not quiet:
                 plain_print(
-                    f"site {site.site}: {len(mapping.sensors)} sensors, {len(registry.by_name)} "
-                    f"clients; metrics at http://{site.metrics.host}:{pages.port}/metrics"
+                    f"site {site.site}: {service.about}; metrics at "
+                    f"http://{site.metrics.host}:{pages.port}/metrics"
                 )
             service.run()
+        if not service.outdated:
+            break
 
 
-def fusion_settings(
-    folder: Path, worker: int = 1, keep: float | None = None, trust_clock: bool = False
-) -> FusionSettings:
-    """Return what a worker of a site runs with; readings are kept for so many days."""
-    from discreet.network.connecting import BrokerAddress
-    from discreet.network.fusion.upkeep import FusionSettings
-    from discreet.network.site.settings import SiteFiles, load_site, worker_group, worker_name
-    from discreet.network.wire import RoundClock
+def _serve_many(
+    folders: Sequence[Path], keep: float | None, trust_clock: bool, quiet: bool
+) -> None:
+    from discreet.network.fusion.hosting import host_sites
 
-    site, files = load_site(folder), SiteFiles(folder)
-    ca = folder / "fusion" / "ca.crt"
-    return FusionSettings(
-        site=site.site,
-        key=site.key,
-        clock=RoundClock(float(site.epoch), site.interval, site.deadline),
-        broker=BrokerAddress.of(site.broker, ca, *files.fusion_certificate(worker)),
-        name=worker_name(worker),
-        group=worker_group(folder) if site.workers > 1 else None,
-        keep=None if keep is None else keep * _DAY,
-        trust_clock=trust_clock,
-        workers=site.workers,
-        probation=_PROBATION if site.broker.tls and site.broker.mqtt == "5" else 0.0,
-    )
+    hosted = host_sites(folders, keep, trust_clock)
+    on_signals(hosted.stop)
+    if not quiet:
+        plain_print(f"{len(folders)} sites; how they are: discreet fleet")
+    hosted.run()

@@ -103,7 +103,10 @@ def interruptible(words: str = "stopped. No mapping was written.") -> Iterator[N
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise StoppedError(str(stop) or words) from None
+        said, *number = stop.args or (words,)
+        error = StoppedError(said)
+        error.signal = number[0] if number else signal.SIGINT
+        raise error from None
 
 
 def log_to_stderr(quiet: bool) -> None:

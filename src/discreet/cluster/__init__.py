@@ -1,1 +1,1 @@
-"""The same fit on a Dask cluster: workers hold packed rows, and whole fits are spread as tasks."""
+"""Tables counted on a Dask cluster, and whole fits spread over one as tasks."""

@@ -7,18 +7,21 @@ objects. So an address is one that the user trusts, and TLS is set in Dask's own
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, TypeVar
 
 import discreet
-from discreet.design.sweep import default_threads
-from discreet.errors import ClusterError, InputError
+from discreet.errors import ClusterError, InputError, LostWorkerWarning
 
 MOST_LOCAL = 256
 _ADDRESS = re.compile(
@@ -98,7 +101,7 @@ def _local(count: int) -> Iterator[Any]:
         # user only, anybody on the machine could have them run something.
         cluster = LocalCluster(
             n_workers=count,
-            threads_per_worker=max(1, default_threads() // count),
+            threads_per_worker=max(1, (os.cpu_count() or 1) // count),
             host="127.0.0.1",
             protocol="tls://",
             security=Security.temporary(),
@@ -166,24 +169,6 @@ def living_workers(client: Any) -> list[str]:
         ) from None
 
 
-def other_workers(client: Any, gone: Set[str]) -> list[str]:
-    """Return workers other than those that did not answer, waiting for one if need be.
-
-    Raises ClusterError: if none turns up.
-    """
-    end, shunned = time.monotonic() + _RETURN_SECONDS, set(gone)
-    while time.monotonic() < end:
-        living = living_workers(client)
-        shunned &= set(living)  # once the scheduler has seen it go, who comes back is another
-        if rest := [worker for worker in living if worker not in shunned]:
-            return rest
-        time.sleep(_LOOK_SECONDS)
-    raise ClusterError(
-        f"all workers of the cluster are gone, and none came within {_RETURN_SECONDS:.0f} s. Start "
-        "workers, and the command again."
-    )
-
-
 def _short(error: BaseException) -> str:
     """Return the first line of what a library says."""
     lines = str(error).strip().splitlines()
@@ -191,49 +176,110 @@ def _short(error: BaseException) -> str:
 
 
 # --- Tasks ----------------------------------------------------------------------------------
-# Whole fits spread over a cluster, one task each: what ``processes`` does on one machine.
+# Parts of a table to count, or whole fits, spread over a cluster, one task each.
 
 
 _T = TypeVar("_T")
 
 # A fit sets the filters for warnings and the threads of BLAS for its whole process.
 _ONE_AT_A_TIME = threading.Lock()
+_GATHER_SECONDS = 10.0  # for a result that is done; if its worker is lost, it is computed again
+_WAITING = 3  # tasks for each worker that are sent before the first is done
 
 
 def run_tasks(
-    client: Any, function: Callable[..., _T], work: Sequence[tuple[Any, ...]]
+    client: Any,
+    function: Callable[..., _T],
+    work: Iterable[tuple[Any, ...]],
+    *,
+    shared: Sequence[int] | None = None,
 ) -> Iterator[_T]:
     """Call the function with each of the argument lists; results come in any order.
 
-    What all lists share is sent to every worker once. A task whose worker is lost is done by
-    another one.
+    What all lists share is sent to every worker once: the arguments at the places ``shared``, or,
+    if the lists are there at once, those that are the same in all. A task whose worker is lost is
+    done by another one.
 
-    Raises ClusterError: if workers are lost time and again.
+    Raises ClusterError: if workers are lost time and again, or all are gone.
     """
-    from distributed import as_completed
-    from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
-    if not work:
-        return
-    shared = [k for k, first in enumerate(work[0]) if all(each[k] is first for each in work)]
-    sent = {k: client.scatter(_Box(work[0][k]), broadcast=True, hash=False) for k in shared}
-    futures = [
-        client.submit(
-            _run, function, *(sent.get(k, part) for k, part in enumerate(each)), pure=False
-        )
-        for each in work
-    ]
+    lists = iter(work)
+    if shared is None:
+        known = list(work)
+        lists, first = iter(known), known[0] if known else ()
+        shared = [k for k, part in enumerate(first) if all(each[k] is part for each in known)]
+    sent: dict[int, Any] = {}
+    waiting: set[Any] = set()
+    watch = _Watch(client)
     try:
-        for future in as_completed(futures):
-            yield future.result()
-    except (KilledWorker, FutureCancelledError):
+        while True:
+            room = _WAITING * watch.look() - len(waiting)
+            for each in islice(lists, max(room, 0)):
+                for k in shared:
+                    if k not in sent:
+                        sent[k] = client.scatter(_Box(each[k]), broadcast=True, hash=False)
+                arguments = (sent.get(k, part) for k, part in enumerate(each))
+                waiting.add(client.submit(_run, function, *arguments, pure=False))
+            if not waiting:
+                return
+            for future in [each for each in waiting if each.done()] or watch.wait(waiting):
+                try:
+                    result = future.result(timeout=_GATHER_SECONDS)
+                except TimeoutError:  # the worker that held it may be lost: look who is left
+                    continue
+                waiting.discard(future)
+                yield result
+    except (KilledWorker, CancelledError):
         raise ClusterError(
             "workers of the cluster were lost again and again, perhaps for want of memory. Start "
             "fewer on each machine."
         ) from None
     finally:
-        client.cancel(futures)
+        client.cancel(list(waiting))
+
+
+class _Watch:
+    """Sees whether workers go, and gives up if none is left for long."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._there = client, set(living_workers(client))
+        self._last = time.monotonic()
+
+    def look(self) -> int:
+        """Return how many workers there are, at least one; say which were lost.
+
+        Raises ClusterError: if all are gone, and none comes.
+        """
+        living = set(living_workers(self._client))
+        if gone := self._there - living:
+            warnings.warn(
+                f"lost {'a worker' if len(gone) == 1 else 'workers'} of the cluster "
+                f"({', '.join(sorted(gone))}); another one does the work. This costs time and "
+                "changes nothing else.",
+                LostWorkerWarning,
+                stacklevel=4,
+            )
+        self._there = living
+        if living:
+            self._last = time.monotonic()
+        elif time.monotonic() - self._last > _RETURN_SECONDS:
+            raise ClusterError(
+                f"all workers of the cluster are gone, and none came within {_RETURN_SECONDS:.0f} "
+                "s. Start workers, and the command again."
+            )
+        return max(len(living), 1)
+
+    def wait(self, futures: Iterable[Any]) -> list[Any]:
+        """Return those that are done before it is time for another look."""
+        from distributed import wait
+
+        try:
+            return list(
+                wait(list(futures), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")[0]
+            )
+        except TimeoutError:
+            return []
 
 
 class _Box:

@@ -25,20 +25,19 @@ MAX_CATEGORIES = 1_000
 
 
 class Categories:
-    """The different values of a column, gathered batch by batch.
+    """The different values of a column.
 
-    ``may_be_numbers``: whether texts that all turn out to be numbers, or words for a missing one,
-    are to be taken for numbers; there may be any number of these. ``words``: rows with such a word.
+    ``present``: readings without gaps. ``may_be_numbers``: whether texts that all turn out to be
+    numbers, or words for a missing one, are to be taken for numbers; there may be any number of
+    these. ``words``: rows with such a word. Raises InputError: if there are too many different
+    values.
     """
 
-    def __init__(self, sensor: str, *, may_be_numbers: bool) -> None:
-        self.sensor, self.words = sensor, 0
+    def __init__(self, sensor: str, present: Column, *, may_be_numbers: bool) -> None:
+        self.sensor = sensor
         self._wanted = may_be_numbers
         self._kinds: set[str] = set()
         self._values: dict[str, Plain] = {}
-
-    def add(self, present: Column) -> None:
-        """Add readings without gaps. Raises InputError: if there are too many different ones."""
         for value in distinct_values(present):
             found = plain(value)
             self._kinds.add(word_kind(value))
@@ -46,14 +45,9 @@ class Categories:
             endless = isinstance(found, float) and math.isinf(found)
             if found is not None and not endless and len(self._values) <= MAX_CATEGORIES:
                 self._values[written(found)] = found
-        self.words += int(map_distinct(present, is_missing_word).sum())
-        if not self.may_be_numbers:
+        self.words = int(map_distinct(present, is_missing_word).sum())
+        if not self.are_numbers:
             self._check_few()
-
-    @property
-    def may_be_numbers(self) -> bool:
-        """Whether so far all are numbers or words for a missing one."""
-        return self._wanted and self._kinds <= {"missing", "number"}
 
     @property
     def are_numbers(self) -> bool:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.errors import InputError, shown, suggest
-from discreet.words import MISSING, OFF, ON
+from discreet_sensor.words import MISSING, OFF, ON
 
 Plain: TypeAlias = bool | int | float | str
 Column: TypeAlias = "pd.Series[Any]"

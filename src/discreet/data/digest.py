@@ -1,127 +1,183 @@
-"""Digests by which a table is known again: a mapping records them, and never rows."""
+"""Digests by which rows are known again: a mapping records them, and never rows.
+
+Each row becomes one number, and the numbers are added up, so that parts of a table can be gone over
+in any order, by anybody, and no row is ever sorted. Rows in their order are known by a second sum,
+in which each number is mixed with the place of its row. What is recorded is a SHA-256 of the sums:
+from it no row can be told, and no other table is found that has the same by chance. The numbers
+are no cryptographic hashes, and nothing rests on nobody being able to make a second table.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.columns import Column, is_missing, is_numeric, written_column
-from discreet.data.unique_rows import distinct_rows
+from discreet.data.columns import Column, is_missing, written, written_column
 
-MAX_UNORDERED_ROWS = 1_000_000
-_DIGESTED_ROWS = 1 << 16  # at a time, so that no second copy of the table is made
+PREFIX = "rows2:"
+"""How digests begin that this version writes; those of earlier files begin otherwise."""
+ROWS_AT_ONCE = 1 << 16
+"""Few enough that what is computed of them stays near the processor."""
+
+Words = NDArray[np.uint64]
+
+_WORD = 1 << 64
+_MISSING = np.uint64(0x6A09E667F3BCC908)
+_SECOND = np.uint64(0x9E3779B97F4A7C15)
+_FULL = 1 << 62  # codes are joined into numbers below this
 
 
-class TableDigest:
-    """One SHA-256 over the names, values and order of a whole table, column after column.
+@dataclass(frozen=True)
+class RowSums:
+    """Sums over rows, two of each kind: in any order, and with the place of each row."""
 
-    A table read from CSV and the same table as a DataFrame, whatever its index and however its
-    columns are cut into batches, have the same digest. There is one digest for all rows on
-    purpose: a digest per row could be tried against guesses of that row.
+    rows: int = 0
+    any_order: tuple[int, int] = (0, 0)
+    in_order: tuple[int, int] = (0, 0)
 
-    ``rows``, ``columns``: how many there are.
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(
+            self.rows + other.rows,
+            _added(self.any_order, other.any_order),
+            _added(self.in_order, other.in_order),
+        )
+
+    @property
+    def unordered(self) -> str:
+        """The digest that knows the rows in any order."""
+        return self._digest(self.any_order)
+
+    @property
+    def ordered(self) -> str:
+        """The digest that knows the rows in their order only."""
+        return self._digest(self.in_order)
+
+    def _digest(self, sums: tuple[int, int]) -> str:
+        text = f"discreet-rows-2 {self.rows} {sums[0]} {sums[1]}"
+        return PREFIX + hashlib.sha256(text.encode()).hexdigest()
+
+
+def table_sums(batch: pd.DataFrame, begin: int = 0, names: Sequence[str] | None = None) -> RowSums:
+    """Return the sums of some rows of a table, the first of which is row ``begin`` of all.
+
+    A table read from CSV and the same as a DataFrame, whatever its index, have the same. The order
+    of the columns counts, and what they are called: by themselves, or by ``names``.
     """
-
-    def __init__(self, rows: int, columns: int) -> None:
-        self._digest = hashlib.sha256(b"discreet-table-1\n")
-        self._digest.update(f"{rows} {columns}\n".encode())
-        self._numeric: bool | None = True
-        self._gaps = 0
-
-    def begin(self, name: str) -> None:
-        """Go on to the next column."""
-        self._end()
-        self._digest.update(_framed(name))
-        self._numeric, self._gaps = None, 0
-
-    def add(self, part: Column) -> None:
-        """Add the next rows of the column."""
-        if self._numeric is None:
-            if is_missing(part).all():  # which tells nothing of what the column holds
-                self._gaps += len(part)
-                return
-            self._settle(is_numeric(part))
-        self._digest.update(_number_bytes(part) if self._numeric else _text_bytes(part))
-
-    def result(self) -> str:
-        """Return the digest of all columns."""
-        self._end()
-        return "sha256:" + self._digest.hexdigest()
-
-    def _end(self) -> None:
-        if self._numeric is None:
-            self._settle(True)
-
-    def _settle(self, numeric: bool) -> None:
-        self._numeric = numeric
-        gaps = _float_bytes(np.full(self._gaps, np.nan)) if numeric else b"-" * self._gaps
-        self._digest.update((b"n" if numeric else b"t") + gaps)
+    called = [str(name) for name in batch.columns] if names is None else names
+    numbers = np.zeros(len(batch), dtype=np.uint64)
+    for k, name in enumerate(called):
+        numbers += _mix(_values(batch.iloc[:, k]) + _key(f"{k} {name}"))
+    return _sums(numbers, begin)
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Return the digest of a table in memory."""
-    digest = TableDigest(len(table), table.shape[1])
-    for i, name in enumerate(table.columns):
-        digest.begin(str(name))
-        digest.add(table.iloc[:, i])
-    return digest.result()
+    """Return the digest of a table in memory, its rows in their order."""
+    return table_sums(table).ordered
 
 
-def unordered_digest(batches: Iterable[pd.DataFrame]) -> str:
-    """Return one number for the rows in any order, to know a shuffled table again.
+def code_sums(
+    codes: NDArray[Any],
+    sizes: Sequence[int],
+    labels: Sequence[NDArray[Any]],
+    classes: Sequence[int],
+) -> RowSums:
+    """Return the sums of coded rows with the classes of their facts.
 
-    The digests of the rows are added up, so that none of them can be told from the sum. It is
-    not worth its time for more than ``MAX_UNORDERED_ROWS``.
+    ``sizes``, ``classes``: how many codes each sensor and classes each fact has.
     """
-    total = 0
-    for batch in batches:
-        columns = [written_column(batch.iloc[:, i]) for i in range(batch.shape[1])]
-        for row in zip(*columns, strict=True):
-            data = b"".join(_framed(text) for text in row)
-            total += int.from_bytes(hashlib.sha256(data).digest(), "big")
-    return f"sha256:{total % 2**256:064x}"
+    found = RowSums()
+    for begin in range(0, len(codes), ROWS_AT_ONCE):
+        part = slice(begin, begin + ROWS_AT_ONCE)
+        columns = [*codes[part].T, *(index[part] for index in labels)]
+        found += _sums(_join(columns, [*sizes, *classes]), begin)
+    return found
 
 
-def coded_digest(codes: NDArray[np.int64], labels: Sequence[NDArray[np.int64]]) -> str:
+def coded_digest(
+    codes: NDArray[Any],
+    sizes: Sequence[int],
+    labels: Sequence[NDArray[Any]],
+    classes: Sequence[int],
+) -> str:
     """Return the digest of coded rows with the classes of their facts, in any order."""
-    found = distinct_rows(np.column_stack([codes, *labels]))
-    digest = hashlib.sha256(b"discreet-codes-1\n")
-    digest.update(f"{found.rows.shape[0]} {found.rows.shape[1]}\n".encode())
-    for begin in range(0, len(found.rows), _DIGESTED_ROWS):
-        part = slice(begin, begin + _DIGESTED_ROWS)
-        counted = np.column_stack([found.rows[part], found.counts[part]])
-        digest.update(counted.astype("<i8").tobytes())
-    return "sha256:" + digest.hexdigest()
+    return code_sums(codes, sizes, labels, classes).unordered
 
 
-def _number_bytes(column: Column) -> bytes:
+def _sums(numbers: Words, begin: int) -> RowSums:
+    places = np.arange(begin, begin + len(numbers), dtype=np.uint64)
+    return RowSums(len(numbers), _two_sums(numbers), _two_sums(numbers + _mix(places + _SECOND)))
+
+
+def _two_sums(numbers: Words) -> tuple[int, int]:
+    return int(_mix(numbers.copy()).sum()), int(_mix(numbers ^ _SECOND).sum())
+
+
+def _added(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:
+    return (one[0] + two[0]) % _WORD, (one[1] + two[1]) % _WORD
+
+
+def _mix(words: Words) -> Words:
+    """Spread each bit of a number over all of its bits, in place (the finaliser of SplitMix64)."""
+    words ^= words >> np.uint64(30)
+    words *= np.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> np.uint64(27)
+    words *= np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words
+
+
+def _join(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> Words:
+    """Return one number for each row of small integers; as many as fit are its digits at once."""
+    total = np.zeros(len(columns[0]), dtype=np.uint64)
+    word, room, keys = np.zeros(len(total), dtype=np.int64), 1, 0
+    for column, size in zip(columns, sizes, strict=True):
+        if room * size > _FULL:
+            total += _mix(word.view(np.uint64) + _key(f"{keys}"))
+            word, room, keys = np.zeros(len(total), dtype=np.int64), 1, keys + 1
+        word *= size
+        word += column
+        room *= size
+    total += _mix(word.view(np.uint64) + _key(f"{keys}"))
+    return total
+
+
+def _values(column: Column) -> Words:
+    """Return a number for each value: one for all that are written alike, and for every gap."""
+    gone, dtype = is_missing(column), column.dtype
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
+        found = _number_words(column)
+    else:
+        places, texts = pd.factorize(np.asarray(written_column(column), dtype=object))
+        found = np.array([_text_word(text) for text in texts], dtype=np.uint64)[places]
+    found[gone] = _MISSING
+    return found
+
+
+def _number_words(column: Column) -> Words:
     if column.dtype in (np.float16, np.float32):
         # As written in a file: 0.1, not the 0.10000000149 that widening would give.
         column = column.astype(str).astype(float)
-    gone = is_missing(column)
-    values = np.full(len(column), np.nan)  # one bit pattern for every gap
-    values[~gone] = column[~gone].to_numpy(dtype=np.float64)
-    return _float_bytes(values)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # -0.0 becomes 0.0
+    return _mix(values.view(np.uint64))
 
 
-def _float_bytes(values: NDArray[np.float64]) -> bytes:
-    found = values + 0.0  # -0.0 becomes 0.0
-    found[np.isnan(found)] = np.nan  # of all bit patterns, one
-    return found.astype("<f8").tobytes()
+def _text_word(text: str) -> np.uint64:
+    """Return the number of a text; of one that a number is written like, that of the number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return _key(f"text {text}")
+    if written(number) != text:
+        return _key(f"text {text}")
+    return np.uint64(_mix(np.array([number + 0.0]).view(np.uint64))[0])
 
 
-def _text_bytes(column: Column) -> bytes:
-    gone, texts = is_missing(column), written_column(column)
-    known = {text: b"+" + _framed(text) for text in set(texts)}  # most columns repeat theirs
-    parts = (b"-" if absent else known[text] for text, absent in zip(texts, gone, strict=True))
-    return b"".join(parts)
-
-
-def _framed(text: str) -> bytes:
-    """Return the text after its length, so that no two lists of texts join to the same bytes."""
+def _key(text: str) -> np.uint64:
     data = text.encode("utf-8", "surrogatepass")
-    return b"%d:%b" % (len(data), data)
+    return np.uint64(int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big"))

@@ -45,6 +45,7 @@ from discreet.errors import CodeRangeError, InputError, shown, suggest
 
 MAX_CODES = 100_000
 """Most codes that one sensor may have."""
+_FEW_INTEGERS = 1024
 
 
 class BinsEncoder(Model):
@@ -234,7 +235,7 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
     table = with_clock(table, (name for name, _ in sensors))
     names = [str(column) for column in table.columns]
     places = {name: i for i, name in enumerate(names)}
-    codes = np.empty((len(table), len(sensors)), dtype=np.int64)
+    codes = np.empty((len(table), len(sensors)), dtype=np.int64, order="F")
     for column, (name, encoder) in enumerate(sensors):
         if name not in places:
             raise InputError(f"no column {name!r} in the table. {suggest(name, names)}")
@@ -242,8 +243,22 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
             raise InputError(
                 f"{names.count(name)} columns are called {name!r}. Rename all but one."
             )
-        codes[:, column] = encoder.encode(_as_read(table.iloc[:, places[name]], encoder), name)
+        codes[:, column] = _encode_column(table.iloc[:, places[name]], encoder, name)
     return codes
+
+
+def _encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int64]:
+    """Return the code of each reading; where they are few whole numbers, each is coded once."""
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and len(column) > _FEW_INTEGERS:
+        values = column.to_numpy()
+        least, most = int(values.min()), int(values.max())
+        # A code out of range is refused below, by its name.
+        known = not isinstance(encoder, CodesEncoder) or 0 <= least <= most < encoder.size
+        if known and most - least < _FEW_INTEGERS:
+            codes = encoder.encode(pd.Series(np.arange(least, most + 1)), name)
+            return codes[values.astype(np.int64) - least]
+    return encoder.encode(_as_read(column, encoder), name)
 
 
 def _as_read(column: Column, encoder: Encoder) -> Column:

@@ -25,6 +25,7 @@ def fit_encoders(
     strategy: str | Dict[Any, str] = DEFAULT_STRATEGY,
     n_bins: int | Dict[Any, int] = DEFAULT_BINS,
     facts: Sequence[Labels] = (),
+    worth: bool = False,
 ) -> list[Encoder]:
     """Choose one encoder per column.
 
@@ -33,35 +34,28 @@ def fit_encoders(
     a category and ``"codes"`` takes integers as they are. Text and booleans become categories.
     Columns that a mapping leaves out get the default. ``n_bins``: most bins per column, the code
     for missing aside. ``facts``: the public one, for ``"supervised"``, then the private ones, for
-    ``"merged"``, which is ``"quantile"`` without them. Returns in the order of the columns. Each
-    has a code for missing. Raises InputError: if there are no columns, two of one name, or one
-    that does not suit its strategy.
+    ``"merged"``, which is ``"quantile"`` without them. ``worth``: whether to refuse readings that
+    nothing can be learned from. Returns in the order of the columns. Each has a code for missing.
+    Raises InputError: if there are no columns, two of one name, or one that does not suit its
+    strategy.
     """
     names = [str(column) for column in table.columns]
     if not names:
         raise InputError("the readings have no columns. Give at least one sensor.")
     check_names(names, "the readings")
-    scans = begin_scans(names, strategy, n_bins)
-    for i, scan in enumerate(scans):
-        column = as_series(table.iloc[:, i])
-        scan.add(column, facts[0].index if facts else None)
-        if facts and scan.counts_cells:
-            scan.count(column, facts)
-    return [scan.encoder() for scan in scans]
-
-
-def begin_scans(
-    names: Sequence[str], strategy: str | Dict[Any, str], n_bins: int | Dict[Any, int]
-) -> list["ColumnScan"]:
-    """Return a scan for every column that has seen nothing yet; see ``fit_encoders``."""
     own = by_column("binning", strategy, names) if isinstance(strategy, Dict) else {}
     bins = by_column("n_bins", n_bins, names) if isinstance(n_bins, Dict) else {}
     chosen = DEFAULT_STRATEGY if isinstance(strategy, Dict) else strategy
     count = DEFAULT_BINS if isinstance(n_bins, Dict) else n_bins
-    return [
-        ColumnScan(name, own.get(name, chosen), bins.get(name, count), by_name=name in own)
-        for name in names
-    ]
+    found = []
+    for i, name in enumerate(names):
+        how = own.get(name, chosen), bins.get(name, count)
+        column = as_series(table.iloc[:, i])
+        scan = ColumnScan(name, column, *how, facts=facts, by_name=name in own)
+        if worth:
+            scan.check_worth()
+        found.append(scan.encoder())
+    return found
 
 
 def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[str, _T]:

@@ -84,8 +84,8 @@ def label_column(name: str, values: Any, role: str = "fact", *, single: bool = T
         raise InputError(
             f"{role} {name!r} mixes {' and '.join(sorted(kinds))}. Write its classes in one way."
         )
-    classes, index = np.unique(values, return_inverse=True)
-    return Labels(name, index.astype(np.int64), classes)
+    index, classes = pd.factorize(values, sort=True)
+    return Labels(name, index.astype(np.int64), np.asarray(classes))
 
 
 def _kind(cls: type) -> str:
@@ -192,7 +192,7 @@ def _check_not_continuous(labels: Column, label: str) -> None:
 
 
 def _check_class_counts(labels: Column, label: str, single: bool) -> None:
-    counts = Counter(written_column(labels))
+    counts = _count_written(labels)
     if len(counts) == 1:
         raise InputError(
             f"{label} has one class only, {shown(labels.iloc[0])}. "
@@ -209,3 +209,11 @@ def _check_class_counts(labels: Column, label: str, single: bool) -> None:
             f"{label} has one row only of class {shown(rare)}; two are the least. "
             "Add rows of that class, merge it with another, or drop it."
         )
+
+
+def _count_written(labels: Column) -> dict[str, int]:
+    """Return how often each class occurs, by how it is written."""
+    if labels.dtype == object:  # hashing an object column would merge True with 1
+        return Counter(written_column(labels))
+    places, distinct = pd.factorize(labels)
+    return dict(zip(written_column(pd.Series(distinct)), np.bincount(places).tolist(), strict=True))

@@ -3,8 +3,7 @@
 A design can hide a private fact only as far as codes tell its classes apart, and can answer only
 as far as they tell the public ones apart: what is to be kept is what codes say of both together.
 Merged bins are taken only if they tell more than quantiles of rows that did not choose them: one
-half of the rows, as they come, judges what the other would merge. All that is needed are integer
-counts, which add up over batches.
+half of the rows, as they come, judges what the other would merge.
 """
 
 from __future__ import annotations
@@ -22,27 +21,19 @@ MOST_MERGED = 64
 """More bins than this are fine enough."""
 
 
-class CellCounts:
-    """How many rows of every bin have which classes, in the two halves of a table.
+def count_cells(bins: Ints, n_bins: int, facts: Sequence[Labels]) -> list[Ints]:
+    """Count the rows of every bin that have which classes, in the two halves of a table.
 
     For each private fact with the public one; if there is none, for the public one alone.
     """
-
-    def __init__(self, n_bins: int, facts: Sequence[Labels], n_rows: int) -> None:
-        public, *private = (fact.n_classes for fact in facts)
-        sizes = [public * size for size in private] or [public]
-        self.counts: list[Ints] = [np.zeros((2, n_bins, size), dtype=np.int64) for size in sizes]
-        self._first, self._seen = n_rows // 2, 0
-
-    def add(self, bins: Ints, facts: Sequence[Labels]) -> None:
-        """Count the next rows, given the bin of each."""
-        public, *private = facts
-        cells = [public.index * fact.n_classes + fact.index for fact in private]
-        half = np.arange(self._seen, self._seen + len(bins)) >= self._first
-        self._seen += len(bins)
-        for counts, cell in zip(self.counts, cells or [public.index], strict=True):
-            place = (half * counts.shape[1] + bins) * counts.shape[2] + cell
-            counts += np.bincount(place, minlength=counts.size).reshape(counts.shape)
+    public, *private = facts
+    cells = [(fact.n_classes, fact.index) for fact in private] or [(1, np.zeros_like(bins))]
+    half, found = np.arange(len(bins)) >= len(bins) // 2, []
+    for n_classes, index in cells:
+        shape = 2, n_bins, public.n_classes * n_classes
+        place = (half * n_bins + bins) * shape[2] + public.index * n_classes + index
+        found.append(np.bincount(place, minlength=int(np.prod(shape))).reshape(shape))
+    return found
 
 
 def choose_bins(counts: Sequence[Ints], plain: Ints, n_bins: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Which groups to propose for rows that depend on one another (stage 1)."""
+"""What to say of rows that depend on one another, and which groups to propose for them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from discreet.data.dependence import (
     worse_of,
 )
 from discreet.data.groups import as_noun, group_values
+from discreet.data.split import Split, held_out_groups
 from discreet.errors import InputError
 
 _PREVIEW = 50  # rows that tell a column without times from one with them
@@ -240,3 +241,59 @@ def _stretches(
         return {}  # only rows far apart are alike, as in a table appended to itself
     sizes = [size for size in _SIZES if 2 * length <= size <= longest]
     return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}
+
+
+def warn_of_rows(
+    dependence: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+    group: str | None,
+) -> str | None:
+    """Return what to say about rows that depend on one another or may do so, if they do."""
+    if dependence.found:
+        return describe_order(dependence, table, sensors, public, private, group)
+    shared = say_shared(table, sensors, public, private)
+    return f"{shared}; split one by one, such rows make an audit too sure." if shared else None
+
+
+def warn_of_groups(split: Split, count: int) -> str | None:
+    """Return what to say about groups that leave too few of them to an audit, if they do."""
+    if split.group is None or split.holdout == 0 or held_out_groups(split, count) > 1:
+        return None
+    more = "" if count == 2 else "hold out more, "
+    return (
+        f"group {split.group!r} has {count} groups, 1 of which is held out: an audit needs at "
+        f"least 2, and many more to certify anything. Add groups, {more}or name finer ones."
+    )
+
+
+def describe_order(
+    dependence: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+    group: str | None,
+    *,
+    override: str = "audit with --assume-independent",
+) -> str:
+    """Return what to say about rows that depend on one another: what was found, what to do.
+
+    ``group``: what rows are grouped by already. ``override``: what to do if they are independent
+    all the same.
+    """
+    if dependence.kind == "copies":
+        advice = "Drop the copies, or name what they share with --group."
+    elif (found := propose_group(dependence, table, sensors, public, private)) not in (None, group):
+        advice = f"Run again with --group {shlex.quote(found)}."
+    else:
+        advice = (
+            "No stretches of rows, ten or more, are free of it: name what such rows share, as a "
+            "home, with --group, or gather more rows."
+        )
+    return (
+        f"{dependence.words}. Nothing is certified from such {dependence.unit}. {advice} If they "
+        f"are independent all the same, {override}."
+    )

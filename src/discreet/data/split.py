@@ -5,7 +5,7 @@ table can check that it is the same one and draw the same split.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,9 @@ from discreet.data.strict_model import Model
 from discreet.errors import InputError, shown
 
 Flags = NDArray[np.bool_]
-Read = Literal["stream"] | None
 
 _SPLIT_ATTEMPTS = 200
-_DRAWN = 1 << 16  # rows at a time
+_DRAWN = 1 << 16  # rows that are drawn from together, in little memory
 
 
 class Split(Model):
@@ -42,35 +41,27 @@ class Split(Model):
     group: Annotated[str, Field(max_length=1_000)] | None = None
 
 
-def hold_out(
-    split: Split, facts: Sequence[Labels], groups: Labels | None = None, *, read: Read = None
-) -> Flags:
+def hold_out(split: Split, facts: Sequence[Labels], groups: Labels | None = None) -> Flags:
     """Return which rows are kept for the audit.
 
-    The answer depends on the order and the labels of the rows, and on ``split`` and ``read``
-    alone. Each combination of classes is divided in proportion, to the nearest row. Rows of a
-    streamed table are too many to be sorted: each is held out by a draw of its own. Groups are
-    drawn whole.
+    The answer depends on the order and the labels of the rows and on ``split`` alone, not on how
+    the table is read. Among each 65536 rows that follow one another, every combination of classes
+    is divided in proportion, to the nearest row. Groups are drawn whole.
 
     ``facts``: every class of each has rows on both sides. ``groups``: which rows stay together, if
-    ``split`` asks for groups. ``read``: how the table is read. Raises InputError: if a class would
-    have no rows on one side, or there is one group only.
+    ``split`` asks for groups. Raises InputError: if a class would have no rows on one side, or
+    there is one group only.
     """
-    n_rows = len(facts[0].index)
     if split.holdout == 0:
-        return np.zeros(n_rows, dtype=bool)
+        return np.zeros(len(facts[0].index), dtype=bool)
     rng = np.random.default_rng(split.seed)
     if groups is not None:
         _check_several(split, groups)
-    stratum = _combine(facts) if groups is None and read is None else None
-    attempts = 1 if groups is None and read == "stream" else _SPLIT_ATTEMPTS
-    for _ in range(attempts):
+    for _ in range(_SPLIT_ATTEMPTS):
         if groups is not None:
             chosen = _draw_groups(groups, split, rng)
-        elif stratum is not None:
-            chosen = _draw_rows(stratum, split.holdout, rng)
         else:
-            chosen = _draw_each(n_rows, split.holdout, rng)
+            chosen = _draw_rows(facts, split.holdout, rng)
         if _absent_class(facts, chosen) is None:
             break
     # The last draw is as good as any to show what is wrong.
@@ -99,16 +90,21 @@ def _texts(fact: Labels) -> list[str]:
     return written_column(pd.Series(np.asarray(fact.classes)))
 
 
-def _combine(facts: Sequence[Labels]) -> Ints:
-    """Return the number of each row's combination of classes, in the order of their texts."""
-    combined = np.zeros(len(facts[0].index), dtype=np.int64)
-    for fact in facts:
-        place = np.argsort(np.argsort(np.array(_texts(fact), dtype=str)))[fact.index]
-        combined = np.unique(combined * fact.n_classes + place, return_inverse=True)[1]
-    return combined
+def _draw_rows(facts: Sequence[Labels], holdout: float, rng: np.random.Generator) -> Flags:
+    """Draw some rows after the other, each with the same probability."""
+    places = [np.argsort(np.argsort(np.array(_texts(fact), dtype=str))) for fact in facts]
+    chosen = np.empty(len(facts[0].index), dtype=bool)
+    for begin in range(0, len(chosen), _DRAWN):
+        part = slice(begin, begin + _DRAWN)
+        stratum = np.zeros(len(chosen[part]), dtype=np.int64)
+        for fact, place in zip(facts, places, strict=True):
+            combined = stratum * fact.n_classes + place[fact.index[part]]
+            stratum = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+        chosen[part] = _draw_part(stratum, holdout, rng)
+    return chosen
 
 
-def _draw_rows(stratum: Ints, holdout: float, rng: np.random.Generator) -> Flags:
+def _draw_part(stratum: Ints, holdout: float, rng: np.random.Generator) -> Flags:
     """Draw every row with the same probability, and of each stratum as near as can be its share.
 
     Systematic sampling: rows shuffled within strata, strata shuffled among themselves, then
@@ -120,15 +116,6 @@ def _draw_rows(stratum: Ints, holdout: float, rng: np.random.Generator) -> Flags
     steps = np.floor(rng.random() + holdout * np.arange(len(stratum) + 1))
     chosen = np.zeros(len(stratum), dtype=bool)
     chosen[order] = np.diff(steps) > 0
-    return chosen
-
-
-def _draw_each(n_rows: int, holdout: float, rng: np.random.Generator) -> Flags:
-    """Draw for every row by itself, in little memory."""
-    chosen = np.empty(n_rows, dtype=bool)
-    for begin in range(0, n_rows, _DRAWN):
-        part = chosen[begin : begin + _DRAWN]
-        part[:] = rng.random(len(part)) < holdout
     return chosen
 
 

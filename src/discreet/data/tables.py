@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from discreet.data.clock import clock_columns, holds_times, with_clock
 from discreet.data.columns import check_names, is_numeric, understood
-from discreet.data.split import Read
 from discreet.data.text_files import read_text_table
 from discreet.errors import InputError, shown, suggest
 
@@ -29,13 +28,8 @@ SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 BATCH_ROWS = 1 << 16
 """Rows read at a time, where columns are few."""
 _BATCH_COLUMNS = 8  # with more of them, batches have fewer rows, so that they take no more memory
-CELL_BYTES = 24
-"""What a cell takes while it is learned from in memory: the reading, its code, and copies."""
-LIBRARY_BYTES = 400 << 20
-"""What a process takes that learns from hardly anything."""
-_COLUMN_BYTES = 4 << 20
 _WHOLE_CELL = 8  # bytes that a cell takes at least while a table is read whole
-_ROW_BYTES = 8
+_PART_ROWS = 1 << 18  # of a file that are gone over together, at least
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)  # as pandas stores it
 _PAGE_BYTES = 1 << 16  # read of a file at a time, so that a huge row group does not matter
 
@@ -177,13 +171,9 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Frame:
-    """A table in memory: one batch. Its rows are numbered from 0.
-
-    ``read``: how it is read, as a mapping records it.
-    """
+    """A table in memory: one batch. Its rows are numbered from 0."""
 
     frame: pd.DataFrame
-    read: Read = None
 
     @property
     def rows(self) -> int:
@@ -215,7 +205,6 @@ class Stream:
     kinds: dict[str, str]
     rows: int
     stamps: list[tuple[int, int]]
-    read: Read = "stream"
     clock: tuple[str, ...] = ()
     held: Any = field(default=None, compare=False)
 
@@ -225,22 +214,67 @@ class Stream:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """Yield the rows of some columns in their order; the index tells where they stand."""
-        names, seen = list(dict.fromkeys(columns)), 0
-        parts = clock_columns(names, list(self.kinds))
-        read = list(dict.fromkeys(parts[name][0] if name in parts else name for name in names))
-        for file, stamp in zip(self.files, self.stamps, strict=True):
-            with _explained(file), _parquet(file) as parquet:
-                _check_unchanged(file, stamp)
-                for batch in parquet.iter_batches(_batch_rows(len(read)), columns=read):
-                    found = batch.to_pandas(ignore_metadata=True)[read]
-                    found.index = pd.RangeIndex(seen, seen + len(found))
-                    seen += len(found)
-                    yield with_clock(found, names)[names]
-                _check_unchanged(file, stamp)
+        for part in self.parts(columns):
+            yield from part.batches()
         _release()
+
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield some columns of the table in parts that can be read by themselves, in order."""
+        names, begin = tuple(dict.fromkeys(columns)), 0
+        known = clock_columns(names, list(self.kinds))
+        read = tuple(dict.fromkeys(known[name][0] if name in known else name for name in names))
+        for file, stamp in zip(self.files, self.stamps, strict=True):
+            for groups, rows in _row_groups(file):
+                yield FilePart(file, stamp, groups, begin, rows, names, read)
+                begin += rows
 
     def holds_numbers(self, column: str) -> bool:
         return column in self.clock or self.kinds[column] == "number"
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Some columns of neighbouring row groups of a Parquet file.
+
+    ``begin``: the number of the first row in the whole table. ``names``: the columns; ``read``:
+    those of the file that they are made from.
+    """
+
+    file: Path
+    stamp: tuple[int, int]
+    groups: tuple[int, ...]
+    begin: int
+    rows: int
+    names: tuple[str, ...]
+    read: tuple[str, ...]
+
+    def batches(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows in their order; the index tells where they stand in the whole table."""
+        seen, read = self.begin, list(self.read)
+        with _explained(self.file), _parquet(self.file) as parquet:
+            _check_unchanged(self.file, self.stamp)
+            size = _batch_rows(len(read))
+            for batch in parquet.iter_batches(size, row_groups=list(self.groups), columns=read):
+                found = batch.to_pandas(ignore_metadata=True)[read]
+                found.index = pd.RangeIndex(seen, seen + len(found))
+                seen += len(found)
+                yield with_clock(found, self.names)[list(self.names)]
+            _check_unchanged(self.file, self.stamp)
+
+
+def _row_groups(file: Path) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield neighbouring row groups of a file, so many that they are worth going over together."""
+    with _explained(file), _parquet(file) as parquet:
+        sizes = [
+            parquet.metadata.row_group(k).num_rows for k in range(parquet.metadata.num_row_groups)
+        ]
+    groups: list[int] = []
+    for k in range(len(sizes)):
+        groups.append(k)
+        rows = sum(sizes[each] for each in groups)
+        if rows >= _PART_ROWS or k == len(sizes) - 1:
+            yield tuple(groups), rows
+            groups = []
 
 
 def _release() -> None:
@@ -299,30 +333,6 @@ def can_stream(files: Sequence[Path]) -> bool:
     return all(file.name.lower().endswith(".parquet") for file in files)
 
 
-def memory_needed(files: Sequence[Path]) -> int:
-    """Return about how many bytes it takes to learn from the files in memory.
-
-    Of Parquet files the number of cells is known; of text, a cell has about four characters.
-    """
-    if can_stream(files):
-        stream = open_stream(files)
-        return stream.rows * len(stream.kinds) * CELL_BYTES
-    size = 0
-    for file in files:
-        packed = 5 if file.name.lower().endswith(".gz") else 1
-        size += packed * (file.stat().st_size if file.is_file() else 0)
-    return size // 4 * CELL_BYTES
-
-
-def memory_streamed(stream: Stream) -> int:
-    """Return about how many bytes it takes to learn from a stream, however small the batches.
-
-    The libraries, what a reader keeps of each column, and classes and split of each row; as
-    ``research.benchmarks.streamed_learn`` has measured them.
-    """
-    return LIBRARY_BYTES + len(stream.kinds) * _COLUMN_BYTES + stream.rows * _ROW_BYTES
-
-
 Table: TypeAlias = Frame | Stream
 
 
@@ -360,7 +370,7 @@ def first_rows(table: Table, count: int) -> pd.DataFrame:
         parts.append(batch)
         if sum(map(len, parts)) >= count:
             break
-    return parts[0] if table.read is None else pd.concat(parts).iloc[:count]
+    return parts[0] if isinstance(table, Frame) else pd.concat(parts).iloc[:count]
 
 
 def _parquet(file: Path) -> Any:

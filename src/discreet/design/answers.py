@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _DRAWS, _MOST_DRAWN = 20, 100_000
 _ROWS_AT_ONCE = 20_000
 _MOST_ROWS = 20_000  # that scores, and the classifier on codes, are learned from here
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
+_LEAST_ROWS = 0.5  # of a class that does not occur
 _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
 
 
@@ -121,19 +123,6 @@ def join(parts: Sequence[Answers]) -> Answers:
 # --- From symbols --------------------------------------------------------------------------
 
 
-def answer_held_out(
-    settings: Settings,
-    tables: Tables,
-    fusion: Fusion | None,
-    known: Sample,
-    unseen: Sample,
-    rng: np.random.Generator,
-) -> Answers:
-    """Answer rows left out by the fusion rule, which is learned from those known if not given."""
-    finished = finish_fusion(settings, tables, fusion, known, rng)
-    return answer_unseen(finished, tables, unseen, rng)
-
-
 def finish_fusion(
     settings: Settings,
     tables: Tables,
@@ -219,20 +208,62 @@ def _some(index: Ints, public: Labels, rng: np.random.Generator) -> Ints:
 
 
 def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
+    n_classes = known.public.n_classes
+    scores = _tree_scores(known.codes, known.public, unseen.codes)
+    decided = aim.deciding(class_shares(known.public)).choose(scores)
+    shares = np.bincount(decided, minlength=n_classes) / len(decided)
+    return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
+
+
+def raw_advantage(known: Sample, unseen: Sample, *, beyond: bool = False) -> float:
+    """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
+
+    ``beyond``: they are told the public fact.
+    """
+    rng, found = np.random.default_rng(0), 0.0
+    before, after = (_told_codes(part) if beyond else part.codes for part in (known, unseen))
+    for fact, held in zip(known.private, unseen.private, strict=True):
+        some = _some(np.arange(len(before)), fact, rng)
+        scores = _tree_scores(before[some], fact.take(some), after)
+        for h in range(known.public.n_classes) if beyond else [None]:
+            taught, rows = (
+                np.flatnonzero((part.public.index == h) | (h is None)) for part in (known, unseen)
+            )
+            shares = np.bincount(fact.index[taught], minlength=fact.n_classes)
+            even = scores[rows] - np.log(np.maximum(shares, _LEAST_ROWS) / max(len(taught), 1))
+            found = max(found, _score_advantage(even, held.index[rows]))
+    return found
+
+
+def _told_codes(sample: Sample) -> Ints:
+    return np.column_stack([sample.codes, sample.public.index])
+
+
+def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:
+    """Return log p(class|codes) of rows, rows by classes, by trees that learned from others."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    n_classes = known.public.n_classes
     trees = HistGradientBoostingClassifier(
         # Few and quick steps: on census rows as good as the customary hundred, to 0.003.
         max_iter=30,
         learning_rate=0.3,
-        min_samples_leaf=int(np.clip(len(known.codes) // 50, 2, 20)),
+        min_samples_leaf=int(np.clip(len(codes) // 50, 2, 20)),
         early_stopping=False,
         random_state=0,
-    ).fit(known.codes, known.public.index)
-    scores = np.full((len(unseen.codes), n_classes), -np.inf)
+    ).fit(codes, fact.index)
+    scores = np.full((len(unseen), fact.n_classes), -np.inf)
     with np.errstate(divide="ignore"):
-        scores[:, trees.classes_] = np.log(trees.predict_proba(unseen.codes))
-    decided = aim.deciding(class_shares(known.public)).choose(scores)
-    shares = np.bincount(decided, minlength=n_classes) / len(decided)
-    return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
+        scores[:, trees.classes_] = np.log(trees.predict_proba(unseen))
+    return scores
+
+
+def _score_advantage(scores: Floats, index: Ints) -> float:
+    """Return by how much the class with the largest score beats guessing: all, and each two."""
+    there = np.unique(index)
+    found = 0.0
+    for classes in [there, *(np.array(pair) for pair in combinations(there, 2))]:
+        rows = np.isin(index, classes)
+        right = classes[np.argmax(scores[rows][:, classes], axis=1)] == index[rows]
+        share = np.mean([right[index[rows] == k].mean() for k in classes])
+        found = max(found, float(share) - 1.0 / len(classes))
+    return found

@@ -16,22 +16,18 @@ from scipy.special import expit, softmax
 from discreet.arrays import Floats, Ints
 from discreet.choices import LOSSES
 from discreet.data.labels import Labels
-from discreet.design.code_models import Features
-from discreet.design.code_solver import CodeSolver
 from discreet.design.deciding import Aim, class_shares
 from discreet.design.heads import Rows, public_heads
 from discreet.design.kernels import Kernel, output_gram
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal
-from discreet.design.weighted_rows import label_rows
 from discreet.leakage.joint_outputs import weighted_outputs
 from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, TableFusion
 
 Fusion = AdditiveFusion | AdditiveClassesFusion | TableFusion
 
 _DRAWN_ROWS = 20_000  # sampled symbol rows behind an additive rule, at least
-MANY_DRAWN = 50_000
-"""Beyond so many, rows of symbols are packed and swept over."""
+_MOST_DRAWN = 50_000
 
 
 def learn_fusion(
@@ -112,14 +108,16 @@ def _posterior(scores: Floats) -> Floats:
 def _additive_fusion(
     tables: list[Floats], rows: Rows, public: Labels, reg: float, rng: np.random.Generator
 ) -> AdditiveFusion | AdditiveClassesFusion:
-    copies = -(-_DRAWN_ROWS // rows.n_rows)
-    codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
-    labels = Labels(public.name, np.repeat(public.index, copies), public.classes)
-    symbols, sizes = draw_symbols(tables, codes, rng), [table.shape[1] for table in tables]
-    fit = _fit_swept if len(symbols) > MANY_DRAWN else _fit_written_out
+    known = np.arange(rows.n_rows)
+    if rows.n_rows > _MOST_DRAWN:
+        known = np.sort(rng.choice(rows.n_rows, _MOST_DRAWN, replace=False))
+    known = np.repeat(known, -(-_DRAWN_ROWS // rows.n_rows))
+    labels = public.take(known)
+    symbols = draw_symbols(tables, rows.codes[rows.inverse[known]], rng)
+    sizes = [table.shape[1] for table in tables]
     shares = [np.bincount(c, minlength=z) / len(c) for c, z in zip(symbols.T, sizes, strict=True)]
     blocks, biases = [], []
-    for w in fit(symbols, sizes, labels, reg):
+    for w in _fit_heads(symbols, sizes, labels, reg):
         block, bias = _centred(w, np.concatenate(shares), sizes)
         blocks.append(block)
         biases.append(bias)
@@ -128,9 +126,7 @@ def _additive_fusion(
     return AdditiveClassesFusion(weights=tuple(blocks), bias=tuple(biases))
 
 
-def _fit_written_out(
-    symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float
-) -> list[Floats]:
+def _fit_heads(symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float) -> list[Floats]:
     """Fit every public head on one-hot symbols."""
     features = np.concatenate([np.eye(size)[symbols[:, t]] for t, size in enumerate(sizes)], axis=1)
     drawn = Rows(symbols, np.arange(len(symbols)), tuple(sizes))
@@ -138,14 +134,6 @@ def _fit_written_out(
         fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
         for head in public_heads(drawn, labels)
     ]
-
-
-def _fit_swept(symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float) -> list[Floats]:
-    """Do the same for many rows: symbols are codes too, and can be packed and swept over."""
-    rows = label_rows(symbols, sizes, [labels])
-    heads = public_heads(rows.by_kind, labels)
-    solver = CodeSolver(rows.weighted_rows(heads), LOSSES["logistic"], np.full(len(heads), reg))
-    return list(solver.solve(Features([np.eye(size) for size in sizes])).w)
 
 
 def _centred(

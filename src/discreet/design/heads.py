@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,19 +61,13 @@ class Rows:
         ]
 
 
-class Countable(Protocol):
-    """Whatever heads can be made from: rows, or kinds of rows that stand for many."""
-
-    def total(self, weights: Floats) -> Floats: ...
-
-
 def collapse(codes: Ints, sizes: Sequence[int]) -> Rows:
     """Collapse equal rows of codes."""
     found = distinct_rows(codes)
     return Rows(found.rows, found.inverse, tuple(sizes))
 
 
-def public_heads(rows: Countable, public: Labels) -> list[Head]:
+def public_heads(rows: Rows, public: Labels) -> list[Head]:
     """Return the public heads: one for two classes, one against the rest beyond.
 
     Their weights add up to 1 over all heads, so that F is an average risk.
@@ -88,7 +81,7 @@ def public_heads(rows: Countable, public: Labels) -> list[Head]:
 
 
 def private_heads(
-    rows: Countable, private: Labels, *, pairs: str = "all", normalised: bool = True
+    rows: Rows, private: Labels, *, pairs: str = "all", normalised: bool = True
 ) -> list[Head]:
     """Return the private heads of one fact: pairs of classes.
 
@@ -115,7 +108,7 @@ def private_heads(
 
 
 def _head(
-    rows: Countable, name: str, plus: NDArray[np.bool_], minus: NDArray[np.bool_], parts: int = 1
+    rows: Rows, name: str, plus: NDArray[np.bool_], minus: NDArray[np.bool_], parts: int = 1
 ) -> Head:
     """Return the head in which every row counts the same."""
     pos, neg = rows.total(plus.astype(float)), rows.total(minus.astype(float))

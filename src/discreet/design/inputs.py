@@ -76,7 +76,16 @@ def _check_array(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Any]:
     )
     if y.dtype != object:  # objects it calls unknown; label_column looks at each
         check_classification_targets(y)
-    return pd.DataFrame(X, columns=array_names(X.shape[1])).infer_objects(), y
+    return pd.DataFrame(_narrow(X), columns=array_names(X.shape[1])).infer_objects(), y
+
+
+def _narrow(X: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers in as few bytes as they need: there may be many of them."""
+    if X.dtype.kind not in "iu" or not X.size:
+        return X
+    least, most = (np.min_scalar_type(int(each)) for each in (X.min(), X.max()))
+    narrow = np.promote_types(least, most)
+    return X.astype(narrow) if narrow.kind in "iu" else X
 
 
 # --- Labels and groups ---------------------------------------------------------------------
@@ -264,7 +273,7 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 # average row for an unknown category or a missing reading.
 
 
-def fill_unseen(table: Floats, counts: Floats, encoder: Encoder) -> Floats:
+def fill_unseen(table: Floats, counts: Ints, encoder: Encoder) -> Floats:
     """Return the table with every row of a code that was never counted filled in."""
     seen = counts > 0
     filled = table.copy()

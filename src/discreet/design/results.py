@@ -12,9 +12,8 @@ from discreet.mapping.parts import Fusion
 class Designed:
     """A mapping and the risks it has on the training rows.
 
-    ``passes`` is the number of sweeps over all rows, None where rows are few and not swept.
-    ``kernel_error`` is the share of the kernel that an approximation left out. ``fusion`` is the
-    fusion rule where it comes with the tables.
+    ``fusion`` is the fusion rule where it comes with the tables. ``leak`` is an attacker's
+    advantage under the model that was designed on, where there is one.
     """
 
     tables: list[Floats]
@@ -24,6 +23,5 @@ class Designed:
     evaluations: int = 0
     stopped: bool = False
     history: list[float] = field(default_factory=list)
-    passes: float | None = None
-    kernel_error: float = 0.0
     fusion: Fusion | None = None
+    leak: float = 0.0

@@ -1,7 +1,7 @@
 """What a day of releases tells by C1, and how long a budget lasts: by the schedule alone.
 
-A ledger counts C1 once for each release that may be a fresh draw. Periods are numbered from 1970 by
-the clock, so that the days meant here are those of UTC.
+A ledger counts C1 once for each release that may be a fresh draw. A day begins where a period does,
+and a device counts at least the length of a period before the next.
 """
 
 from __future__ import annotations

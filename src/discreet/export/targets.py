@@ -19,6 +19,8 @@ from textwrap import wrap
 
 from discreet import __version__
 from discreet.choices import TARGETS
+from discreet.data.columns import written
+from discreet.data.encoders import CategoriesEncoder
 from discreet.errors import InputError
 from discreet.export.lasting import Lasting, lasting
 from discreet.export.neutral import NONE, Policy, SensorTable, bundle_body, neutral_form
@@ -30,8 +32,15 @@ Tables = Named[str, SensorTable]
 """By the name that the sensor's files get."""
 Files = dict[str, bytes]
 Target = Callable[[Tables, SigningKey | None], Files]
-_TAKEN = {"discreet", "discreet_node", "discreet_radio", "discreet_sensor", "discreet_gateway"}
-_TAKEN |= {"examples"}
+_TAKEN = {
+    "discreet",
+    "discreet_node",
+    "discreet_noise",
+    "discreet_site",
+    "discreet_sensor",
+    "discreet_gateway",
+}
+_TAKEN |= {"examples", "discreet_random", "discreet_sha256"}
 _TAKEN |= {"con", "prn", "aux", "nul"}  # names that Windows keeps for devices
 _TAKEN |= {f"{port}{number}" for port in ("com", "lpt") for number in range(10)}
 # A header of this name would stand before the system's: signal.h, time.h, string.h.
@@ -136,7 +145,7 @@ def _runtime(path: str) -> bytes:
     return _RUNTIMES.joinpath(path).read_bytes()
 
 
-def _runtime_folder(path: str) -> dict[str, bytes]:
+def runtime_folder(path: str) -> dict[str, bytes]:
     """Return every file below a folder under ``runtimes/``, by its path there."""
     return dict(_walk(_RUNTIMES.joinpath(path), ""))
 
@@ -160,8 +169,8 @@ def python_files(tables: Tables, key: SigningKey | None) -> Files:
         raise InputError("bundles for Python are signed. Give a key.")
     found = {f"{name}.bundle": key.sign(bundle_body(table)) for name, table in tables.items()}
     found["public_key.txt"] = f"{key.public_hex}\n".encode()
-    for file in ("discreet_sensor.py", "discreet_gateway.py"):
-        found[file] = _runtime(f"python/{file}")
+    found["discreet_sensor.py"] = files("discreet_sensor").joinpath("runtime.py").read_bytes()
+    found["discreet_gateway.py"] = _runtime("python/discreet_gateway.py")
     return found
 
 
@@ -186,32 +195,46 @@ def _package(name: str) -> bytes:
 
 _READERS = {
     0: "static inline uint32_t {name}_row(const discreet_table *t, double reading)\n"
-    "{{\n    return discreet_bin(t, reading); /* NAN: no reading */\n}}\n",
-    1: "static inline uint32_t {name}_row(const discreet_table *t, const char *reading)\n"
-    "{{\n    return discreet_category(t, reading); /* NULL: no reading */\n}}\n",
+    "{{\n    return discreet_bin(t, reading); /* NAN, of math.h: no reading */\n}}\n",
+    1: "/* A text takes this room, with zeros behind it: all of it is compared. */\n"
+    "enum {{ {name}_room = {room} }};\n\n"
+    "static inline uint32_t {name}_row(const discreet_table *t, const char reading[{name}_room])\n"
+    "{{\n    return discreet_category(t, reading, {name}_room); /* DISCREET_NO_TEXT: none */\n}}\n",
     2: "static inline uint32_t {name}_row(const discreet_table *t, long reading)\n"
-    "{{\n    /* Below 0: no reading. */\n"
-    "    return reading < 0 ? discreet_missing(t) : discreet_code(t, reading);\n}}\n",
+    "{{\n    return discreet_code_or_none(t, reading); /* below 0: no reading */\n}}\n",
 }
 
 
 def c_files(tables: Tables, _: SigningKey | None) -> Files:
-    """For C and C++: one header per sensor, with a checksum, the runtime's header, and examples."""
+    """For C and C++: a header per sensor, the runtime's, examples, and what makes it a package."""
     found = {f"{name}.h": sensor_header(name, table).encode() for name, table in tables.items()}
-    found["discreet.h"] = _runtime("c/discreet.h")
+    found |= _c_headers() | package_files()
     first = next(iter(tables))
-    for path, data in _runtime_folder("c/examples").items():
+    for path, data in runtime_folder("c/examples").items():
         found[f"examples/{path}"] = _example(data.decode(), first, tables[first]).encode()
     return found
+
+
+def package_files() -> Files:
+    """Return what ESP-IDF, Arduino, PlatformIO, Zephyr and CMake know a package by."""
+    version = __version__.encode()
+    parts = runtime_folder("c/package").items()
+    return {path: data.replace(b"@VERSION@", version) for path, data in parts}
+
+
+def _c_headers() -> Files:
+    return {path: data for path, data in runtime_folder("c").items() if "/" not in path}
 
 
 def _example(text: str, name: str, table: SensorTable) -> str:
     if table.kind == 1:  # text instead of numbers
         text = text.replace("double read_sensor", "const char *read_sensor")
-        text = text.replace("return 0.0;", "return NULL;").replace("NAN if", "NULL if")
+        text = text.replace("return NAN;", "static char text[SENSOR_room] = DISCREET_NO_TEXT;\n"
+                            "    return text;")  # fmt: skip
+        text = text.replace("NAN if there", "DISCREET_NO_TEXT if there")
     if table.kind == 2:  # whole numbers: a fraction or NAN made into one would be a false code
         text = text.replace("double read_sensor", "long read_sensor")
-        text = text.replace("return 0.0;", "return -1;").replace("NAN if", "-1 if")
+        text = text.replace("return NAN;", "return -1;").replace("NAN if", "-1 if")
     return text.replace("SENSOR", name)
 
 
@@ -236,11 +259,17 @@ def sensor_header(name: str, table: SensorTable) -> str:
             *lines,
             "};",
             "",
-            _READERS[table.kind].format(name=name),
+            _READERS[table.kind].format(name=name, room=_room(table)),
             "#endif",
             "",
         ]
     )
+
+
+def _room(table: SensorTable) -> int:
+    """Return the bytes of the longest category with its end."""
+    texts = table.encoder.categories if isinstance(table.encoder, CategoriesEncoder) else ()
+    return 1 + max((len(written(each).encode()) for each in texts), default=0)
 
 
 def comment_text(name: str) -> str:
@@ -273,8 +302,8 @@ text_sensor:
 def esphome_files(tables: Tables, _: SigningKey | None) -> Files:
     """For ESPHome: per sensor, a configuration and a component around the C header."""
     found: Files = {}
-    component = _runtime_folder("esphome/components/discreet")
-    component["discreet.h"] = _runtime("c/discreet.h")
+    component = runtime_folder("esphome/components/discreet")
+    component |= _c_headers()
     for name, table in tables.items():
         own = component | {f"{name}.h": sensor_header(name, table).encode()}
         found |= {f"{name}/components/discreet/{path}": data for path, data in own.items()}

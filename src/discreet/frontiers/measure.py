@@ -34,14 +34,11 @@ from discreet.auditing.bounds.estimates import (
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import deviation
-from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.answers import answer_unseen_codes
 from discreet.design.deciding import BALANCED, Aim
 from discreet.design.folds import Sample
-from discreet.design.held_out import rule_advantage, score_held_out
-from discreet.design.kernels import ProductKernel
-from discreet.design.problem import Settings
+from discreet.design.leaks import estimate_leaks
 from discreet.errors import InputError
 from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth
 from discreet.leakage.exact import advantage
@@ -118,17 +115,6 @@ class Trial:
     def tables(self) -> tuple[Floats, ...]:
         return tuple(self.mapping.tables)
 
-    @cached_property
-    def settings(self) -> Settings:
-        """How outputs are scored where they are not listed; nothing is designed with it."""
-        return Settings(
-            n_symbols=tuple(self.mapping.n_symbols),
-            kernel=ProductKernel(),
-            loss=LOSSES["logistic"],
-            reg=1.0 / len(self.known.codes),
-            private_reg=1.0 / len(self.known.codes),
-        )
-
     def audit_rows(self, labels: Labels) -> AuditRows:
         """Return the rows left out, as seen by those who look for one fact."""
         side = self.unseen
@@ -186,7 +172,7 @@ def _estimate(found: Interval) -> Estimate:
 
 def leak(trial: Trial) -> tuple[Leak, str]:
     """Return the attacker's advantage, and the private fact it speaks of."""
-    estimates = _middle_estimates(trial)
+    estimates = [_estimate_leak(trial, k) for k in range(len(trial.known.private))]
     worst = int(np.argmax(estimates))
     low = lower_bound(trial)
     # The attackers behind the two figures differ where outputs are too many to list.
@@ -194,32 +180,20 @@ def leak(trial: Trial) -> tuple[Leak, str]:
     return Leak(value=value, low=low), trial.unseen.private[worst].name
 
 
-def _middle_estimates(trial: Trial) -> list[float]:
-    """Return for each private fact the estimate of ``held_out``, between low and high."""
-    if not trial.settings.lists_outputs:
-        return [_drawn_estimate(trial, k) for k in range(len(trial.known.private))]
-    everyone = list(range(len(trial.tables)))
-    return [
-        0.5 * (rule_advantage(_learned(trial, fact, everyone), true) + advantage(true))
-        for fact, true in zip(trial.known.private, (r.average for r in trial.attacked), strict=True)
-    ]
+def _estimate_leak(trial: Trial, k: int) -> float:
+    """Return the advantage on one private fact, estimated as for the search for a level."""
+    sizes = tuple(len(table) for table in trial.tables)
+    known, unseen = (
+        Sample(side.codes, sizes, side.public, (side.private[k],))
+        for side in (trial.known, trial.unseen)
+    )
+    return estimate_leaks(trial.tables, known, unseen, trial.unseen.groups).advantage
 
 
 def _learned(trial: Trial, fact: Labels, heard: list[int]) -> Floats:
     """Return p(z|class) of the sensors heard, as an attacker learns it from the training rows."""
     tables = tuple(trial.tables[t] for t in heard)
     return AuditRows(tables, trial.known.codes[:, heard], fact.index, fact.n_classes).average
-
-
-def _drawn_estimate(trial: Trial, k: int) -> float:
-    rng = np.random.default_rng([trial.seed, k])
-    known, unseen = _sample(trial, trial.known, k), _sample(trial, trial.unseen, k)
-    return score_held_out(trial.settings, trial.mapping.tables, known, unseen, rng).advantage
-
-
-def _sample(trial: Trial, side: Side, k: int) -> Sample:
-    sizes = tuple(len(table) for table in trial.tables)
-    return Sample(side.codes, sizes, side.public, (side.private[k],))
 
 
 def lower_bound(trial: Trial) -> float:

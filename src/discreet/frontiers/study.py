@@ -40,9 +40,10 @@ from discreet.errors import InputError, suggest
 from discreet.frontiers.measure import answer_raw, guess
 from discreet.frontiers.points import MAX_POINTS
 from discreet.frontiers.results import About
-from discreet.learning import MIN_TRAINING_ROWS, Prepared, Task, make_split
+from discreet.learning import MIN_TRAINING_ROWS, Prepared
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.parts import MAX_SYMBOLS, Source
+from discreet.task import Task, make_split
 
 _SET_HERE = ("privacy_ratio", "n_symbols", "random_state")
 _SEARCHED = ("max_advantage", "epsilon")

@@ -14,19 +14,23 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from discreet.design.calibration import Request
+from discreet.arrays import Ints
 from discreet.design.coded import Coded
-from discreet.design.counts.counting import count_rows
-from discreet.design.counts.levels import SHARES, Found, LevelSearch
+from discreet.design.counts.counting import SAMPLED_ROWS, CountedRows
+from discreet.design.counts.design import CountDesign
+from discreet.design.expected import Request
 from discreet.design.inputs import check_count, check_number
 from discreet.design.kernels import Kernel
+from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import Settings, Target
 from discreet.errors import InputError
 from discreet.mappers.base import Made, PrivacyMapper
-from discreet.progress import Report, in_time, printed
+from discreet.progress import Progress, Report, in_time, printed
 
 DEFAULT_ADVANTAGE = 0.05
 _MOST_ASKED = 0.4999  # of many rounds
+# Levels to try: shares of what was asked for, as the limit under the model.
+_SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
 # Levels to try, of those above what was asked for, if that leaves nothing useful.
 _LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 
@@ -47,9 +51,9 @@ class Mapper(PrivacyMapper):
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
-        standard errors to spare (``expected_.met``). If they are too few to show that, the
-        strictest limit is taken and ``fit`` warns (``UnmetRequestWarning``); if that surely leaks
-        more, nothing is said.
+        standard errors to spare (``expected_.met``). If they are too few to show that, the least
+        strict limit is taken whose estimate is within it, or else the strictest, and ``fit`` warns
+        (``UnmetRequestWarning``); if that surely leaks more, nothing is said.
     privacy_ratio : float, optional
         Ask instead for a share of the largest R, one half, under the model. Nothing is held out
         for it, and on new rows R is somewhat smaller.
@@ -98,6 +102,7 @@ class Mapper(PrivacyMapper):
     """
 
     _method = "auto"
+    _most_rows = SAMPLED_ROWS
 
     def __init__(
         self,
@@ -164,28 +169,17 @@ class Mapper(PrivacyMapper):
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, 1)
 
-    def _check_packable(self, settings: Settings) -> None:
-        """Nothing is packed: rows in a file are counted."""
-
     def _make(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
     ) -> Made:
         if report is None and self.verbose:
             report = printed()
-        counted = count_rows(coded)
-        settings = coded.for_sample(settings, len(counted.sample.codes))
-        search = LevelSearch(
-            settings,
-            counted,
-            rng,
-            n_folds=self.n_folds,
-            beyond=bool(self.beyond_answer),
-            evidence=self.rounds > 1,
-            report=in_time(report, self.time_budget),
-            n_jobs=self.n_jobs or 1,
-        )
+        limited = in_time(report, self.time_budget)
+        design, search = self._search(settings, coded.counted, rng, limited)
+        if report is not None and limited is not None:
+            limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))
         found = self._find_level(search, settings)
-        self.structure_, self.alternatives_ = search.structure, []
+        self.structure_, self.alternatives_ = design.structure, []
         useless = found.expected is not None and not found.expected.useful
         if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
             levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
@@ -194,13 +188,41 @@ class Mapper(PrivacyMapper):
         assert found.designed.fusion is not None
         return Made(found.target, found.designed, tables, found.designed.fusion, found.expected)
 
+    def _search(
+        self,
+        settings: Settings,
+        counted: CountedRows,
+        rng: np.random.Generator,
+        report: Report | None,
+    ) -> tuple[CountDesign, LevelSearch]:
+        beyond, evidence = bool(self.beyond_answer), self.rounds > 1
+        sample, groups = counted.sample, counted.groups
+        # Of what one of many rounds may tell, rows left out show nothing: all are designed on.
+        parts = leave_out(
+            sample, groups, rng,
+            n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
+        )  # fmt: skip
+        design = CountDesign(
+            settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
+        )
+        search = LevelSearch(
+            settings, sample, groups, parts, design, rng,
+            beyond=beyond, report=report, n_jobs=self.n_jobs or 1,
+        )  # fmt: skip
+        return design, search
+
+    def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
+        left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
+        levels = 1 if self.privacy_ratio is not None else 1 + math.ceil(math.log2(len(_SHARES)))
+        return design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
+
     def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
         if self.privacy_ratio is not None:
             return search.take(Target(self.privacy_ratio))
         if self.rounds > 1:
             one = one_of_rounds(self.max_advantage, self.rounds)
             return search.take(Target(1.0 - 2.0 * one, self.epsilon))
-        levels, asked = [self._level(share, settings) for share in SHARES], self._asked_advantage
+        levels, asked = [self._level(share, settings) for share in _SHARES], self._asked_advantage
         if asked is None and not settings.lists_outputs:
             return search.take(levels[0])  # structural, holds by construction
         return search.find(levels, Request(asked, self.epsilon))

@@ -10,31 +10,28 @@ import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 import discreet
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Ints
 from discreet.choices import LOSSES
-from discreet.data.column_scan import needs_all_rows
-from discreet.data.encoders import Encoder, encode_table
-from discreet.data.fit_encoders import begin_scans, fit_encoders
+from discreet.data.encoders import Encoder
+from discreet.data.fit_encoders import fit_encoders
 from discreet.design.answers import Answers, answer_drawn
-from discreet.design.calibration import Expected, Request, calibrate, estimate
-from discreet.design.coded import Coded, coded_file, coded_rows
+from discreet.design.coded import Coded, code_sample
+from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
+from discreet.design.counts.one_pass import Part, Plan, Run, add_up, in_turn
 from discreet.design.deciding import aim_for, check_decide
-from discreet.design.feasible import mix_to_epsilon, structural_epsilon, uniform_tables
+from discreet.design.expected import Expected, Request
+from discreet.design.feasible import mix_to_epsilon, structural_epsilon
 from discreet.design.folds import Sample
-from discreet.design.fusion import Fusion, add_decision, learn_fusion
-from discreet.design.heads import Rows
+from discreet.design.fusion import Fusion
 from discreet.design.inputs import (
     check_choice,
     check_count,
@@ -47,34 +44,34 @@ from discreet.design.inputs import (
     symbol_counts,
 )
 from discreet.design.kernels import Kernel
-from discreet.design.packed_file import PackedFile
+from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import (
     Designer,
-    Place,
     Settings,
     Target,
-    check_packable,
-    design_file,
     design_sample,
     structural_limit,
 )
 from discreet.design.results import Designed
+from discreet.design.risk_design import RiskDesign, risk_levels
 from discreet.design.risks import Tables
-from discreet.design.sweep import sample_index
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
-    UninformativeMappingWarning,
-    UnmetRequestWarning,
+    Parameter,
+    SampledRowsWarning,
 )
+from discreet.mappers.using import UsesMapping
+from discreet.mappers.verdicts import warn_unmet, warn_useless
 from discreet.mapping.mapping import Mapping, now
-from discreet.mapping.parts import Design, Source
+from discreet.mapping.parts import Design, Fact, Source
 from discreet.progress import Report
 
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
 _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
-_JUDGED_ROWS = 100_000  # that the mapping is tried on at its end
+DESIGNED_ROWS = 20_000
+"""Most rows that risks are computed on; a design from counts looks at all."""
 
 
 class Made(NamedTuple):
@@ -87,12 +84,13 @@ class Made(NamedTuple):
     expected: Expected | None
 
 
-class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
+class PrivacyMapper(UsesMapping):
     """Base of the mappers; use one of its subclasses."""
 
     _method: str
     _normalised = True
     _constrained = True
+    _most_rows = DESIGNED_ROWS
     _advice = (
         "Allow more leak, give more rows, or add sensors that depend less on the private fact."
     )
@@ -179,105 +177,59 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         groups: ArrayLike | None = None,
         source: Source | None = None,
         report: Report | None = None,
-        place: Place | None = None,
+        run: Run = in_turn,
     ) -> Self:
         """Do what ``fit`` does, record ``source``, and tell ``report``, which may ask to stop.
 
-        Packed rows of a large table go where ``place`` puts them.
+        ``run`` goes over the rows, here or on a cluster.
         """
         self._check_parameters()
         table, public = check_readings(self, X, y)
         facts = [public, *private_facts(private, len(table))]
-        names = [str(name) for name in table.columns]
-        encoders = fit_encoders(table, strategy=self.binning, n_bins=self.n_bins, facts=facts)
-        codes = encode_table(table, list(zip(names, encoders, strict=True)))
-        numbers = group_index(groups, len(table))
-        coded = coded_rows(names, encoders, codes, facts, numbers, source)
-        self._learn(coded, report, place)
+        names, n_rows = [str(name) for name in table.columns], len(table)
+        numbers = sample_index(n_rows, SAMPLED_ROWS)
+        rows = table if len(numbers) == n_rows else table.iloc[numbers].reset_index(drop=True)
+        known = [fact.take(numbers) for fact in facts]
+        encoders = fit_encoders(rows, strategy=self.binning, n_bins=self.n_bins, facts=known)
+        sensors = tuple(zip(names, encoders, strict=True))
+        plan = Plan(sensors, tuple(fact.n_classes for fact in facts))
+        whole = Part(table, 0, np.ones(n_rows, dtype=bool), 0, tuple(fact.index for fact in facts))
+        passed = add_up(plan, run(plan, [whole]))
+        training = passed.training.unordered
+        if source is None:  # an audit on these very rows must be able to tell
+            source = Source(digest=training, rows=n_rows)
+        source = source.model_copy(update={"training": training})
+        index = group_index(groups, n_rows)
+        index = None if index is None else index[numbers]
+        coded = code_sample(names, encoders, rows, known, numbers, index, passed.counts, source)
+        self._learn(coded, report)
         self.classes_ = np.asarray(public.classes)
         return self
 
-    def fit_packed(self, file: PackedFile | str | PathLike[str]) -> Self:
-        """Learn from packed rows that stay in their file (docs/large.md).
-
-        All rows are designed on. The search for a level, the fusion rule and the estimate of
-        what to expect look at a sample of 100000 of them.
-
-        Parameters
-        ----------
-        file : PackedFile or path
-            What ``discreet.learning.pack_tables`` wrote; a path is checked to the last byte.
-
-        Raises
-        ------
-        InputError
-            If the file is damaged, or the method, the kernel, the loss or the solver needs
-            all rows in memory.
-        """
-        if isinstance(file, PackedFile):
-            return self.fit_coded(coded_file(file, None))
-        with PackedFile.open(file) as opened:
-            return self.fit_coded(coded_file(opened, None))
-
-    def fit_coded(
-        self, coded: Coded, *, report: Report | None = None, place: Place | None = None
-    ) -> Self:
-        """Learn from rows that are codes already, and tell ``report``, which may ask to stop.
-
-        Packed rows of a large table go where ``place`` puts them.
-        """
+    def fit_coded(self, coded: Coded, *, report: Report | None = None) -> Self:
+        """Learn from rows that are codes already, and tell ``report``, which may ask to stop."""
         self._check_parameters()
-        if coded.file is not None:
-            self._check_method_beyond_memory()
-        self._learn(coded, report, place)
+        self._learn(coded, report)
         self.feature_names_in_ = np.asarray(coded.names, dtype=object)
         self.n_features_in_ = len(coded.names)
         self.classes_ = np.asarray(coded.facts[0].classes)
         return self
 
-    def check_beyond_memory(self, names: list[str]) -> None:
-        """Refuse parameters that need all rows in memory, before any row is read.
-
-        Raises
-        ------
-        InputError
-        """
-        self._check_parameters()
-        self._check_method_beyond_memory()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BlindKernelWarning)  # it is said when it counts
-            settings = self._settings(names, (), 1)
-        for scan in begin_scans(names, self.binning, self.n_bins):
-            if scan.strategy == "supervised":
-                raise needs_all_rows(scan.sensor)
-        self._check_packable(settings)
-
-    def _check_packable(self, settings: Settings) -> None:
-        check_packable(settings, Target(None, self.epsilon))
-
-    def _check_method_beyond_memory(self) -> None:
-        if self._designer is not design_sample:
-            raise InputError(
-                f"the method {self._method!r} needs all rows in memory. Beyond memory 'npo', "
-                "'bayes-error' and 'ndd' work."
-            )
-
-    def _learn(self, coded: Coded, report: Report | None, place: Place | None) -> None:
+    def _learn(self, coded: Coded, report: Report | None) -> None:
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
-            self._learn_coded(coded, report, place)
+            self._learn_coded(coded, report)
 
-    def _learn_coded(self, coded: Coded, report: Report | None, place: Place | None = None) -> None:
+    def _learn_coded(self, coded: Coded, report: Report | None) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
+        coded = self._shorten(coded)
         sample, groups = coded.sample, coded.groups
         settings = replace(
-            self._settings(coded.names, coded.sizes, coded.n_rows),
-            place=place,
+            self._settings(coded.names, coded.sizes, len(sample.codes)),
             aim=aim_for(self.decide, coded.facts[0]),
         )
-        if coded.file is not None:
-            self._check_packable(settings)
+        self._check_reachable(coded.facts[1:])
         target, designed, tables, fusion, expected = self._make(settings, coded, rng, report)
         self._keep(designed, target, expected)
         self.mapping_ = Mapping.create(
@@ -294,83 +246,51 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         )
         self._judge(sample, groups)
 
+    def _shorten(self, coded: Coded) -> Coded:
+        """Return as many rows as the method can look at, and say how many they are."""
+        short = coded.shorten(self._most_rows)
+        if self._most_rows == DESIGNED_ROWS < coded.n_rows:
+            warnings.warn(
+                f"The method {self._method!r} is designed on a sample of {len(short.sample.codes)} "
+                f"of {coded.n_rows} rows. The method 'auto' counts all of them.",
+                SampledRowsWarning,
+                stacklevel=5,
+            )
+        return short
+
     def _make(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
     ) -> Made:
         """Choose a target, design for it, and learn how to decide."""
-        sample, groups = coded.sample, coded.groups
-        for_sample = coded.for_sample(settings)
-        target, expected = self._find_target(for_sample, sample, groups, rng, report)
-        rows = coded.rows(settings)
-        designed = self._design_coded(settings, coded, target, expected, rng, report)
-        if designed.kernel_error > 0:
-            warnings.warn(_left_out(designed.kernel_error), BlindKernelWarning, stacklevel=6)
-        tables = self._finish(designed.tables, settings, target, coded)
-        fusion = self._learn_fusion(tables, rows, sample, for_sample, rng)
-        (drawing,) = rng.spawn(1)
-        fusion = add_decision(fusion, tables, rows, sample.public, settings.aim, drawing)
-        if expected is None and not designed.stopped:
-            expected = _try_estimate(for_sample, sample, target, groups, rng, self._designer)
-        return Made(target, designed, tables, fusion, expected)
+        searches = self._constrained and (self.max_advantage, self.epsilon) != (None, None)
+        n_folds = self.n_folds if searches else 2
+        parts = leave_out(coded.sample, coded.groups, rng, n_folds=n_folds)
+        design = RiskDesign(settings, coded, self._designer)
+        search = LevelSearch(
+            settings, coded.sample, coded.groups, parts, design, rng, report=report
+        )
+        found = self._find_level(search, settings) if searches else search.take(self._target())
+        tables = self._finish(found.designed.tables, settings, found.target, coded)
+        assert found.designed.fusion is not None
+        return Made(found.target, found.designed, tables, found.designed.fusion, found.expected)
+
+    def _target(self) -> Target:
+        """Return what to design for where nothing is searched."""
+        if not self._constrained:
+            return Target(None)
+        return Target(DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio)
+
+    def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
+        levels = risk_levels(settings, self.max_advantage is not None, self.epsilon)
+        if len(levels) == 1:
+            return search.take(levels[0])  # structural, holds by construction
+        return search.find(levels, Request(self.max_advantage, self.epsilon))
 
     def _finish(self, tables: Tables, settings: Settings, target: Target, coded: Coded) -> Tables:
         """Fill rows of codes never seen, and keep a limit that holds by construction."""
-        tables = self._fill_unseen(tables, coded.counts, coded.encoders)
+        tables = self._fill_unseen(tables, coded.counted.totals, coded.encoders)
         limit = structural_limit(settings, target)
         return tables if limit is None else [mix_to_epsilon(table, limit) for table in tables]
-
-    def _find_target(
-        self,
-        settings: Settings,
-        sample: Sample,
-        groups: Ints | None,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> tuple[Target, Expected | None]:
-        if not self._constrained:
-            return Target(None), None
-        if self.max_advantage is None and self.epsilon is None:
-            ratio = DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio
-            return Target(ratio), None
-        request = Request(self.max_advantage, self.epsilon)
-        return calibrate(
-            settings,
-            sample,
-            request,
-            n_folds=self.n_folds,
-            groups=groups,
-            rng=rng,
-            report=report,
-            design=self._designer,
-        )
-
-    def _design_coded(
-        self,
-        settings: Settings,
-        coded: Coded,
-        target: Target,
-        expected: Expected | None,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> Designed:
-        silent = expected is not None and expected.silent
-        if coded.file is None or silent:
-            return self._design(settings, coded.sample, target, expected, rng, report)
-        return design_file(settings, coded.file, target, rng=rng, report=report)
-
-    def _design(
-        self,
-        settings: Settings,
-        sample: Sample,
-        target: Target,
-        expected: Expected | None,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> Designed:
-        if expected is not None and expected.silent:
-            silent = uniform_tables(sample.sizes, settings.n_symbols)
-            return Designed(silent, float("nan"), np.empty(0), np.empty(0))
-        return self._designer(settings, sample, target, rng=rng, report=report)
 
     @property
     def _designer(self) -> Designer:
@@ -383,23 +303,13 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self.max_advantage
 
     def _fill_unseen(
-        self, tables: Tables, counts: Sequence[Floats], encoders: Sequence[Encoder]
+        self, tables: Tables, counts: Sequence[Ints], encoders: Sequence[Encoder]
     ) -> Tables:
         """Give codes that the rows never showed a row of their own."""
         return [
             fill_unseen(table, count, encoder)
             for table, count, encoder in zip(tables, counts, encoders, strict=True)
         ]
-
-    def _learn_fusion(
-        self,
-        tables: Tables,
-        rows: Rows,
-        sample: Sample,
-        settings: Settings,
-        rng: np.random.Generator,
-    ) -> Fusion:
-        return learn_fusion(tables, rows, sample.public, settings.kernel, settings.reg, rng)
 
     def _keep(self, designed: Designed, target: Target, expected: Expected | None) -> None:
         self.privacy_ratio_ = target.ratio
@@ -410,24 +320,21 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.private_risk_ = float(designed.private_risks[k])
             self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
-        self.passes_ = designed.passes
-        self.kernel_error_ = designed.kernel_error
         self.stopped_ = designed.stopped
         self.expected_ = expected
 
     def _judge(self, sample: Sample, groups: Ints | None) -> None:
         """Decide whether the answers are good for anything, and say so if they are not."""
-        if len(sample.codes) > _JUDGED_ROWS:
-            some = sample_index(len(sample.codes), _JUDGED_ROWS)
-            sample, groups = sample.take(some), None if groups is None else groups[some]
         expected, taught = self.expected_, self._answer_taught(sample)
         # Too few rows to leave some out, or no time: those it learned from flatter it.
         useful = taught.useful(groups) if expected is None else expected.useful
         self.useful_ = useful and not taught.constant
+        advice = self._advise(groups)
         if not self.useful_:
-            self._say_useless(taught, taught.interval(groups), self._advise(groups))
+            warn_useless(self.mapping_.public, expected, taught, taught.interval(groups), advice)
         if expected is not None and expected.met is False and not expected.silent:
-            self._say_unmet(expected, self._advise(groups))
+            asked = {"advantage": self._asked_advantage, "epsilon": self.epsilon}
+            warn_unmet(expected, asked, advice)
 
     def _advise(self, groups: Ints | None) -> str:
         """Say what to do: of rows in groups, more groups are what helps."""
@@ -437,42 +344,6 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Return what the finished mapping answers about the rows that it learned from."""
         mapping, rng = self.mapping_, np.random.default_rng(0)
         return answer_drawn(mapping.fusion, mapping.tables, sample.codes, sample.public, rng)
-
-    def _say_useless(self, taught: Answers, interval: tuple[float, float], advice: str) -> None:
-        expected, fact = self.expected_, self.mapping_.public
-        where, accuracy = "Even on the rows it was learned from", taught.balanced_accuracy
-        if expected is not None:
-            where, accuracy = "On rows left out", expected.balanced_accuracy
-            interval = expected.balanced_low, expected.balanced_high
-        why = ""
-        if expected is not None and expected.silent:
-            why = "Not met: no level of strictness kept what was asked on held-out rows, so that "
-            why += "the symbols are pure noise. "
-        elif taught.constant:
-            always = fact.classes[int(np.argmax(taught.shares))]
-            why = f"The fusion rule names {always!r} whatever the symbols are. "
-        warnings.warn(
-            f"{why}{where}, as far as they show, the mapping answers {fact.name!r} no better than "
-            f"guessing: its balanced accuracy is {accuracy:.3f} ({interval[0]:.3f} to "
-            f"{interval[1]:.3f} at 95 %), that of guessing {1.0 / len(fact.classes):.3f}. "
-            f"{advice}",
-            UninformativeMappingWarning,
-            stacklevel=6,
-        )
-
-    def _say_unmet(self, expected: Expected, advice: str) -> None:
-        found = [f"advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"]
-        if self.epsilon is not None and expected.epsilon is not None:
-            found.append(f"epsilon {expected.epsilon:.2f} ± {expected.epsilon_error:.2f}")
-        limits = (("advantage", self._asked_advantage), ("epsilon", self.epsilon))
-        asked = [f"{name} {limit:g}" for name, limit in limits if limit is not None]
-        warnings.warn(
-            f"Not met: at most {' and '.join(asked)} was asked for. Held-out rows show "
-            f"{' and '.join(found)}, and at no level that was tried estimate and standard error "
-            f"within it. {advice}",
-            UnmetRequestWarning,
-            stacklevel=6,
-        )
 
     # -- checks and descriptions --------------------------------------------------
 
@@ -499,6 +370,18 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
         self._check_solver()
         if not isinstance(self.relaxed, bool | np.bool_):
             raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
+
+    def _check_reachable(self, private: Sequence[Fact]) -> None:
+        """Refuse a limit that no attacker can exceed."""
+        fact = max(private, key=lambda each: len(each.classes))
+        most = 1.0 - 1.0 / len(fact.classes)
+        if self.max_advantage is not None and self.max_advantage >= most:
+            raise InputError(
+                Parameter("max_advantage"),
+                f" {self.max_advantage:g} limits nothing: guessing {fact.name!r}, of "
+                f"{len(fact.classes)} classes, can be beaten by {most:.3g} at most. Ask for less, "
+                "such as 0.05.",
+            )
 
     def _check_solver(self) -> None:
         """Refuse what the paper's algorithms do not know, before any work is done."""
@@ -578,58 +461,6 @@ class PrivacyMapper(ClassifierMixin, TransformerMixin, BaseEstimator):
             expected=None if self.expected_ is None else self.expected_.as_dict(),
         )
 
-    # -- using the mapping --------------------------------------------------------
-
-    def transform(self, X: pd.DataFrame | ArrayLike) -> Ints:
-        """Draw the symbols that the sensors would send, n_rows by n_sensors.
-
-        Without ``random_state`` they come from the system's cryptographic source and
-        differ from call to call. With one they are repeatable, for experiments only.
-        """
-        check_is_fitted(self, "mapping_")
-        if isinstance(X, pd.DataFrame):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite="allow-nan")
-        return self.mapping_.transform(X, self._symbol_source())
-
-    def fuse(self, Z: ArrayLike) -> NDArray[Any]:
-        """Return the public class that each row of symbols speaks for."""
-        check_is_fitted(self, "mapping_")
-        places = {cls: i for i, cls in enumerate(self.mapping_.public.classes)}
-        index = [places[cls] for cls in self.mapping_.fuse(Z).tolist()]
-        return np.asarray(self.classes_[np.array(index, dtype=np.int64)])
-
-    def predict(self, X: pd.DataFrame | ArrayLike) -> NDArray[Any]:
-        """Return ``fuse(transform(X))``: what the fusion centre would answer."""
-        return self.fuse(self.transform(X))
-
-    def predict_proba(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each public class given symbols drawn for X."""
-        symbols = self.transform(X)
-        return self.mapping_.posterior(symbols)
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the sensors."""
-        check_is_fitted(self, "mapping_")
-        return np.asarray(self.mapping_.names, dtype=object)
-
-    def _symbol_source(self) -> np.random.Generator | None:
-        if self.random_state is None:
-            return None
-        state = check_random_state(self.random_state)
-        state.randint(2**31)  # what the learning took, and the mapping file tells
-        return np.random.default_rng(state.randint(2**31))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # sending the same symbol twice would defeat the purpose
-        tags.transformer_tags.preserves_dtype = []  # symbols are integers, whatever came in
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
-
 
 def _blind(kernel: Kernel, n_sensors: int) -> str:
     """Say what a kernel that does not look at all sensors together cannot see."""
@@ -640,26 +471,3 @@ def _blind(kernel: Kernel, n_sensors: int) -> str:
         "a larger combination is invisible to it and may leak in full. The 'product' kernel looks "
         "at all of them."
     )
-
-
-def _left_out(share: float) -> str:
-    """Say what a kernel that was approximated cannot see."""
-    return (
-        "So many rows and outputs are too much for the whole 'product' kernel: sensors are looked "
-        f"at alone and by two, which leaves out {share:.2g} of it. A secret that shows only in "
-        "three sensors together is invisible and may leak in full."
-    )
-
-
-def _try_estimate(
-    settings: Settings,
-    sample: Sample,
-    target: Target,
-    groups: Ints | None,
-    rng: np.random.Generator,
-    design: Designer,
-) -> Expected | None:
-    try:
-        return estimate(settings, sample, target, groups=groups, rng=rng, design=design)
-    except InputError:  # a class has one row only, say: the mapping is still worth having
-        return None

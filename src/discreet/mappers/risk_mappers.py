@@ -2,7 +2,8 @@
 
 ``NPOMapper`` keeps the normalised private risk above a floor, ``BayesErrorMapper`` the
 older Bayes-error risk, ``NDDMapper`` nothing at all: it is what privacy is paid against.
-All three share one way through ``fit`` (``base``); they differ in a few settings.
+All three share one way through ``fit`` (``base``); they differ in a few settings. Beyond 20000
+rows they look at a sample and warn (``SampledRowsWarning``).
 """
 
 from __future__ import annotations
@@ -52,8 +53,7 @@ class NPOMapper(PrivacyMapper):
         The second is the paper's pair of algorithms, kept as the reference. The third
         goes on from its answer and never ends worse; for small tables.
     n_restarts : int, default=4
-        Random starts of the fast solver. Beyond 20000 rows a start that tells the private
-        heads nothing takes the place of all but one.
+        Random starts of the fast solver.
     binning : {"merged", "quantile", "uniform", "supervised", "codes", "categories"} or dict
         How numeric columns become codes, for all or by column. "merged", the default, merges
         neighbours among four times as many quantiles that say the same of the facts, if that
@@ -92,9 +92,10 @@ class NPOMapper(PrivacyMapper):
         What held-out folds showed: the attacker's ``advantage`` and whether what was asked for
         is ``met``; ``public_error`` and ``balanced_accuracy`` of the decisions, beside those of
         guessing (``guessing_error``) and of raw codes (``raw_error``). An estimate, no
-        certificate. From the folds of the search if a level was searched for, else from
-        two designs on half of the rows (at most 2000, or 10000 of a large table) each. None
-        if the rows cannot be halved with every class on both sides.
+        certificate. From 8000 rows on (with groups, and 100 of them) rows that no design has
+        seen try the very mapping; else it is from the folds of the search if a level was searched
+        for, or from two designs on half of the rows each. None if the rows cannot be split with
+        every class on both sides.
     privacy_ratio_ : float or None
         The ratio in force.
     threshold_, private_risk_, public_risk_ : float
@@ -102,13 +103,6 @@ class NPOMapper(PrivacyMapper):
         nothing is guarded), and F, on the training rows.
     n_evaluations_ : int
         How often the risks were evaluated in the final design.
-    passes_ : float or None
-        How often the final design went over all rows; a sweep over a part of them counts
-        as that part. None where the rows are few and held in memory as they are.
-    kernel_error_ : float
-        The share of the kernel that the final design left out: 0 unless a table of many rows
-        has too many outputs for the product kernel, which then looks at sensors alone and by
-        two.
     stopped_ : bool
         Whether the work was stopped early.
 

@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from discreet.data.columns import Plain, as_series, is_missing, written, written_column
 from discreet.data.dependence import Dependence
+from discreet.data.digest import PREFIX
 from discreet.data.encoders import Encoder
 from discreet.data.split import Split
 from discreet.data.strict_model import Items, Model, Scalar, check_distinct, check_scalar
@@ -38,6 +39,7 @@ MAX_COST = 1e9
 """Largest weight of a class in a decision."""
 MAX_INTERVAL = 366 * 86_400.0
 """Most seconds from one round to the next."""
+_DIGEST = rf"^(sha256:|{PREFIX})[0-9a-f]{{64}}$"
 _TIE = 1e-9  # log-probabilities this close are equal but for rounding
 
 
@@ -348,22 +350,25 @@ class PublicChain(Model):
 class Source(Model):
     """The table that a mapping was learned from, enough to find its split again.
 
-    ``digest``: ``data.digest.TableDigest`` of the columns that were used, sensors first. ``rows``:
-    how many rows the whole table has. ``unordered``: ``data.digest.unordered_digest`` of the same
-    columns. ``training``: ``data.digest.coded_digest`` of the rows that were learned from.
-    ``read``: the table was streamed: each row was held out by a draw of its own, and ``training``
-    is a digest of rows in their order. ``dependence``: whether the rows of the whole table depend
-    on one another; None where that was not looked at. The held-out rows alone, which are no longer
-    neighbours, might not show it.
+    ``digest``: of the columns that were used, sensors first, rows in their order (``data.digest``).
+    ``rows``: how many rows the whole table has. ``unordered``: the same in any order. ``training``:
+    of the coded rows that were learned from, in any order. ``read``: in files of earlier versions
+    only. ``dependence``: whether the rows of the whole table depend on one another; None where that
+    was not looked at. The held-out rows alone, which are no longer neighbours, might not show it.
     """
 
-    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    digest: str = Field(pattern=_DIGEST)
     rows: int = Field(ge=0)
     split: Split | None = None
-    unordered: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
-    training: str | None = Field(default=None, pattern=r"^sha256:[0-9a-f]{64}$")
+    unordered: str | None = Field(default=None, pattern=_DIGEST)
+    training: str | None = Field(default=None, pattern=_DIGEST)
     read: Literal["stream"] | None = None
     dependence: Dependence | None = None
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this version can tell by the digests which rows were learned from."""
+        return self.digest.startswith(PREFIX)
 
 
 class Design(Model):

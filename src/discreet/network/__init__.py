@@ -10,7 +10,6 @@ from discreet.errors import InputError
 _NEEDED = {
     "paho-mqtt": "paho",
     "cryptography": "cryptography",
-    "filelock": "filelock",
     "prometheus-client": "prometheus_client",
     "starlette": "starlette",
     "uvicorn": "uvicorn",

@@ -8,35 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import UTC, datetime
 
+from discreet.network.evidence import QUIET, Deployed, Enrolled, Plan, Stored
 from discreet.network.site.settings import worker_name
-from discreet.network.store.reading import Reader
-from discreet.network.store.rows import (
-    Alarm,
-    ClientState,
-    Decision,
-    Refusal,
-    Sample,
-    latest_notes,
-    silent_workers,
-)
-from discreet.network.wire import RoundClock
+from discreet.network.store.rows import ClientState, silent_workers
+from discreet_sensor.wire import RoundClock
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 _ORDER = (GOOD, WARN, BAD)
 REPORTING, LATE, SILENT, NEVER, REVOKED = "reporting", "late", "silent", "never seen", "revoked"
 SUSPENDED = "suspended"
 
-QUIET = 30.0
-"""Seconds after which a fusion centre that notes nothing is taken for stopped."""
-_SET_BACK = 5.0
 _LATE_ROUNDS = 3
 _MISSED_ROUNDS = 3
 _LEAST_SILENCE = 5.0
 _RECENT = 900.0
-_LISTED = 20
-_RATE_WINDOW = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,113 +44,6 @@ class Finding:
 def worst(levels: Iterable[str]) -> str:
     """Return the worst of some levels; good if there are none."""
     return max(levels, key=_ORDER.index, default=GOOD)
-
-
-class Plan(Protocol):
-    """What is asked of the settings of a site here."""
-
-    @property
-    def site(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def epoch(self) -> float: ...
-    @property
-    def interval(self) -> float: ...
-    @property
-    def deadline(self) -> float: ...
-    @property
-    def workers(self) -> int: ...
-
-
-class Enrolled(Protocol):
-    """What is asked of a device here."""
-
-    @property
-    def batch(self) -> int: ...
-    @property
-    def revoked(self) -> object: ...
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What was read from the database."""
-
-    decision: Decision | None = None
-    recent: tuple[Decision, ...] = ()
-    clients: tuple[ClientState, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    rate: float | None = None
-    health: tuple[tuple[str, Sample], ...] = ()
-    alarms: tuple[Alarm, ...] = ()
-
-    @classmethod
-    def read(cls, reader: Reader) -> Stored:
-        return cls(
-            decision=reader.latest(),
-            recent=tuple(reader.decisions(limit=_LISTED)),
-            clients=tuple(reader.clients()),
-            refusals=tuple(reader.refused()),
-            rate=reader.rate(_RATE_WINDOW),
-            health=tuple(reader.health().items()),
-            alarms=tuple(reader.alarms()),
-        )
-
-    def _noted(self, name: str) -> list[Any]:
-        """Return the last value of that name of every worker that is there."""
-        notes = latest_notes(dict(self.health), (self.noted or 0.0) - QUIET)
-        return [note[name] for note in notes if note.get(name) is not None]
-
-    @property
-    def queue(self) -> int | None:
-        """How many messages wait to be stored, with all workers."""
-        found = self._noted("queue")
-        return sum(found) if found else None
-
-    @property
-    def lag(self) -> float | None:
-        """Seconds from arrival to acknowledgement, with the slowest worker."""
-        return max(self._noted("lag_seconds"), default=None)
-
-    @property
-    def shed(self) -> int | None:
-        """How many messages the broker dropped, as seen by the worker that was there longest."""
-        return max(self._noted("shed"), default=None)
-
-    @property
-    def offset(self) -> float:
-        """How far the fusion centre's clock is ahead of the time that counts."""
-        found = [float(each) for each in self._noted("clock_offset_seconds")]
-        return max(found, key=abs, default=0.0)
-
-    def time(self, wall: float) -> float:
-        """Return the time that counts; ``wall``: by the clock of the fusion centre's machine.
-
-        What it noted last is in the past: if that is not so, the clock was set since.
-        """
-        noted = (self.noted or 0.0) - _SET_BACK
-        possible = [each for each in (wall, wall - self.offset) if each >= noted]
-        return min(possible, default=wall)
-
-    @property
-    def noted(self) -> float | None:
-        """When the fusion centre last noted anything about itself."""
-        return max((each.at for _, each in self.health), default=None)
-
-    @property
-    def broker(self) -> str:
-        """Whether every worker has the broker: "here", "away" or "" if not known."""
-        states = {each.get("state", "") for each in self.part("broker")}
-        return "away" if "away" in states else max(states, default="")
-
-    def part(self, name: str) -> list[dict[str, Any]]:
-        """Return the state of a part, as each worker has noted it."""
-        return [parts[name] for parts in self._noted("parts") if name in parts]
-
-    @property
-    def suspended(self) -> dict[str, str]:
-        """Why devices are not heard for a while, by name."""
-        return {name: why for found in self._noted("suspended") for name, why in found.items()}
 
 
 def device_state(
@@ -189,9 +69,14 @@ def lateness(site: Plan, device: Enrolled, heard: ClientState) -> float:
 
 
 def examine(
-    site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float, damage: str = ""
+    site: Plan,
+    devices: Mapping[str, Enrolled],
+    stored: Stored,
+    now: float,
+    damage: str = "",
+    deployed: Deployed | None = None,
 ) -> list[Finding]:
-    """Return what is wrong with a site that runs, as far as its database shows it.
+    """Return what is wrong with a site that runs, as far as its database and its files show it.
 
     ``now``: the time that counts, see ``Stored.time``. ``damage``: what a check of the database has
     found.
@@ -201,6 +86,9 @@ def examine(
         found += _clock(stored)
         found += _decisions(site, stored, now)
         found += _devices(site, devices, stored, now)
+        found += _outdated(site, stored, deployed)
+    found += tables_of(devices, deployed)
+    found += _certificates(deployed, now)
     return [*found, *_alarms(stored), *_refusals(stored, now)]
 
 
@@ -218,7 +106,7 @@ def _fusion(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
     subject = "fusion centre"
     if stored.noted is None:
         words = "It has never noted anything. Is `discreet serve` running?"
-        yield Finding(WARN, "The fusion centre has not run", words, "system", subject, start)
+        yield Finding(BAD, "The fusion centre has not run", words, "system", subject, start)
         return
     silent = now - stored.noted
     if silent > QUIET:
@@ -285,6 +173,79 @@ def _devices(
             short = f"{len(names)} device{'s'[: len(names) > 1]} {what}"
             fix = "Look at the log of the device: journalctl -u discreet-sensor@NAME."
             yield Finding(level, short, f"{some(names)}. {words}", "sensors", "messages", fix)
+
+
+def _outdated(site: Plan, stored: Stored, deployed: Deployed | None) -> Iterator[Finding]:
+    """Yield which workers run what the site no longer has."""
+    if deployed is None:
+        return
+    wrong: dict[str, list[str]] = {}
+    for runs in stored.runs:
+        known = deployed.serial_of(runs["name"])
+        if runs["mapping"] != deployed.mapping:
+            wrong.setdefault("another mapping", []).append(runs["name"])
+        elif known and runs["certificate"] not in ("", known):
+            wrong.setdefault("an old certificate", []).append(runs["name"])
+    for what, names in wrong.items():
+        short = f"{len(names)} worker{'s'[: len(names) > 1]} with {what}"
+        words = f"{some(names)}. What the site has now was not loaded: is the folder another one?"
+        fix = f"Restart it: systemctl restart discreet-{site.key or site.site}-{names[0]}."
+        yield Finding(BAD, short, words, "system", "fusion centre", fix)
+
+
+def tables_of(devices: Mapping[str, Enrolled], deployed: Deployed | None) -> Iterator[Finding]:
+    """Yield which devices have tables of another mapping."""
+    if deployed is None:
+        return
+    others = {
+        name: device.mapping
+        for name, device in devices.items()
+        if not device.revoked and device.mapping not in (None, deployed.mapping)
+    }
+    refused = [name for name, mapping in others.items() if mapping not in deployed.earlier]
+    waiting = [name for name in others if name not in refused]
+    for level, names, words in (
+        (BAD, refused, "Their messages are refused."),
+        (WARN, waiting, "They send by the mapping before; their messages count."),
+    ):
+        if names:
+            short = f"{len(names)} device{'s'[: len(names) > 1]} with another mapping"
+            fix = f"Give each the new tables: discreet enroll {names[0]} --renew."
+            yield Finding(level, short, f"{some(names)}. {words}", "sensors", "devices", fix)
+
+
+SOON = 60
+"""Days before its end from which on a certificate has to be renewed."""
+
+
+def _certificates(deployed: Deployed | None, now: float) -> Iterator[Finding]:
+    """Yield which certificates end soon, or have ended."""
+    aged = [
+        (each, (each.expires - now) / 86_400)
+        for each in (() if deployed is None else deployed.certificates)
+        if each.expires - now < SOON * 86_400
+    ]
+    for level, what, chosen in (
+        (BAD, "ended", [each for each, days in aged if days <= 0]),
+        (WARN, "end soon", [each for each, days in aged if days > 0]),
+    ):
+        if chosen:
+            short = f"{len(chosen)} certificate{'s'[: len(chosen) > 1]} {what}"
+            ends = [f"{each.name} ({day(each.expires)})" for each in chosen]
+            fix = f"Renew it: {renewal(chosen[0].name, chosen[0].role)}."
+            yield Finding(level, short, f"{some(ends)}.", "system", "certificates", fix)
+
+
+def renewal(name: str, role: str) -> str:
+    """Return the command that gives somebody a new certificate."""
+    if role == "observer":  # has no tables and no key of messages that would have to stay
+        return f"discreet revoke {name}, then discreet enroll {name} --observer"
+    return f"discreet enroll {name} --renew" if role == "sensor" else "discreet renew-site"
+
+
+def day(at: float) -> str:
+    """Return the date of a moment."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def _alarms(stored: Stored) -> Iterator[Finding]:

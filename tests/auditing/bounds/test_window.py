@@ -1,6 +1,7 @@
 from itertools import pairwise, product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from discreet.auditing.bounds.outputs_given import AuditRows
@@ -9,10 +10,12 @@ from discreet.auditing.bounds.window import (
     bound_kept,
     bound_one_round,
     bound_window,
+    why_no_chain,
 )
-from discreet.data.series import count_steps
+from discreet.data.series import count_steps, read_series
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.exact import squared_information
+from research.houses import moving
 
 TABLES = (np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([[0.8, 0.2], [0.3, 0.7]]))
 
@@ -143,3 +146,58 @@ def test_what_a_step_leaves_is_bounded_from_counts(m):
     assert steps[0, 1] == np.sum((facts[:-1] == 0) & (facts[1:] == 1))
     assert Chain.of_stay(moves, np.full(m, 1 / m)).kept < bound_kept(steps, 0.05) < 0.99
     assert bound_kept(np.zeros((m, m), dtype=np.int64), 0.05) == 1.0
+
+
+# --- Is it a chain? --------------------------------------------------------------------------
+
+
+def series_of(days, rounds, kept=None):
+    """Days of rounds one after the other, of which some may be missing."""
+    time, day = np.tile(np.arange(rounds), days), np.repeat(np.arange(days), rounds)
+    kept = np.ones(len(time), dtype=bool) if kept is None else kept
+    found = read_series(pd.Series(time[kept] * 60.0), day[kept], "minute", step=60.0)
+    return found, day[kept]
+
+
+@pytest.mark.parametrize("stay", [(0.95, 0.95), (0.98, 0.9), (0.9, 0.8, 0.7), (0.5, 0.5)])
+def test_a_chain_is_hardly_ever_taken_for_none(stay, rng):
+    series, day = series_of(20, 240)
+    facts = [
+        np.concatenate([moving(rng, 240, stay) for _ in range(20)]) for _ in range(50)
+    ]  # fmt: skip
+    none = np.zeros(20 * 240, dtype=np.int64)
+    assert sum(why_no_chain(fact, series, day, none) != "" for fact in facts) <= 1
+
+
+def test_a_fact_that_changes_by_the_clock_is_no_chain(rng):
+    series, day = series_of(20, 240)
+    minute = np.arange(240) + rng.integers(60, size=(20, 1))
+    fact = (minute // 30 % 2).ravel()  # stays with 29/30, as a chain might
+    none = np.zeros_like(fact)
+    assert "it is no chain" in why_no_chain(fact, series, day, none)
+    # Given a public fact that shows the clock, it is one again: nothing is left to chance.
+    assert why_no_chain(fact, series, day, (minute % 60).ravel()) == ""
+
+
+def test_evidence_of_a_fact_that_keeps_time_is_more_than_a_chain_allows(rng):
+    """Why such a fact is refused: whoever knows the period learns its phase from all rounds."""
+    given = np.array([[0.57, 0.43], [0.43, 0.57]])
+    phases = (np.arange(240) + np.arange(60)[:, None]) // 30 % 2
+    true = rng.integers(60, size=2000)
+    sent = rng.random((2000, 240)) < given[phases[true], 1]
+    logs = sent @ np.log(given[phases, 1]).T + ~sent @ np.log(given[phases, 0]).T
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    named = chances @ phases[:, 120] > chances @ (1 - phases[:, 120])
+    reached = np.mean(named == phases[true, 120]) - 0.5
+    kept = Chain.of_stay(29 / 30, [0.5, 0.5]).kept
+    allowed = 0.5 * np.sqrt(squared_information(given) * add_up(kept, 240))
+    assert reached > allowed + 0.05
+
+
+def test_rounds_that_are_missing_for_one_class_tell_it(rng):
+    fact = np.concatenate([moving(rng, 240, (0.95, 0.95)) for _ in range(20)])
+    for share, told in ((0.8, False), (np.where(fact == 1, 0.6, 0.95), True)):
+        kept = rng.random(len(fact)) < share
+        series, day = series_of(20, 240, kept)
+        none = np.zeros(int(kept.sum()), dtype=np.int64)
+        assert ("silence tells" in why_no_chain(fact[kept], series, day, none)) is told

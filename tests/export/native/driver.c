@@ -9,8 +9,9 @@ static size_t entropy_size, entropy_at;
 static unsigned char stored[4 * DISCREET_RECORD + 1];
 static int stored_size;
 
-static int prepared(void *out, size_t size)
+static int prepared(void *context, void *out, size_t size)
 {
+    (void)context;
     if (entropy_at + size > entropy_size)
         return 0;
     memcpy(out, entropy + entropy_at, size);
@@ -84,7 +85,7 @@ static int releases(void)
             int symbol = discreet_release(&sensor, history[i] & 0x7FFFFFFFu, history[head[3] + i]);
             if (symbol < 0)
                 return 20 - symbol;
-            if (symbol != discreet_release(&sensor, 0, 0xFFFFFFF0u))
+            if (symbol != discreet_release(&sensor, 0, history[head[3] + i] + 9))
                 return 30; /* a retry must answer the same */
             putchar(symbol);
             error = history[i] >> 31 /* not delivered, and the device starts anew */
@@ -121,7 +122,7 @@ static int rows(void)
             fwrite(&row, 4, 1, stdout);
         }
         for (text = texts; text < texts + head[2]; text += strlen(text) + 1) {
-            row = discreet_category(&table, text);
+            row = discreet_category(&table, text, strlen(text) + 1);
             fwrite(&row, 4, 1, stdout);
         }
         free(body);
@@ -143,9 +144,10 @@ static int keyed(void)
     return 0;
 }
 
-static int system_source(void *out, size_t size)
+static int system_source(void *context, void *out, size_t size)
 {
     static FILE *random;
+    (void)context;
     if (random == NULL)
         random = fopen("/dev/urandom", "rb");
     return random == NULL ? -1 : (int)fread(out, 1, size, random);
@@ -154,25 +156,23 @@ static int system_source(void *out, size_t size)
 /* How often each symbol comes out of each row, from the system's source. */
 static int counts(void)
 {
-    static uint32_t rows[1 << 12];
-    static unsigned char symbols[1 << 12];
+    static const uint32_t before[2] = {0, 0};
     static uint32_t found[256];
-    uint32_t head[2], row, i, done;
+    uint32_t head[2], row, i;
     while (read_all(head, sizeof head)) {
         uint32_t *body = take(head[0]);
         discreet_table table;
-        if (discreet_open(&table, body, head[0]))
+        discreet_source source;
+        if (discreet_open(&table, body, head[0]) ||
+            discreet_source_start(&source, system_source, NULL, before, NULL, 0))
             return 4;
         for (row = 0; row < table.rows; row++) {
             memset(found, 0, sizeof found);
-            for (i = 0; i < 1 << 12; i++)
-                rows[i] = row;
-            for (done = 0; done < head[1]; done += 1 << 12) {
-                uint32_t now = head[1] - done < 1 << 12 ? head[1] - done : 1 << 12;
-                if (discreet_draw(&table, system_source, rows, now, symbols))
+            for (i = 0; i < head[1]; i++) {
+                int symbol = discreet_draw(&table, &source, row);
+                if (symbol < 0)
                     return 5;
-                for (i = 0; i < now; i++)
-                    found[symbols[i]]++;
+                found[symbol]++;
             }
             fwrite(found, 4, table.columns + 1, stdout);
         }

@@ -20,10 +20,11 @@ static uint32_t chance(uint32_t below)
     return (uint32_t)(state >> 32) % below;
 }
 
-static int source(void *out, size_t size)
+static int source(void *context, void *out, size_t size)
 {
     unsigned char *bytes = out;
     size_t i;
+    (void)context;
     for (i = 0; i < size; i++)
         bytes[i] = (unsigned char)chance(256);
     return (int)size;
@@ -31,8 +32,7 @@ static int source(void *out, size_t size)
 
 static int load(void *context, void *record, size_t size)
 {
-    (void)context;
-    return chance(2) ? 0 : source(record, size);
+    return chance(2) ? 0 : source(context, record, size);
 }
 
 static int store(void *context, const void *record, size_t size)
@@ -80,16 +80,17 @@ static void mend(unsigned char *data, uint32_t size)
 /* Everything that can be done with an opened bundle. */
 static int use(const uint32_t *words, uint32_t size)
 {
+    const uint32_t before[2] = {0, 0};
     discreet_sensor sensor;
+    discreet_source generator;
     discreet_table t;
     uint32_t rows[9], i;
-    unsigned char symbols[9];
     if (discreet_open(&t, words, size))
         return 0;
     rows[0] = discreet_bin(&t, 0.25);
     rows[1] = discreet_bin(&t, -1e300);
-    rows[2] = discreet_category(&t, "open");
-    rows[3] = discreet_category(&t, NULL);
+    rows[2] = discreet_category(&t, "open", 5);
+    rows[3] = discreet_category(&t, DISCREET_NO_TEXT, 1);
     rows[4] = discreet_category_number(&t, 3.0);
     rows[5] = discreet_code(&t, 2);
     rows[6] = discreet_code(&t, -1);
@@ -98,14 +99,16 @@ static int use(const uint32_t *words, uint32_t size)
     for (i = 0; i < 8; i++)
         if (rows[i] >= t.rows)
             exit(5);
-    if (discreet_draw(&t, source, rows, 9, symbols))
+    if (discreet_source_start(&generator, source, NULL, before, NULL, 0))
         exit(5);
-    for (i = 0; i < 9; i++)
-        if (symbols[i] > t.columns)
+    for (i = 0; i < 9; i++) {
+        int symbol = discreet_draw(&t, &generator, rows[i]);
+        if (symbol < 0 || (uint32_t)symbol > t.columns)
             exit(5);
+    }
     if (discreet_start(&sensor, words, size, source, load, store, NULL, 1) == 0)
         for (i = 0; i < 9; i++) {
-            int symbol = discreet_release(&sensor, rows[i], chance(4));
+            int symbol = discreet_release(&sensor, rows[i], chance(200000));
             if (symbol < 0 || (uint32_t)symbol > t.columns)
                 exit(5);
             discreet_delivered(&sensor);

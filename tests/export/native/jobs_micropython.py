@@ -29,6 +29,11 @@ def picks():
     out.close()
 
 
+def plain(source, size):
+    """The words of the source as they are, as in C where it is a generator itself."""
+    return source.ask()[:size]
+
+
 class Words:
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -39,6 +44,7 @@ class Words:
 
 
 def releases():
+    device.Source.take, device.Source._seed = plain, lambda source, entropy, own: None
     jobs, out = Reader("releases"), open("releases.out", "wb")  # noqa: SIM115
     while True:
         head = jobs.head(4)
@@ -50,11 +56,11 @@ def releases():
         if not head[1]:
             os.remove("job.ledger")
         os.urandom = Words(jobs.take(head[2]))
-        rows, periods = jobs.head(head[3]), jobs.head(head[3])
+        rows, uptimes = jobs.head(head[3]), jobs.head(head[3])
         sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
         for i in range(head[3]):
             if sensor.pending < 0:
-                sensor.pending = sensor._release(rows[i] & 0x7FFFFFFF, periods[i])
+                sensor.pending = sensor._release(rows[i] & 0x7FFFFFFF, uptimes[i])
             out.write(bytes([sensor.pending]))
             if rows[i] >> 31:  # not delivered, and the device starts anew
                 sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
@@ -98,6 +104,7 @@ def refusals():
         stream.write(",".join(out))
 
 
+device.PLATFORM = "linux"  # its source is replaced, or absent
 present = os.listdir()
 if "probe.table" in present:
     refusals()

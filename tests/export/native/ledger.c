@@ -6,12 +6,13 @@
 static uint32_t stored[DISCREET_RECORD];
 static int stored_size, writable = 1, writes, stuck;
 
-static int source(void *out, size_t size)
+static int source(void *context, void *out, size_t size)
 {
     static uint64_t state = 88172645463325252u;
     static unsigned char last[32];
     unsigned char *bytes = out;
     size_t i;
+    (void)context;
     for (i = 0; i < size; i++) {
         state ^= state << 13;
         state ^= state >> 7;
@@ -51,8 +52,7 @@ static int start(int make_new)
 
 int main(void)
 {
-    uint32_t spoiled[sizeof bundle_bundle / 4], rows[3] = {0, 1, 2}, cost, i;
-    unsigned char symbols[3] = {9, 9, 9};
+    uint32_t spoiled[sizeof bundle_bundle / 4], cost, i;
     discreet_table table;
     int first;
 
@@ -80,30 +80,31 @@ int main(void)
     memcpy(spoiled, bundle_bundle, sizeof spoiled);
     spoiled[20] ^= 1;
     printf("unverified %d\n", discreet_open(&table, spoiled, sizeof spoiled));
-    printf("no-draw %d\n", discreet_draw(&table, source, rows, 3, symbols));
-    printf("untouched %d\n", symbols[0] == 9 && symbols[1] == 9 && symbols[2] == 9);
+    printf("no-draw %d\n", discreet_draw(&table, &sensor.source, 1));
     printf("no-start %d\n", discreet_start(&sensor, spoiled, sizeof spoiled, source, load, store,
                                            NULL, 1));
     printf("no-release %d\n", discreet_release(&sensor, 0, 1));
     printf("no-row %u\n", (unsigned)(bundle_row(&sensor.table, 1.0) + discreet_missing(&table) +
-                                     discreet_code(&table, 1) + discreet_category(&table, "a") +
+                                     discreet_code(&table, 1) + discreet_category(&table, "a", 2) +
                                      discreet_category_number(&table, 1.0)));
-    /* A bundle with longer periods counts fewer of them, and goes on from there. */
+    /* Another bundle begins a period of its own, and gets another key. */
     memcpy(spoiled, bundle_bundle, sizeof spoiled);
     spoiled[DISCREET_H_PERIOD] *= 100;
     spoiled[sizeof spoiled / 4 - 1] = discreet_crc(spoiled, sizeof spoiled / 4 - 1);
     start(0);
     discreet_release(&sensor, 0, 5000);
+    cost = sensor.record[DISCREET_R_KEY];
     discreet_start(&sensor, spoiled, sizeof spoiled, source, load, store, NULL, 0);
     discreet_release(&sensor, 0, 50);
     discreet_delivered(&sensor);
-    cost = sensor.record[DISCREET_R_KEY];
-    discreet_release(&sensor, 0, 51);
-    discreet_delivered(&sensor);
-    printf("longer-period %d\n",
-           sensor.record[DISCREET_R_PERIOD] == 51 && sensor.record[DISCREET_R_KEY] != cost);
+    printf("another-key %d\n", sensor.record[DISCREET_R_KEY] != cost);
     stuck = 1;
-    printf("same-key %d\n", discreet_release(&sensor, 0, 52));
+    for (i = 0; i < 99; i++) { /* no draw is due, so that the source is not asked */
+        discreet_release(&sensor, 0, 60);
+        discreet_delivered(&sensor);
+    }
+    printf("stale %d\n", discreet_release(&sensor, 0, 200 * bundle_bundle[DISCREET_H_PERIOD]));
+    printf("still-stale %d\n", discreet_release(&sensor, 0, 200 * bundle_bundle[DISCREET_H_PERIOD]));
     spoiled[DISCREET_H_PERIOD] = 0;
     spoiled[sizeof spoiled / 4 - 1] = discreet_crc(spoiled, sizeof spoiled / 4 - 1);
     printf("no-period %d\n", discreet_open(&table, spoiled, sizeof spoiled));

@@ -7,11 +7,12 @@
 static uint32_t stored[DISCREET_RECORD];
 static int stored_size, writable = 1, writes;
 
-static int source(void *out, size_t size)
+static int source(void *context, void *out, size_t size)
 {
     static uint64_t state = 88172645463325252u;
     unsigned char *bytes = out;
     size_t i;
+    (void)context;
     for (i = 0; i < size; i++) {
         state ^= state << 13;
         state ^= state >> 7;
@@ -46,6 +47,8 @@ static int start(void)
                           1);
 }
 
+enum { DAY = 86400 };
+
 /* Release in one period after the other until no more is counted, then count what is written. */
 static int spent(void)
 {
@@ -53,15 +56,15 @@ static int spent(void)
     int symbol, failed = start();
     do {
         before = discreet_spent(&sensor);
-        failed |= discreet_release(&sensor, 0, ++period) < 0 || discreet_delivered(&sensor);
+        failed |= discreet_release(&sensor, 0, ++period * DAY) < 0 || discreet_delivered(&sensor);
     } while (discreet_spent(&sensor) != before);
     printf("afforded %u\n", (unsigned)(before / bundle_bundle[DISCREET_H_EPSILON]));
     writes = writable = 0;
     for (; period < 1000; period++) {
         if (period % 7 == 0)
             failed |= start();
-        symbol = discreet_release(&sensor, period % 3, period - period % 2);
-        failed |= symbol < 0 || discreet_release(&sensor, 0, period) != symbol;
+        symbol = discreet_release(&sensor, period % 3, (period - period % 2) * DAY);
+        failed |= symbol < 0 || discreet_release(&sensor, 0, period * DAY) != symbol;
         seen[symbol & 1]++;
         failed |= period % 5 && discreet_delivered(&sensor);
     }

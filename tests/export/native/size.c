@@ -1,7 +1,7 @@
 /* What a sensor needs, and nothing to try it with: compiled for its size alone. */
 #include "bundle.h"
 
-extern int source(void *, size_t);
+extern int source(void *, void *, size_t);
 extern int load(void *, void *, size_t);
 extern int store(void *, const void *, size_t);
 
@@ -24,18 +24,17 @@ void delivered(void)
 }
 #else
 static discreet_table table;
+static discreet_source generator;
 
 int start(void)
 {
+    const uint32_t before[2] = {0, 0};
     int error = discreet_open(&table, bundle_bundle, sizeof bundle_bundle);
-    return error ? error : discreet_health(source);
+    return error ? error : discreet_source_start(&generator, source, NULL, before, NULL, 0);
 }
 
 int draw(double reading)
 {
-    uint32_t words[DISCREET_BLOCK];
-    if (table.words == NULL || discreet_random(source, words, DISCREET_BLOCK))
-        return DISCREET_NO_RANDOMNESS;
-    return discreet_pick(&table, bundle_row(&table, reading), words[0]);
+    return discreet_draw(&table, &generator, bundle_row(&table, reading));
 }
 #endif

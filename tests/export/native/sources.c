@@ -1,101 +1,72 @@
-/* Offers bad sources of randomness to discreet.h and prints, for each, what it answered. */
+/* Takes its randomness from stdin, block by block, and prints how many symbols a sensor released
+ * until the source was refused: -1 if it did not even start, -2 if it never was. argv[1]: a way in
+ * which the source fails besides; argv[2]: after how many blocks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bundle.h"
 
-static int bad, bit;
-static long calls, spoiled_from;
+static const char *way = "";
+static long calls, fails_from;
+static int ended;
+static uint32_t stored[DISCREET_RECORD];
+static int stored_size;
 
-/* A sound source, for the rest of what a bad one gives: good enough to pass a start-up check. */
-static int sound(void *out, size_t size)
+static int source(void *context, void *out, size_t size)
 {
-    static uint64_t state = 0x9E3779B97F4A7C15u;
-    unsigned char *bytes = out;
-    size_t i;
-    for (i = 0; i < size; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)(state >> 40);
-    }
-    return (int)size;
-}
-
-static int source(void *out, size_t size)
-{
-    unsigned char *bytes = out;
-    size_t i;
-    if (calls++ < spoiled_from)
-        return sound(out, size);
-    switch (bad) {
-    case 0:
-        memset(out, 0xA7, size);
-        return (int)size;
-    case 1: /* a bit of every block stuck at 0 */
-    case 2: /* or at 1 */
-        sound(out, size);
-        for (i = (size_t)(bit / 8); i < size; i += 32)
-            bytes[i] = (unsigned char)(bad == 1 ? bytes[i] & ~(1 << bit % 8) : bytes[i] | 1 << bit % 8);
-        return (int)size;
-    case 3: /* a short read that says so */
-        return sound(out, size - 1);
-    case 4: /* a short read that does not */
-        sound(out, size / 2);
-        return (int)size;
-    case 5:
+    (void)context;
+    if (fread(out, 1, size, stdin) != size) {
+        ended = 1;
         return -1;
-    case 6: /* two blocks in turn */
-        for (i = 0; i < size; i++)
-            bytes[i] = (unsigned char)((i * 37 + 11) ^ (calls & 1 ? 0 : 255));
-        return (int)size;
-    case 8: /* nothing at all, and says that all is well */
-        return (int)size;
-    default:
-        return sound(out, size);
     }
+    if (calls++ < fails_from)
+        return (int)size;
+    if (strcmp(way, "failing") == 0)
+        return -1;
+    if (strcmp(way, "short") == 0)
+        return (int)size - 1;
+    if (strcmp(way, "half") == 0)
+        memset((unsigned char *)out + size / 2, 0, size - size / 2);
+    if (strcmp(way, "nothing") == 0)
+        memset(out, 0, size);
+    return (int)size;
 }
 
 static int load(void *context, void *record, size_t size)
 {
     (void)context;
-    (void)record;
-    (void)size;
-    return 0;
+    memcpy(record, stored, size);
+    return stored_size;
 }
 
 static int store(void *context, const void *record, size_t size)
 {
     (void)context;
-    (void)record;
-    return (int)size;
+    memcpy(stored, record, size);
+    return stored_size = (int)size;
 }
 
-static int start(discreet_rng rng)
+int main(int count, char **arguments)
 {
     static discreet_sensor sensor;
-    int error = discreet_start(&sensor, bundle_bundle, sizeof bundle_bundle, rng, load, store, NULL, 1);
-    int symbol = discreet_release(&sensor, 0, 1);
-    return error ? (symbol == DISCREET_NOT_STARTED ? error : 99) : symbol;
-}
-
-int main(void)
-{
-    discreet_sensor sensor;
-    int late, symbol;
-    printf("absent %d\n", start(NULL));
-    for (bad = 0; bad <= 7; bad++)
-        for (bit = 0; bit < (bad == 1 || bad == 2 ? 256 : 1); bit++)
-            printf("%d/%d %d\n", bad, bit, start(source));
-    for (late = 0; late < 5; late++) { /* sound at start-up, broken after */
-        static const int kinds[5] = {0, 3, 4, 5, 8};
-        bad = kinds[late];
-        calls = 0;
-        spoiled_from = 64;
-        discreet_start(&sensor, bundle_bundle, sizeof bundle_bundle, source, load, store, NULL, 1);
-        symbol = discreet_release(&sensor, 0, 1);
-        printf("late-%d %d\n", bad, symbol);
+    discreet_rng rng = source;
+    long released = 0;
+    way = count > 1 ? arguments[1] : "";
+    fails_from = count > 2 ? atol(arguments[2]) : 0;
+    if (strcmp(way, "absent") == 0)
+        rng = NULL;
+    if (discreet_start(&sensor, bundle_bundle, sizeof bundle_bundle, rng, load, store, NULL, 1))
+        released = -1;
+    while (released >= 0 && discreet_release(&sensor, 0, 1) >= 0) {
+        released++;
+        if (strcmp(way, "reboot") == 0 && released == fails_from) {
+            rewind(stdin); /* the source begins as it did before */
+            if (discreet_start(&sensor, bundle_bundle, sizeof bundle_bundle, rng, load, store, NULL, 0))
+                break;
+        }
+        discreet_delivered(&sensor);
     }
+    printf("%ld\n", ended ? -2 : released);
     return 0;
 }

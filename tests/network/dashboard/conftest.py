@@ -50,7 +50,7 @@ def fresh(tmp_path_factory):
     made = {}
 
     def site(kind):
-        if kind not in made or time.time() - made[kind].now > 45:
+        if kind not in made or time.time() - made[kind].now > 15:
             maker = SITES[kind](tmp_path_factory.mktemp("sites") / kind)
             users_of(maker.folder).add("ann", PASSWORD)
             maker.store.close()

@@ -28,7 +28,7 @@ from discreet.network.dashboard.serving import (
     users_of,
 )
 from discreet.network.site.files import locked
-from discreet.network.site.settings import is_loopback
+from discreet_sensor.enrolment import is_loopback
 
 FORM = "application/x-www-form-urlencoded"
 

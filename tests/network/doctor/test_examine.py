@@ -313,7 +313,7 @@ def test_a_silent_fusion_centre_and_a_damaged_database(site):
     settings = load_site(site)
     store = open_store(settings.database, site, settings.key)
     store.prepare()
-    assert findings(content.database(site, settings))["fusion centre"].level == "warning"
+    assert findings(content.database(site, settings))["fusion centre"].level == "failure"
     store.note({"queue": 0}, datetime.now(UTC).timestamp() - 7200)
     store.close()
     found = findings(content.database(site, settings))["fusion centre"]
@@ -352,7 +352,7 @@ def test_devices_that_fit_the_mapping(site, tmp_path):
     stale = clients.clients["hall"].model_copy(update={"mapping": "sha256:" + "0" * 64})
     save_clients(site, clients.with_client("hall", stale))
     found = findings(content.mapping(site, settings))["devices"]
-    assert found.level == "warning" and "discreet enroll hall --renew" in found.fix
+    assert found.level == "failure" and "discreet enroll hall --renew" in found.fix
     (site / "fusion/clients.json").write_text("{")
     assert findings(content.mapping(site, settings))["devices"].level == "failure"
     (site / "mapping.json").write_text("{}")

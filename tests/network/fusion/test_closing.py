@@ -19,8 +19,8 @@ from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.missing import MISSING, posterior, rule_of
 from discreet.network.store import open_store
-from discreet.network.store.rows import Batch, StoredMessage
-from discreet.network.wire import RoundClock
+from discreet.network.store.rows import Batch, Seen, StoredMessage, mapping_number
+from discreet_sensor.wire import RoundClock
 
 NAMES = ["sensor 0", "sensor 1", "sensor 2"]
 
@@ -44,10 +44,12 @@ class Bench:
         closer.lead(at)
         return closer
 
-    def put(self, client, number, symbols):
+    def put(self, client, number, symbols, mapping=None):
         self.seq += 1
+        drawn_by = mapping_number(mapping.id) if mapping else 0
         received = self.clock.end(number)
-        self.store.commit(Batch([StoredMessage(client, 1, self.seq, number, symbols, 0, received)]))
+        message = StoredMessage(client, 1, self.seq, number, symbols, 0, received, drawn_by)
+        self.store.commit(Batch([message]))
 
     def expect(self, *row):
         (found,) = posterior(rule_of(self.mapping).scores(np.array([row])))
@@ -124,6 +126,7 @@ def test_nothing_is_decided_on_what_came_under_another_mapping(tmp_path):
     bench.closer(bench.clock.end(19))
     bench.put("one", 20, b"\1")
     bench.mapping = additive_mapping(names=NAMES)
+    bench.registry = Registry(bench.registry._file, "home", bench.mapping)
     change = bench.clock.end(20) + 0.5
     new = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=change)
     new.lead(bench.clock.end(20))
@@ -134,7 +137,7 @@ def test_nothing_is_decided_on_what_came_under_another_mapping(tmp_path):
     # A later start with the same mapping still knows when it came.
     again = Closer(bench.store, bench.mapping, bench.registry, bench.clock, started=change + 9)
     again.lead(bench.clock.end(22))
-    assert (again._gather(20, 21) != MISSING).sum() == 1
+    assert (again.symbols(20, 21) != MISSING).sum() == 1
     bench.store.close()
 
 
@@ -274,7 +277,7 @@ def test_after_the_time_went_back_rounds_are_decided_on_what_comes_then(bench):
     bench.put("one", 20, b"\1")
     assert closer.close(bench.clock.closes(500) + 0.01)[-1].reported == 1
     back = bench.clock.end(30)
-    bench.store.turn_back(back, 30)
+    bench.store.turn_back(Seen(back), 30)
     closer.lead(back)
     assert closer.closed == 20  # decided when its time had come
     bench.put("one", 31, b"\1")
@@ -327,3 +330,49 @@ def test_rounds_end_where_the_next_begins(epoch, interval, deadline, number):
     middle = clock.end(number) - interval / 2
     assert clock.number(middle) == number
     assert clock.last_due(clock.closes(number) + interval / 2) == number
+
+
+# --- Two mappings at a time ----------------------------------------------------------------
+
+
+def likelihoods(mapping, row):
+    """Logarithms of what some symbols say about the classes, by a mapping."""
+    rule, silent = rule_of(mapping), np.full((1, len(mapping.sensors)), MISSING)
+    return (rule.scores(np.array([row])) - rule.scores(silent))[0]
+
+
+def test_both_mappings_are_decided_on(tmp_path):
+    bench = Bench(tmp_path, additive_mapping(names=NAMES))
+    new, old = table_mapping(), bench.mapping
+    registry = Registry(bench.site.file, "home", new, [old])
+    closer = Closer(bench.store, new, registry, bench.clock, earlier=[old])
+    closer.lead(bench.clock.end(19))
+    bench.put("one", 20, b"\1", new)
+    bench.put("two", 20, b"\0\1" * 3, old)
+    bench.put("one", 21, b"\1", old)  # its device changed in the middle of a round: it counts once
+    bench.put("one", 21, b"\0", new)
+    both, once, rest = closer.close(bench.clock.closes(22) + 0.01)
+    prior = rule_of(new).scores(np.full((1, 3), MISSING))[0]
+    said = prior + likelihoods(new, [1, MISSING, MISSING]) + likelihoods(old, [MISSING, 1, 0])
+    assert both.probabilities == pytest.approx(posterior(said[None])[0], abs=1e-6)
+    said = prior + likelihoods(new, [0, MISSING, MISSING]) + likelihoods(old, [MISSING, 1, 0])
+    assert once.probabilities == pytest.approx(posterior(said[None])[0], abs=1e-6)
+    assert [each.reported for each in (both, once, rest)] == [3, 3, 2]
+    assert {each.expected for each in (both, once, rest)} == {3}
+    assert (closer.symbols(20, 22) != MISSING).sum(axis=1).tolist() == [1, 1, 0]
+    bench.store.close()
+
+
+def test_a_sensor_that_the_new_mapping_has_not_is_heard_by_the_old_one(tmp_path):
+    bench = Bench(tmp_path, additive_mapping(names=NAMES))
+    new, old = additive_mapping(names=[NAMES[2], NAMES[1]]), bench.mapping
+    registry = Registry(bench.site.file, "home", new, [old])
+    closer = Closer(bench.store, new, registry, bench.clock, earlier=[old])
+    closer.lead(bench.clock.end(19))
+    bench.put("one", 20, b"\1", old)
+    (found,) = closer.close(bench.clock.closes(20) + 0.01)
+    assert (found.reported, found.expected) == (0, 2)
+    prior = rule_of(new).scores(np.full((1, 2), MISSING))[0]
+    said = prior + likelihoods(old, [1, MISSING, MISSING])
+    assert found.probabilities == pytest.approx(posterior(said[None])[0], abs=1e-6)
+    bench.store.close()

@@ -8,7 +8,7 @@ from support.network_samples import additive_mapping
 
 from discreet.auditing.drift import REFERENCE_DAYS, load_watch
 from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, DailyDrift
-from discreet.network.wire import RoundClock
+from discreet_sensor.wire import RoundClock
 
 START = datetime(2026, 3, 1, 15, tzinfo=UTC)
 CLOCK = RoundClock(START.timestamp() - 7200, 300.0)

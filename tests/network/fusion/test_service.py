@@ -18,7 +18,6 @@ from support.sites import needs_mosquitto
 
 from discreet.auditing.recheck import Standing
 from discreet.errors import InputError
-from discreet.network import wire
 from discreet.network.broker import Broker
 from discreet.network.fusion import link
 from discreet.network.fusion import service as service_module
@@ -27,7 +26,8 @@ from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Decision, latest_notes, silent_workers
-from discreet.network.wire import ack_topic, message_topic
+from discreet_sensor import wire
+from discreet_sensor.wire import ack_topic, message_topic
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,8 @@ from support.jumping_sites import NAMES, SimulatedSite
 from support.network_samples import additive_mapping
 
 from discreet.network.fusion.timekeeping import RIGHT, UNSURE, WRONG, Timekeeper
-from discreet.network.wire import RoundClock
+from discreet.network.store.rows import Seen
+from discreet_sensor.wire import RoundClock
 
 JUMPS = [sign * size for size in (60.0, 3600.0, 3 * 86_400.0) for sign in (1, -1)]
 
@@ -73,7 +74,7 @@ def test_nothing_is_deleted_by_a_clock_that_no_device_confirms(site):
     site.run(8)
     site.set_clocks("fusion", 30 * 86_400.0)
     site.start()
-    site.service._done.pop("forget", None)
+    site.service._forget_at = 0.0
     for device in site.devices:
         device.act = lambda: None  # all are silent
     site.run(30)
@@ -97,7 +98,7 @@ def test_a_floor_that_an_earlier_version_raised_falls_again(site):
 @pytest.mark.slow
 def test_the_clock_is_believed_at_once_if_somebody_says_so(site):
     site.run(8)
-    site.service._store.see(site.true + 5000)
+    site.service._store.see(Seen(site.true + 5000))
     for device in site.devices:
         device.act = lambda: None
     site.start()
@@ -107,7 +108,7 @@ def test_the_clock_is_believed_at_once_if_somebody_says_so(site):
     site.run(3)
     assert site.service._time.state.state == RIGHT
     assert site.service._closer.closed == site.clock.last_due(site.true)
-    assert site.service._store.seen() <= site.true
+    assert site.service._store.seen().at <= site.true
 
 
 @pytest.mark.slow
@@ -187,9 +188,50 @@ def test_most_devices_are_believed_against_the_clock_and_against_one_that_is_wro
 
 def test_a_backlog_is_no_evidence():
     hands = Hands()
-    hands.keeper.begin(hands.wall - 7200.0)
+    hands.keeper.begin(Seen(hands.wall - 7200.0))
     start = int(hands.wall) - 7200
     for k in range(1000):
         for name in NAMES:
             hands.keeper.heard(name, (1, k), start + k, 1)
         assert hands.keeper.settle(3) == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_stop_every_night_does_not_put_off_forgetting(tmp_path, reboot):
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), keep=1, interval=900.0)
+    kept = []
+    for _ in range(6):
+        site.run(64)  # sixteen hours
+        rounds = [each[3] for each in site.service._store.messages(0, 2**40)]
+        kept.append((site.clock.number(site.true) - min(rounds)) * 900.0 / 86_400.0)
+        site.true += 8 * 3600.0
+        site.start(reboot=reboot)
+    # By the night a machine that is switched off may lack one day, in which clocks are observed.
+    assert max(kept) < (3.1 if reboot else 1.1), kept
+    site.stop()
+
+
+@pytest.mark.slow
+def test_what_was_refused_is_forgotten_too(site):
+    site.run(8)
+    site.service._arrived(site.devices[0].topic, b"nonsense", (1, 1))
+    site.run(4)
+    store = site.service._store
+    count = lambda: store._base.query("SELECT count(*) FROM quarantine")[0][0]  # noqa: E731
+    assert count() == 1 and {each.reason for each in store.refused()} >= {"length"}
+    store.forget(0, site.true + 1)
+    assert count() == 0 and store.refused() == []
+
+
+def test_time_that_has_passed_since_the_start_of_the_machine_is_believed():
+    hands = Hands()
+    hands.keeper = Timekeeper(
+        RoundClock(0.0, 1.0), lambda: hands.wall, lambda: hands.ticks, "this start"
+    )
+    seen = hands.keeper.seen()
+    hands.pass_by(7200.0)
+    hands.keeper.begin(seen)
+    assert hands.keeper.state.state == RIGHT
+    hands.keeper.begin(seen._replace(boot="another start"))
+    assert hands.keeper.state.state == UNSURE

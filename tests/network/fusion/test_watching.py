@@ -1,18 +1,20 @@
 """Devices whose state was lost, restored or copied are noticed and named."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from support.jumping_sites import NAMES, SimulatedSite
 from support.network_samples import additive_mapping
 from support.sites import make_site
 
-from discreet.network.sensor.outbox import Outbox
-from discreet.network.sensor.running import Releaser
 from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
-from discreet.network.site.settings import load_enrolment, load_site
+from discreet.network.site.settings import load_site
 from discreet.network.store import open_store
 from discreet.network.store.rows import RESTORED, Batch, StoredMessage
+from discreet_sensor.enrolment import load_enrolment
+from discreet_sensor.outbox import Outbox
+from discreet_sensor.running import Releaser
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_renewing_hands_a_device_what_it_had_spent(real, tmp_path):
     renewed = load_enrolment(tmp_path / "b.enrol")
     assert start(renewed, tmp_path / "lost") == (2_500_000, far + 1)
     # A device that has lost nothing keeps its own count, and starts are never numbered twice.
-    assert start(renewed.model_copy(update={"spent": 0}), tmp_path / "lost") == (2_500_000, far + 2)
+    assert start(replace(renewed, spent=0), tmp_path / "lost") == (2_500_000, far + 2)
 
 
 @pytest.mark.slow

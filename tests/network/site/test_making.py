@@ -143,7 +143,7 @@ def test_a_site_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         if len(written) == 10:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("discreet.files.os.fsync", full_disk)
+    monkeypatch.setattr("discreet_sensor.files.os.fsync", full_disk)
     refused("No space left on device", make_site, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["home.json"]
 

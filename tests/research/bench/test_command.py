@@ -1,17 +1,13 @@
 """``research.bench`` from end to end, small, and what it refuses."""
 
-import sys
-
 import pytest
 from support.benches import contest, run_of
 from support.commands import run
 
 from research.bench import __main__ as bench
-from research.bench import large_cases
 from research.bench.__main__ import BENCHMARKS
 from research.bench.report import draw
 from research.bench.results import Run
-from research.bench.tables import Size
 
 
 @pytest.fixture
@@ -47,43 +43,6 @@ def test_tables_json_and_picture_from_one_command(command, tmp_path):
     assert "wrote run.json and run.svg" in printed
     picture = (tmp_path / "run.svg").read_text()
     assert picture.startswith("<?xml") and "scikit-learn LogisticRegression" in picture
-
-
-@pytest.mark.slow
-def test_both_end_at_the_same_objective(command):
-    code, printed, _ = command("logistic", "--quick", "--rounds", "1")
-    assert code == 0
-    line = next(line for line in printed.splitlines() if line.startswith("objective"))
-    ours, theirs = (float(word.strip(",;")) for word in line.split() if word[:2] == "0.")
-    assert ours <= theirs + 1e-6
-
-
-def test_what_is_not_installed_is_said(command, monkeypatch):
-    monkeypatch.setattr(large_cases, "find_spec", lambda name: None)
-    monkeypatch.setattr(large_cases, "has_numba", lambda: False)
-    code, printed, _ = command("one-pass", "--quick", "--rounds", "1")
-    assert code == 0
-    for name in ("ours, 1 thread", "ours, 2 threads", "LightGBM stump"):
-        assert f"{name}: not installed" in printed
-
-
-def test_lightgbm_takes_part_where_it_is(monkeypatch):
-    calls = []
-
-    class Booster:
-        def __init__(self, options, data):
-            assert options["num_threads"] == 1
-
-        def update(self):
-            calls.append(1)
-
-    library = type(sys)("lightgbm")
-    library.Booster, library.Dataset = Booster, lambda *data, **more: data
-    monkeypatch.setitem(sys.modules, "lightgbm", library)
-    monkeypatch.setattr(large_cases, "find_spec", lambda name: library)
-    setup = large_cases.prepare_pass(Size.of(True))
-    setup.contestants["LightGBM stump"](0)
-    assert calls == [1] and not setup.missing
 
 
 def test_two_runs_are_compared(command):

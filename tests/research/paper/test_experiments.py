@@ -117,7 +117,7 @@ def test_exact_figures_of_one_correlation_are_what_they_have_to_be(small):
     _, found = small
     raw = found.figure("correlation 0", "raw", "public")
     assert raw.values == pytest.approx([1 / 324]) and raw.error is None
-    for key in ("npo", "model"):
+    for key in ("npo", "auto"):
         error = found.figure("correlation 0", key, "public")
         regret = found.figure("correlation 0", key, "regret")
         private = found.figure("correlation 0", key, "private")

@@ -109,12 +109,12 @@ def test_a_comparison_looks_at_every_column(mean, verdict):
     rows = []
     for row in found.rows:
         figures = dict(row.figures)
-        if row.method == "model":
+        if row.method == "auto":
             values = {"public": mean, "svm": 0.65, "strongest": 0.63, "epsilon": 0.5}
             figures |= {key: Figure(values=(value,)) for key, value in values.items()}
         rows.append(row.model_copy(update={"figures": figures}))
     found = found.model_copy(update={"rows": tuple(rows)})
-    words = compare(found, "Adult", "model", ("Adult", "npo"))
+    words = compare(found, "Adult", "auto", ("Adult", "npo"))
     assert verdict in words and "against 37.67 %" in words and "0.50 against 0.82" in words
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.leakage.joint_outputs import output_probabilities
-from discreet.mappers.model_mapper import ModelMapper
+from discreet.mappers.auto_mapper import Mapper
 from research.paper.datasets import draw_rows, load_adult
 from support.bound_worlds.laws import Law
 
@@ -46,7 +46,7 @@ def adult_population(folder, decide, seed=0):
     for likely ones, which answer nearly the same whatever is sent.
     """
     learned, others = draw_rows(load_adult(folder), seed, n_train=LEARNED_FROM)
-    mapper = ModelMapper(max_advantage=MAX_ADVANTAGE, decide=decide, random_state=seed)
+    mapper = Mapper(max_advantage=MAX_ADVANTAGE, decide=decide, random_state=seed)
     mapper.fit(learned.readings, learned.public, private=learned.private)
     index = np.unique(others.private, return_inverse=True)[1]
     mapping = mapper.mapping_

@@ -10,9 +10,10 @@ from pathlib import Path
 from discreet.mapping.parts import AdditiveFusion
 from discreet.network.broker import Broker
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.settings import Enrolment, load_enrolment, load_site
+from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader
-from discreet.network.wire import (
+from discreet_sensor.enrolment import Enrolment, load_enrolment
+from discreet_sensor.wire import (
     STORED,
     Message,
     ack_topic,

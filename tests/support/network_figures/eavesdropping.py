@@ -19,8 +19,9 @@ from threadpoolctl import threadpool_limits
 from discreet.export.neutral import Policy
 from discreet.files import PRIVATE, write_whole
 from discreet.network.broker import Broker
-from discreet.network.site.files import model_bytes
-from discreet.network.wire import decode
+from discreet.network.site.binary_enrolment import packed
+from discreet_sensor.wire import decode
+from support.network_figures.clients import build_device, micropython, put_micropython
 from support.network_figures.raw_mqtt import RawClient
 from support.network_samples import additive_mapping
 from support.network_sites import PlainSite, Running
@@ -41,8 +42,13 @@ class Heard:
     cells: np.ndarray
 
 
-def eavesdrop(folder, seconds, *, sensors=4, interval=0.25, seed=0, say=lambda _: None):
-    """Run sensors for some seconds; return what was heard of each, with what was really read."""
+def eavesdrop(
+    folder, seconds, *, sensors=4, interval=0.25, seed=0, say=lambda _: None, kind="python"
+):
+    """Run sensors for some seconds; return what was heard of each, with what was really read.
+
+    ``kind``: what the devices run, see ``clients``.
+    """
     names = [f"s{i}" for i in range(sensors)]
     count = int(seconds / interval)
     rng = np.random.default_rng(seed)
@@ -55,11 +61,12 @@ def eavesdrop(folder, seconds, *, sensors=4, interval=0.25, seed=0, say=lambda _
             for name, policy in zip(names, policies, strict=True)
         }
         _write(folder, names, cells, enrolments)
+        start = starter(kind, folder)
         ear = RawClient(broker.port, "ear", "discreet/v1/home/+/z")
         with Running(site.service()):
-            processes = [_start(folder, name) for name in names]
+            processes = [start(folder, name) for name in names]
             try:
-                heard = _listen(ear, processes, seconds, say)
+                heard = _listen(ear, processes, seconds + 60 * (kind == "python"), say)
             finally:
                 for process in processes:
                     process.send_signal(signal.SIGTERM)
@@ -88,10 +95,12 @@ def _write(folder, names, cells, enrolments):
     for t, name in enumerate(names):
         lines = [name, *(f'"{CELLS[cell]}"' for cell in cells[:, t])]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-        write_whole(folder / f"{name}.enrol", model_bytes(enrolments[name]), PRIVATE)
+        write_whole(folder / f"{name}.enrol", enrolments[name].as_json(), PRIVATE)
+        write_whole(folder / f"{name}.enrolment", packed(enrolments[name]), PRIVATE)
+        (folder / f"{name}.lines").write_text("\n".join(CELLS[cells[:, t]]) + "\n")
 
 
-def _start(folder, name):
+def _start_python(folder, name):
     arguments = ("sensor", f"{name}.enrol", "--state", name, "--read", f"csv:{name}.csv")
     with (folder / f"{name}.log").open("ab") as log:
         return subprocess.Popen(
@@ -103,9 +112,29 @@ def _start(folder, name):
         )
 
 
+def starter(kind, folder):
+    """Return what starts a device of a kind, whose readings are the lines of a file."""
+    if kind == "python":
+        return _start_python
+    if kind == "c":
+        program = [build_device(folder, "playback_device.c")]
+    else:
+        put_micropython(folder, "playback_device_micropython.py")
+        program = [micropython(), "playback_device_micropython.py"]
+
+    def start(folder, name):
+        with (folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [*map(str, program), f"{name}.enrolment", f"{name}.state", f"{name}.lines"],
+                cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    return start
+
+
 def _listen(ear, processes, seconds, say):
     heard, said = [], 0.0
-    end = time.time() + seconds + 60
+    end = time.time() + seconds
     while time.time() < end and any(process.poll() is None for process in processes):
         for topic, payload in ear.poll(0.5):
             heard.append((topic, payload, time.time()))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.network.site.settings import Enrolment
 from discreet.network.store import open_store
-from discreet.network.wire import Message, RoundClock, encode, mapping_tag, message_topic
+from discreet_sensor.enrolment import Enrolment
+from discreet_sensor.wire import Message, RoundClock, encode, mapping_tag, message_topic
 from support.network_figures.devices import SecureSite, tls_context
 from support.network_figures.load import Serve, children, resident_bytes
 from support.network_figures.raw_mqtt import RawClient, publish_packet

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import paho.mqtt.client as mqtt
 
-from discreet.network.wire import STORED, Message, decode_acknowledgement, encode
+from discreet_sensor.wire import STORED, Message, decode_acknowledgement, encode
 
 SPAWN = multiprocessing.get_context("spawn")
 

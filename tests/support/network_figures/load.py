@@ -23,7 +23,7 @@ from discreet.network.site.settings import (
     SiteFiles,
 )
 from discreet.network.store import open_reader
-from discreet.network.wire import ack_topic, mapping_tag, message_topic
+from discreet_sensor.wire import ack_topic, mapping_tag, message_topic
 from support.network_figures.devices import DeviceLoad, run_devices
 from support.network_figures.generator import SPAWN, Load, Sender, generate, listen
 from support.network_samples import make_mapping

@@ -6,11 +6,12 @@ import ssl
 import time
 from dataclasses import dataclass
 
-from discreet.network import wire
 from discreet.network.fusion.conduct import Conduct
 from discreet.network.fusion.intake import Intake, Registry
-from discreet.network.site.settings import SiteFiles, load_enrolment
-from discreet.network.wire import RoundClock, message_topic
+from discreet.network.site.settings import SiteFiles
+from discreet_sensor import wire
+from discreet_sensor.enrolment import load_enrolment
+from discreet_sensor.wire import RoundClock, message_topic
 from support.network_figures.home import Home, wait_until
 from support.network_figures.raw_mqtt import UNDER_WAY, RawClient
 
@@ -130,8 +131,8 @@ def _refused_by_intake(home, sender, count):
     hours = itertools.count(step=3600.0)  # so that nobody is suspended
     registry = Registry(SiteFiles(home.site).clients, "home", home.mapping)
     clock = RoundClock(home.settings.epoch, home.settings.interval)
-    tag, conduct = wire.mapping_tag(home.mapping.id), Conduct(lambda: next(hours))
-    intake = Intake(registry, clock, tag, conduct=conduct)
+    conduct = Conduct(lambda: next(hours))
+    intake = Intake(registry, clock, conduct=conduct)
     return sum(
         intake.take(sender.topic, sender.mutated(), time.time()) is None for _ in range(count)
     )

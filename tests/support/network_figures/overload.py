@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.network.broker import CONFIG, Broker
 from discreet.network.store import open_store
-from discreet.network.wire import (
+from discreet_sensor.wire import (
     STORED,
     Message,
     WireError,
@@ -36,7 +36,7 @@ _AHEAD = 5.0  # seconds by which the rounds of messages may be ahead of the cloc
 class Flood:
     """What one generator sends: as much as the broker takes, for some seconds.
 
-    Afterwards it listens to acknowledgements for so many seconds, and until none comes.
+    Afterwards it says how many those were, and listens to acknowledgements until it is told to end.
     """
 
     port: int
@@ -46,11 +46,10 @@ class Flood:
     epoch: float
     interval: float
     seconds: float
-    listen: float
 
 
 def flood(plan, pipe):
-    """Run in a process of its own; hands back how many were sent, and which acknowledged."""
+    """Run in a process of its own; hands back how many were sent, then which acknowledged."""
     site = plan.senders[0].topic.split("/")[2]
     client = RawClient(plan.port, plan.name, f"discreet/v1/{site}/+/ack")
     pipe.send("ready")
@@ -75,10 +74,11 @@ def flood(plan, pipe):
             some.append((sender.topic, encode(message, sender.key, sender.topic)))
         client.publish(some)
         sent += len(some)
-    while (found := client.poll(1.0)) or time.time() < end + plan.listen:
+    pipe.send(sent)
+    while (found := client.poll(0.5)) or not pipe.poll():
         _note(found, keys, boot, acknowledged)
     client.close()
-    pipe.send((sent, boot, acknowledged))
+    pipe.send(acknowledged)
 
 
 def _note(found, keys, boot, acknowledged):
@@ -160,7 +160,6 @@ def overload(
     clients=1000,
     processes=2,
     nice=15,
-    listen=20.0,
     idle=0.0,
     say=lambda _: None,
 ):
@@ -183,7 +182,6 @@ def overload(
                         site.site.epoch,
                         site.site.interval,
                         seconds,
-                        listen,
                     ),
                 )
                 for i in range(processes)
@@ -193,11 +191,13 @@ def overload(
                     child.pipe.send("go")
                 with slowed(serve.process.pid, idle):
                     samples = _watch(serve, broker, seconds, say)
-                sent = [child.answer(seconds + 120) for child in found]
-            total = sum(each[0] for each in sent)
-            _drained(serve, total, say)
+                total = sum(child.answer(seconds + 120) for child in found)
+                _drained(serve, total, say)
+                for child in found:
+                    child.pipe.send("end")
+                acknowledged = set().union(*(child.answer(120) for child in found))
             shed = int(serve.value("shed_total"))
-        return _account(site, total, seconds, sent, shed, samples)
+        return _account(site, total, seconds, acknowledged, shed, samples)
 
 
 def _watch(serve, broker, seconds, say):
@@ -226,10 +226,9 @@ def _drained(serve, total, say):
         looks, before = (looks + 1 if now == before else 0), now
 
 
-def _account(site, total, seconds, sent, shed, samples):
+def _account(site, total, seconds, acknowledged, shed, samples):
     store = open_store(site.site.database, site.folder, site.name)
     stored = {row[:3] for row in store.messages(0, 2**32)}
     store.close()
-    acknowledged = set().union(*(each[2] for each in sent))
     lost = len(acknowledged - stored)
     return Overloaded(total, seconds, len(acknowledged), lost, len(stored), shed, samples)

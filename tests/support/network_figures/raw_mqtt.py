@@ -9,7 +9,7 @@ import ssl
 import struct
 import time
 
-from discreet.network.wire import ENTRY
+from discreet_sensor.wire import ENTRY
 
 UNDER_WAY = 500  # below the broker's receive maximum
 

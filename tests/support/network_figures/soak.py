@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.network.broker import Broker
-from discreet.network.wire import STORED, Message, decode_acknowledgement, encode, mapping_tag
+from discreet_sensor.wire import STORED, Message, decode_acknowledgement, encode, mapping_tag
 from support.network_figures.load import LoadSite, Serve
 from support.network_figures.raw_mqtt import RawClient
 

@@ -16,7 +16,7 @@ decided by a seed and by counts, never by readings. What was left out is reporte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,8 +58,8 @@ class KernelRows:
     @classmethod
     def of(cls, rows: AuditRows, seed: int = 0) -> KernelRows:
         """Return the rows of an audit, to be compared; the same ones for every caller."""
-        if seed not in rows.compared:
-            rows.compared[seed] = cls(rows, seed)
+        if seed not in rows.compared:  # a copy of the object, not of the rows: no circle of the two
+            rows.compared[seed] = cls(replace(rows), seed)
         found: KernelRows = rows.compared[seed]
         return found
 
@@ -116,6 +116,8 @@ class KernelRows:
 
         All rows of a group count, also those that are not compared.
         """
+        if self.audited.groups is None:
+            return [np.ones(int(own.sum())) for own in self._own]
         groups = (np.unique(self.audited.group[self.used[own]]) for own in self._own)
         return [held[chosen] for held, chosen in zip(self.audited.held, groups, strict=True)]
 
@@ -193,8 +195,9 @@ def _chosen(
     if groups is None:
         if min(len(index), possible) <= MAX_ROWS:
             return np.arange(len(index))
-        counts = np.bincount(index, minlength=n_classes)
-        return np.sort(order[_rank(index[order]) < allowance(counts)])
+        allowed, shuffled = allowance(np.bincount(index, minlength=n_classes)), index[order]
+        each = [order[np.flatnonzero(shuffled == k)[:allowed]] for k in range(n_classes)]
+        return np.sort(np.concatenate(each))
     names, group = np.unique(groups, return_inverse=True)
     kept = rng.permutation(len(names)) < max(1, MAX_ROWS // n_classes)
     order = order[kept[group[order]]]

@@ -114,8 +114,10 @@ class _Half:
         if most is not None:
             first = np.flatnonzero(self.owner == k)[:most]
             own &= self.cell <= first[-1]
-        _, cell = np.unique(self.cell[own], return_inverse=True)
         values = set_probabilities(self.rows.tables, self.rows.codes[own], inside)
+        if self.rows.groups is None:
+            return values
+        _, cell = np.unique(self.cell[own], return_inverse=True)
         means: Floats = np.bincount(cell, values) / np.bincount(cell)
         return means
 

@@ -114,17 +114,22 @@ class AuditRows:
         """Whether the outputs are few enough to be listed, for every pair of classes."""
         return self.n_outputs * self.n_classes**2 <= 4 * MAX_AUDIT_OUTPUTS
 
-    @cached_property
+    @property
     def group(self) -> Ints:
         """The group of every row, numbered from 0; without groups a row is its own."""
-        if self.groups is None:
-            return np.arange(len(self.index))
+        return np.arange(len(self.index)) if self.groups is None else self._numbered
+
+    @cached_property
+    def _numbered(self) -> Ints:
+        assert self.groups is not None
         return np.unique(self.groups, return_inverse=True)[1].astype(np.int64)
 
     @property
     def n_groups(self) -> int:
         """Independent draws in all: groups, or rows without groups."""
-        return int(self.group.max()) + 1 if len(self.group) else 0
+        if self.groups is None or not len(self.index):
+            return len(self.index)
+        return int(self._numbered.max()) + 1
 
     @cached_property
     def held(self) -> Floats:
@@ -206,12 +211,13 @@ class AuditRows:
             picked[rng.permutation(self.n_groups)[: round(share * self.n_groups)]] = True
             first = picked[self.group]
         parts = self.take(first), self.take(~first)
-        self.parts.append(parts)
+        if "average" not in vars(self):
+            self.parts.append(parts)
         return parts
 
     @cached_property
     def parts(self) -> list[tuple[AuditRows, AuditRows]]:
-        """Every split that was made."""
+        """Splits that were made, until the averages of one have been added up."""
         return []
 
     @cached_property
@@ -221,7 +227,9 @@ class AuditRows:
             for parts in self.parts:  # no pass over the rows, if the parts have made theirs
                 if all("average" in vars(part) for part in parts):
                     first, second = (self._share_of(part) * part.average for part in parts)
+                    self.parts.clear()
                     return first + second
+        self.parts.clear()
         return average_outputs(self.tables, self.codes, self._by_class(self.row_weights))
 
     def _share_of(self, part: AuditRows) -> Floats:
@@ -273,7 +281,7 @@ class AuditRows:
                 found[k] += np.square(means).sum(axis=0) / len(groups)
         return found
 
-    @cached_property
+    @property
     def row_weights(self) -> Floats:
         """Weight of every row in the average of its class."""
         if self.groups is None:

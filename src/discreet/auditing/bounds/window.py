@@ -28,6 +28,11 @@ so that the rows may be those of a series.
 *The chain from a series.* What follows the successive visits to a class are independent draws,
 but how many visits there were is random. The bounds on their probabilities hold for all numbers
 of visits at once: the mixture over a uniform prior is a martingale that rarely exceeds 1/alpha.
+
+*That it is a chain* is looked at, too. How long a class has lasted must not tell whether it ends: a
+fact that changes every half hour lets evidence of a whole day add up, although it stays as often
+as a chain does. And silence must not tell the fact: rounds must not be missing for one class more
+often than for another.
 """
 
 from __future__ import annotations
@@ -37,12 +42,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln
+from scipy.stats import chi2
 
 from discreet.arrays import Ints
 from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.data.series import Series
 from discreet.leakage.chains import add_up
 from discreet.leakage.exact import squared_information, structural_epsilons
 
@@ -100,6 +108,48 @@ def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> 
     rest = squared_information(rows.average[[a, b]])
     rest += 2.0 / 3.0 * rows.eta * largest * log / min(counts)
     return ((spread + math.sqrt(spread**2 + 4.0 * rest)) / 2.0) ** 2
+
+
+# --- Is it a chain? ------------------------------------------------------------------------
+
+
+_CHANCE = 0.001  # that a chain is taken for none
+_FEWEST = 5.0  # expected in a cell of a chi-square test
+
+
+def why_no_chain(fact: Ints, series: Series, group: Ints, given: Ints) -> str:
+    """Return how the fact contradicts a chain whose moves depend on ``given``, or nothing."""
+    order, follows = series.order, series.follows
+    linked = np.append(False, follows[order[:-1]] == order[1:])
+    kept = linked & np.append(False, fact[order[1:]] == fact[order[:-1]])
+    place = np.arange(len(order))
+    age = place - np.maximum.accumulate(np.where(kept, 0, place))
+    lasted = np.log2(age + 1).astype(np.int64)
+    class_now = fact[order] * (int(given.max()) + 1) + given[order]
+    before = np.flatnonzero(linked[1:])  # rounds whose next one is known
+    ends = fact[order[before + 1]] != fact[order[before]]
+    if _depends(ends, lasted[before], class_now[before]):
+        return "how long the private fact has lasted tells when it changes: it is no chain"
+    inside = np.flatnonzero(group[order[1:]] == group[order[:-1]])  # not the last of a group
+    if _depends(~linked[1:][inside], fact[order[inside]], np.zeros_like(inside)):
+        return "rounds are missing more often for some facts than for others: silence tells"
+    return ""
+
+
+def _depends(event: NDArray[np.bool_], level: Ints, cell: Ints) -> bool:
+    """Whether how often an event happens depends on a level, within each cell: chi-square."""
+    total, free = 0.0, 0
+    for each in np.unique(cell):
+        own = cell == each
+        rate = float(event[own].mean())
+        counts = np.bincount(level[own]).astype(np.float64)
+        hits = np.bincount(level[own], weights=event[own])
+        enough = counts * min(rate, 1.0 - rate) >= _FEWEST
+        if 0.0 < rate < 1.0 and enough.sum() > 1:
+            off = (hits[enough] - counts[enough] * rate) ** 2
+            total += float((off / (counts[enough] * rate * (1.0 - rate))).sum())
+            free += int(enough.sum()) - 1
+    return free > 0 and float(chi2.sf(total, free)) < _CHANCE
 
 
 # --- The chain -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ decisions, less a price for every bit of leak above its limit.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from discreet.design.counts.units import Units
 MAX_LISTED = 4096
 _DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
 STEPS, _PACE = 120, 0.15
-_TOLD = 20  # steps between two reports
+_TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy; drawn outputs tell it less clearly.
@@ -34,6 +35,9 @@ _PRICE, _PRICE_DRAWN = 4.0, 12.0
 PRICES = (0.1, 0.4, 1.6)
 """Of evidence, for each time that its root is above the limit's: which is best shows by trying."""
 _TINY, _ROUNDING = 1e-300, 1e-9
+# Of a unit of what is told within a public class, which limits on the whole let pass where leaks of
+# two public classes cancel out: how well they do is known only as well as the rows tell it.
+_WITHIN = 0.15
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Judged:
-    """Tables with the worth of the best decisions and the largest excess over a limit."""
+    """Tables with the worth of the best decisions and the largest excess over a limit.
+
+    ``within``: an attacker's advantage who is told the public fact, on average over its classes.
+    """
 
     tables: list[Floats]
     worth: float
     advantage: float
     epsilon: float
     excess: float
+    within: float = 0.0
 
     @property
     def merit(self) -> float:
-        return self.worth - _PRICE_DRAWN * self.excess
+        return self.worth - _PRICE_DRAWN * self.excess - _WITHIN * self.within
 
 
 @dataclass
@@ -97,8 +105,22 @@ class Problem:
                 if len(rows) > 1:
                     self.guarded.append(rows)
                     self.bases.append(model.prior * known / model.prior[known].sum())
+        self.within = self._within()
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
         self.evidence = Evidence(self.units)
+
+    def _within(self) -> list[tuple[float, Floats]]:
+        """Return p(cell|class) within each public class, with the weight of that class."""
+        model, found = self.units.model, []
+        if self.limits.beyond or self.limits.evidence is not None:
+            return []
+        for h in np.unique(model.facts[:, 0]):
+            known = model.facts[:, 0] == h
+            for fact in range(1, model.facts.shape[1]):
+                rows = model.class_rows(fact, known)
+                if len(rows) > 1:
+                    found.append((float(model.prior[known].sum()), rows))
+        return found
 
     def weigh(self, chances: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return outputs, and for each p(output|cell) over its probability of being looked at."""
@@ -129,7 +151,11 @@ class Problem:
             x, _ = self.evidence.worst(self.units.pad(tables))
             excess = max(excess, x / self.limits.evidence - 1.0)
         worth = float((weights @ self.public.T).max(axis=1).sum())
-        return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0))
+        within = sum(
+            share * max(gain for gain, _ in _gains(weights @ rows.T, rows))
+            for share, rows in self.within
+        )
+        return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
     def slope(self, weights: Floats) -> Floats:
         """Return the slope of what is maximised in p(output|cell), outputs by cells."""
@@ -140,6 +166,9 @@ class Problem:
                 for gain, slope in _gains(weights @ rows.T, rows):
                     if gain > self.limits.advantage:
                         found -= price * slope()
+        for share, rows in self.within:
+            _, slope = max(_gains(weights @ rows.T, rows), key=lambda each: each[0])
+            found -= _WITHIN * share * slope()
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
@@ -201,7 +230,7 @@ def climb(
     room = 1.0 - floor.sum(axis=2, keepdims=True)
     logits = _logits(units.pad(start), floor, room, units.used)
     drift, spread = np.zeros_like(logits), np.zeros_like(logits)
-    kept, total = 0, np.zeros_like(logits)
+    kept, total, last = 0, np.zeros_like(logits), time.monotonic()
     for step in range(steps):
         soft = softmax(logits, axis=2)
         padded = floor + room * soft
@@ -217,8 +246,10 @@ def climb(
         scale = np.sqrt(spread / (1.0 - 0.99 ** (step + 1))) + 1e-6
         logits = np.clip(logits + _PACE * quick * size / scale, -9.0, 9.0)
         logits = np.where(units.used[:, None, :], logits, -np.inf)
-        stopped = step % _TOLD == _TOLD - 1 and stop((step + 1) / steps)
-        if step >= _AVERAGED * steps or stopped:
+        due = step % _TOLD == _TOLD - 1 or time.monotonic() >= last + _TOLD_SECONDS
+        stopped = due and stop((step + 1) / steps)
+        last = time.monotonic() if due else last
+        if step >= _AVERAGED * steps or stopped or step == steps - 1:
             total, kept = total + padded, kept + 1
         if stopped:
             break

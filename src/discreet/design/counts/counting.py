@@ -1,7 +1,8 @@
-"""Rows turned into counts, once: how often each code, and each pair of codes, occurs in each cell.
+"""Rows turned into counts, once: how often each code occurs in each cell.
 
 A cell is a combination of the public class and the private ones. Counts are integers and add up
-over batches, files and workers, in any order.
+over batches, files and workers, in any order. Rows themselves are kept of a sample only, the same
+ones however the table is read.
 """
 
 from __future__ import annotations
@@ -13,19 +14,28 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.data.labels import Labels
-from discreet.design.coded import SAMPLED_ROWS, Coded
 from discreet.design.folds import Sample
-from discreet.design.sweep import sample_index
 
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
+SAMPLED_ROWS = 100_000
+"""Most rows that are looked at as rows: for encoders, dependence, and levels tried."""
+
+
+def sample_index(n_rows: int, most: int) -> Ints:
+    """Return which of so many rows make a sample: always the same ones, in their order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
 def cell_index(facts: Sequence[Labels]) -> Ints:
     """Return the cell of every row, numbered the same in every batch."""
-    shape = [fact.n_classes for fact in facts]
-    index = np.ravel_multi_index([fact.index for fact in facts], shape)
-    return np.asarray(index, dtype=np.int64)
+    found = np.zeros(len(facts[0].index), dtype=np.int64)
+    for fact in facts:
+        found *= fact.n_classes
+        found += fact.index
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,21 +86,27 @@ def count_codes(
     n_cells = int(np.prod(classes))
     numbers = np.arange(len(codes)) if numbers is None else numbers
     place = numbers % FOLDS * n_cells + cell_index(facts)
+    begins = {size: place * size for size in set(sizes)}
     found = []
     for t, size in enumerate(sizes):
-        flat = np.bincount(place * size + codes[:, t], minlength=FOLDS * n_cells * size)
+        flat = np.bincount(begins[size] + codes[:, t], minlength=FOLDS * n_cells * size)
         found.append(flat.reshape(FOLDS, n_cells, size))
     return Counts(tuple(found), classes)
 
 
 @dataclass(frozen=True)
 class CountedRows:
-    """All rows as counts, and so many of them as rows as memory and time allow.
+    """All rows as counts, and a sample of them as rows.
 
-    ``numbers``: those of the sample's rows among all. ``groups``: theirs, if there are any.
+    ``totals``: how many of all rows have each code, by sensor. ``n_rows``: how many there are.
+    ``sample``: all rows, or ``SAMPLED_ROWS`` of them; ``numbers``: theirs among all. ``groups``:
+    theirs, if there are any; then ``counts`` are of the sample alone, since groups that are left
+    out are left out whole.
     """
 
     counts: Counts
+    totals: list[Ints]
+    n_rows: int
     sample: Sample
     numbers: Ints
     groups: Ints | None
@@ -105,34 +121,13 @@ class CountedRows:
         )
 
 
-def count_rows(coded: Coded) -> CountedRows:
-    """Count rows in memory or in a file, with the same result.
-
-    Of rows in groups only the sample is counted: groups that are left out are left out whole.
-    """
-    sample, numbers = coded.sample, np.arange(coded.n_rows)
-    if coded.n_rows > SAMPLED_ROWS:
-        numbers = sample_index(coded.n_rows, SAMPLED_ROWS)
-        if coded.file is None:
-            sample = sample.take(numbers)
-    groups = coded.groups
-    if groups is not None and len(groups) > len(sample.codes):
-        groups = groups[numbers]
-    if groups is not None or len(numbers) == coded.n_rows:
+def counted_rows(counts: Counts, sample: Sample, numbers: Ints, groups: Ints | None) -> CountedRows:
+    """Return what was counted of all rows beside those that are kept as rows."""
+    totals = [table.sum(axis=(0, 1)) for table in counts.by_code]
+    n_rows = int(totals[0].sum())
+    if groups is not None and len(numbers) < n_rows:
         counts = count_codes(sample.codes, sample.sizes, sample.facts, numbers)
-    else:
-        counts = _count_parts(coded)
-    return CountedRows(counts, sample, numbers, groups)
-
-
-def _count_parts(coded: Coded) -> Counts:
-    total: Counts | None = None
-    for begin, part in coded.parts():
-        numbers = np.arange(begin, begin + len(part.codes))
-        counts = count_codes(part.codes, part.sizes, part.facts, numbers)
-        total = counts if total is None else total + counts
-    assert total is not None
-    return total
+    return CountedRows(counts, totals, n_rows, sample, numbers, groups)
 
 
 def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints, n_cells: int) -> Ints:

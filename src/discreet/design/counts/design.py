@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from discreet.arrays import Floats
+from discreet.arrays import Floats, Ints
 from discreet.design.counts.ascent import PRICES, STEPS, Judged, Limits, Problem, climb, settle
-from discreet.design.counts.estimate import CountModel
+from discreet.design.counts.counting import CountedRows, Counts
+from discreet.design.counts.estimate import CountModel, estimate_counts, find_structure
 from discreet.design.counts.starts import WAYS, draw_start, find_start
 from discreet.design.counts.units import Units
+from discreet.design.folds import Sample
 from discreet.design.problem import Settings, Target, structural_limit
 from discreet.design.results import Designed
+from discreet.design.risks import Tables
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
@@ -23,6 +27,7 @@ _LISTED_STARTS, _DRAWN_STARTS = 9, 8
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _BLIND = [(lean, price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
+_TIMED = 4  # steps, to tell how long many will take
 _SCREENED = 0.5  # share of the work that screening is, about
 FLOOR = 0.002
 """Least entry of a table: with a zero, no audit could bound a log-ratio."""
@@ -44,9 +49,7 @@ def design_on_counts(
     ``evidence``: whether the limit is one on what a round adds to many (``Evidence``); then
     ``beyond`` leaves out what the answer tells.
     """
-    units = Units(model, settings.n_symbols)
-    worth = settings.aim.worth(model.public_shares())
-    problem = Problem(units, _limits(settings, target, beyond, evidence), worth)
+    problem = pose(settings, model, target, beyond, evidence)
     tell = _Teller(report, problem.limits.advantage)
     first = [(list(start), PRICES[0]) for start in starts]
     if evidence:
@@ -73,14 +76,22 @@ def design_on_counts(
         np.array([0.0 if allowed is None else 0.5 - allowed]),
         done,
         stopped=tell.stopped,
-        fusion=model_fusion(units, best.tables),
+        fusion=model_fusion(problem.units, best.tables),
+        leak=best.advantage,
     )
 
 
-def _screen(
-    problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
-) -> list[list[Floats]]:
-    """Climb a little from many starts, and return the tables that got furthest."""
+def pose(
+    settings: Settings, model: CountModel, target: Target, beyond: bool, evidence: bool
+) -> Problem:
+    """Return what to maximise for a target."""
+    worth = settings.aim.worth(model.public_shares())
+    limits = _limits(settings, target, beyond, evidence)
+    return Problem(Units(model, settings.n_symbols), limits, worth)
+
+
+def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
+    """Return how many starts to climb a little from, and how many of them to go on with."""
     listed, model = problem.listed is not None, problem.units.model
     count = (_LISTED_STARTS if listed else _DRAWN_STARTS) * settings.n_restarts
     # A step costs more, the more outputs or sensors there are.
@@ -88,6 +99,14 @@ def _screen(
     if listed:
         fewer = _FEW_CHANCES / (problem.units.n_outputs * len(model.prior))
     count = max(_LEAST_STARTS, min(count, int(count * fewer)))
+    return count, settings.n_restarts if fewer >= 1.0 and listed else 1
+
+
+def _screen(
+    problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
+) -> list[list[Floats]]:
+    """Climb a little from many starts, and return the tables that got furthest."""
+    model, (count, kept) = problem.units.model, _count_starts(problem, settings)
     found: list[Judged] = []
     for k in range(count):
         start = _start(model, settings.n_symbols, k, rng)
@@ -96,7 +115,7 @@ def _screen(
         if tell.stopped:
             break
     found.sort(key=lambda each: -each.merit)
-    return [each.tables for each in found[: settings.n_restarts if fewer >= 1.0 and listed else 1]]
+    return [each.tables for each in found[:kept]]
 
 
 def _start(
@@ -158,3 +177,69 @@ def model_fusion(units: Units, tables: Sequence[Floats]) -> TableFusion | None:
     rows = units.model.class_rows(0) * units.model.public_shares()[:, None]
     joint = rows @ given.T
     return TableFusion(joint=(joint / joint.sum()).tolist())
+
+
+class CountDesign:
+    """Designs on the counts of all rows but those left out.
+
+    ``structure``, smoothing and blocks, is chosen once, without the rows that are left out for
+    good.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        counted: CountedRows,
+        for_good: Ints | None,
+        rng: np.random.Generator,
+        *,
+        beyond: bool = False,
+        evidence: bool = False,
+    ) -> None:
+        self.settings, self.counted = settings, counted
+        self.beyond, self.evidence = beyond, evidence
+        self.structure = find_structure(*self._without(for_good), settings.n_symbols, rng)
+
+    def __call__(
+        self,
+        left_out: Ints | None,
+        target: Target,
+        *,
+        rng: np.random.Generator,
+        starts: Sequence[Tables] = (),
+        report: Report | None = None,
+    ) -> Designed:
+        sample, counts = self._without(left_out)
+        model = estimate_counts(sample, counts, self.structure, rng)
+        settings, part = self.settings, left_out is not None
+        if starts and part:  # it goes on from the last level
+            settings = replace(settings, n_restarts=1 if settings.lists_outputs else 0)
+        elif self.evidence and part:
+            settings = replace(settings, n_restarts=1)
+        return design_on_counts(
+            settings, model, target, self.beyond, rng, starts, report, evidence=self.evidence
+        )
+
+    def seconds(self, parts: Sequence[Ints | None], target: Target, levels: int) -> float:
+        """Return about how long designs at so many levels take, by the time of a few steps."""
+        rng = np.random.default_rng(0)
+        begin = time.perf_counter()
+        sample, counts = self._without(parts[0])
+        model = estimate_counts(sample, counts, self.structure, rng)
+        problem = pose(self.settings, model, target, self.beyond, self.evidence)
+        made = time.perf_counter()
+        start = find_start(model, self.settings.n_symbols, 0)
+        climb(problem, start, rng, _TIMED)
+        each = (time.perf_counter() - made) / _TIMED
+        screened, kept = _count_starts(problem, self.settings)
+        first = screened * STEPS // 4 + kept * STEPS
+        steps = first + (levels - 1) * (first // 3 + STEPS // 2)
+        return len(parts) * (levels * (made - begin) + each * steps)
+
+    def _without(self, left_out: Ints | None) -> tuple[Sample, Counts]:
+        sample, counts = self.counted.sample, self.counted.counts
+        if left_out is None:
+            return sample, counts
+        kept = np.full(len(sample.codes), True)
+        kept[left_out] = False
+        return sample.take(np.flatnonzero(kept)), self.counted.without(left_out)

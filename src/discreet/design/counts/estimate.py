@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from discreet.arrays import Floats, Ints
 from discreet.design.counts.blocks import dependence, find_blocks
 from discreet.design.counts.counting import FOLDS, Counts, cell_index, count_pairs
+from discreet.design.counts.smoothing import (
+    Alphabets,
+    Smoothing,
+    choose_smoothing,
+    estimate_sensors,
+)
 from discreet.design.folds import Sample
-from discreet.design.model.estimate import Cells, Smoothing, choose_from_counts, estimate_sensors
 
 _PAIRED_ROWS = 20_000  # that pairs are counted in: dependence that matters shows in these
 _BLOCK_ROWS = 100_000  # that the joint codes of a block are counted in
 _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is known of them
-_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def find_structure(
     """Choose the smoothing by the likelihood of folds left out, and find the blocks."""
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
-    smoothing = choose_from_counts(_alphabets(sample, int(kept.sum())), folds, _ALIKE)
+    smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
     some = _some(len(sample.codes), _PAIRED_ROWS, rng)
     cell = cell_index(sample.facts)[some]
     pairs = count_pairs(sample.codes[some], sample.sizes, cell, counts.n_cells)
@@ -90,7 +94,7 @@ def estimate_counts(
     """Return what the counts say, with joint codes of blocks from the sample's rows."""
     kept = counts.cells > 0
     totals = [table.sum(axis=0)[kept].astype(np.float64) for table in counts.by_code]
-    alphabets = _alphabets(sample, int(kept.sum()))
+    alphabets = Alphabets(sample.sizes, sample.ordered)
     given = estimate_sensors(alphabets, totals, structure.smoothing)
     rows = _rows_behind(alphabets, counts.cells[kept], structure.smoothing)
     prior = counts.cells[kept] / counts.cells.sum()
@@ -102,7 +106,7 @@ def estimate_counts(
     return CountModel(counts.facts[kept], prior, given, blocks, rows)
 
 
-def _rows_behind(alphabets: Cells, rows: Ints, smoothing: Sequence[Smoothing]) -> Floats:
+def _rows_behind(alphabets: Alphabets, rows: Ints, smoothing: Sequence[Smoothing]) -> Floats:
     """Return how many rows of its own each estimate is as good as, sensors by cells.
 
     Sensors that share statistics lend each other rows, as many as the weight they have there.
@@ -130,7 +134,3 @@ def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[
 
 def _some(n_rows: int, most: int, rng: np.random.Generator) -> Ints | slice:
     return slice(None) if n_rows <= most else np.sort(rng.choice(n_rows, most, replace=False))
-
-
-def _alphabets(sample: Sample, n_cells: int) -> Cells:
-    return Cells(_NONE, sample.sizes, sample.ordered, _NONE, n_cells)

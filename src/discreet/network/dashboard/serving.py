@@ -25,8 +25,8 @@ from discreet.network.dashboard.logins import Logins, Sessions, load_key
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.dashboard.users import Users
-from discreet.network.site.settings import is_loopback
 from discreet.network.store import open_reader
+from discreet_sensor.enrolment import is_loopback
 
 _END_SECONDS = 3
 _MOST_CONNECTIONS = 256

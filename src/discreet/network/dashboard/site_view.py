@@ -1,13 +1,13 @@
 """The files of a site as the dashboard sees them, read again when they change.
 
-Settings and mapping are read once: a site that gets other ones is restarted. Clients, audits and
-the frontier may change while the dashboard runs. A file that cannot be read is a finding on the
+All of them may change while the dashboard runs. A file that cannot be read is a finding on the
 page, not the end of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -23,6 +23,7 @@ from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import Sensor
 from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.health import BAD, Finding
+from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.files import file_stamp
 from discreet.network.site.settings import Clients, SiteFiles, load_devices, load_site
 
@@ -38,10 +39,8 @@ class SiteView:
     def __init__(self, folder: Path) -> None:
         self.files = SiteFiles(folder)
         self.folder = self.files.folder
-        self.settings = load_site(folder)
-        self.mapping = Mapping.load(self.folder / self.settings.mapping)
-        self.classes = tuple(written(each) for each in self.mapping.public.classes)
-        self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
+        self.deployed = DeployedFiles(folder)
+        self._read()
         there = self.files.devices.exists()  # not in a site of an earlier version
         file = self.files.devices if there else self.files.clients
         self._clients = _Watched(file, lambda _: load_devices(folder), needed=True)
@@ -49,6 +48,21 @@ class SiteView:
         self._recheck = _Watched(self.files.recheck, load_state)
         self._drift = _Watched(self.files.drift, load_watch)
         self._frontier = _Watched(self.files.frontier, Frontier.load)
+
+    def _read(self) -> None:
+        self._runs = self.deployed()
+        self.settings = load_site(self.folder)
+        self.mapping = Mapping.load(self.folder / self.settings.mapping)
+        self.classes = tuple(written(each) for each in self.mapping.public.classes)
+        self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
+
+    def refresh(self) -> bool:
+        """Read settings and mapping again if they have changed; return whether they have."""
+        if self.deployed().runs_as(self._runs):
+            return False
+        with suppress(DiscreetError):  # changed once more meanwhile
+            self._read()
+        return True
 
     def clients(self) -> Clients:
         """Return the clients; none if the file cannot be read (see ``problems``)."""
@@ -79,7 +93,9 @@ class SiteView:
 
     def problems(self) -> list[Finding]:
         watched = (self._clients, self._audit, self._recheck, self._frontier)
-        return [
+        damaged = self.deployed.problem
+        found = [Finding(BAD, "Settings or mapping cannot be read", damaged, "system")]
+        return (found if damaged else []) + [
             # Where the site lies is of no interest on a page.
             Finding(
                 BAD,

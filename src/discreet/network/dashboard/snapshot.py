@@ -24,21 +24,11 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.health import (
-    BAD,
-    GOOD,
-    REVOKED,
-    SILENT,
-    WARN,
-    Finding,
-    Stored,
-    examine,
-    some,
-    worst,
-)
+from discreet.network.evidence import Stored
+from discreet.network.health import BAD, GOOD, REVOKED, SILENT, WARN, Finding, examine, some, worst
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
-from discreet.network.store.rows import UNBOUNDED, Decision, Sample
+from discreet.network.store.rows import UNBOUNDED, Decision, Sample, mapping_number
 
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
@@ -130,6 +120,8 @@ class Snapshots:
             return self.reader.history(name, window)
 
     def _take(self, now: float) -> Snapshot:
+        if self.view.refresh():
+            self._marginals = None
         begun, failure = time.perf_counter(), None
         try:
             self._stored = Stored.read(self.reader)
@@ -167,7 +159,13 @@ class Snapshots:
                 [
                     store.finding,
                     *self.view.problems(),
-                    *examine(settings, self.view.clients().clients, stored, now),
+                    *examine(
+                        settings,
+                        self.view.clients().clients,
+                        stored,
+                        now,
+                        deployed=self.view.deployed(),
+                    ),
                     *_devices(devices),
                     guarantee.certificate,
                     guarantee.recheck,
@@ -189,7 +187,8 @@ class Snapshots:
         return self._marginals[1]
 
     def _sent(self, device: Device) -> Sent:
-        rows = self.reader.symbols(device.name)
+        drawn_by = mapping_number(self.view.mapping.id)
+        rows = self.reader.symbols(device.name, mapping=drawn_by)
         counted = [spent for _, spent in rows if spent < UNBOUNDED]
         spent = (max(counted) - min(counted)) / MICRO if len(counted) == len(rows) > 1 else None
         symbols = tuple(symbols for symbols, _ in rows)
@@ -209,8 +208,6 @@ def _devices(devices: Sequence[Device]) -> Iterator[Finding]:
     """Yield what is wrong with the tables of devices; ``health`` knows whether they report."""
     live = [each for each in devices if each.state != REVOKED]
     for found, short, words in (
-        ([each.foreign for each in live], "device{} with another mapping",
-         "Their messages are refused: enrol them again."),
         ([each.budget_level == BAD for each in live], "budget{} spent",
          "What they send no longer depends on what they read, from the next period at the latest."),
     ):  # fmt: skip

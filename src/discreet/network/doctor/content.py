@@ -17,17 +17,22 @@ from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import assess, assess_drift
 from discreet.network.doctor.machine import Finding, failure, ok, warning
-from discreet.network.health import BAD, GOOD, Stored, examine
-from discreet.network.site.authority import Entry, load_register
+from discreet.network.evidence import QUIET, Deployed, Stored
+from discreet.network.health import BAD, GOOD, SOON, examine, renewal, tables_of
+from discreet.network.site.authority import load_register
+from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.files import read_bytes
+from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import (
     Clients,
     Site,
     SiteFiles,
     load_clients,
+    load_site,
     worker_name,
 )
 from discreet.network.store import check_database, open_reader
+from discreet.network.store.connection import StoreError
 
 _REPAIR = "Restore a backup: discreet restore BACKUP. See docs/network.md."
 
@@ -37,7 +42,7 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
     kind = "SQLite" if site.database.startswith("sqlite:") else "PostgreSQL"
     start = f"Start it: systemctl start discreet-{site.key}-fusion, or discreet serve {folder}."
     if kind == "SQLite" and not (folder / site.database.removeprefix("sqlite:")).exists():
-        yield warning("database", "SQLite, not made yet: the fusion centre has never run", start)
+        yield failure("database", "SQLite, not made yet: the fusion centre has never run", start)
         return
     try:
         if damage := check_database(site.database, folder):
@@ -55,6 +60,11 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
     latest = stored.decision
     rounds = "no round closed yet" if latest is None else f"last round closed {latest.round}"
     yield ok("database", f"{kind} is sound, {rounds}")
+    if site.keep is None:
+        words = "readings and decisions are never deleted"
+        yield warning("retention", words, 'Say for how many days: "keep": 90 in site.json.')
+    else:
+        yield ok("retention", f"what is stored is deleted after {site.keep:g} days")
     yield from _running(folder, site, stored)
 
 
@@ -64,8 +74,10 @@ def _running(folder: Path, site: Site, stored: Stored) -> Iterator[Finding]:
     except InputError:
         clients = {}  # which the check of the mapping shows
     now = stored.time(time.time())
-    found = examine(site, clients, stored, now)
+    found = examine(site, clients, stored, now, deployed=_deployed(folder))
     for each in found:
+        if each.subject in ("certificates", "devices"):
+            continue  # these are looked at in their files
         make = failure if each.level == BAD else warning
         words = f"{each.short[:1].lower()}{each.short[1:]}. {each.words}"
         yield make(each.subject, words, each.fix.replace("FOLDER", str(folder)))
@@ -75,10 +87,34 @@ def _running(folder: Path, site: Site, stored: Stored) -> Iterator[Finding]:
         yield ok("messages", f"{len(stored.clients)} devices report in time")
 
 
+def running_mappings(folder: Path) -> dict[str, str]:
+    """Return the id of the mapping that each running worker has noted; none if it is not known."""
+    site = load_site(folder)
+    if site.database.startswith("sqlite:") and not SiteFiles(folder).database_file(site).exists():
+        return {}
+    reader = open_reader(site.database, folder, site.key)
+    try:
+        stored = Stored.read(reader)
+    except StoreError:
+        return {}
+    finally:
+        reader.close()
+    if stored.noted is None or stored.time(time.time()) - stored.noted > QUIET:
+        return {}
+    return {each["name"]: each["mapping"] for each in stored.runs}
+
+
+def _deployed(folder: Path) -> Deployed | None:
+    try:
+        return DeployedFiles(folder)()
+    except DiscreetError:
+        return None  # which the check of the mapping shows
+
+
 def mapping(folder: Path, site: Site) -> Iterator[Finding]:
     """Whether the mapping is sound, and every sensor of it has a device that knows it."""
     try:
-        found = Mapping.load(folder / site.mapping)
+        found, *earlier = load_mappings(folder, site)
     except DiscreetError as error:
         yield failure("mapping", str(error), "Put the mapping back that the site runs.")
         return
@@ -88,19 +124,15 @@ def mapping(folder: Path, site: Site) -> Iterator[Finding]:
     except InputError as error:
         yield failure("devices", str(error), "Restore fusion/clients.json from a good copy.")
         return
-    yield _devices(found, clients)
+    yield _devices(found, tuple(each.id for each in earlier), clients)
     yield from _promise(folder, site, found)
 
 
-def _devices(mapping: Mapping, clients: Clients) -> Finding:
+def _devices(mapping: Mapping, earlier: tuple[str, ...], clients: Clients) -> Finding:
     live = clients.live
-    for name, client in live.items():
-        if client.mapping is not None and client.mapping != mapping.id:
-            return warning(
-                "devices",
-                f"{name} has tables of another mapping; its messages are refused",
-                f"Give it the new ones: discreet enroll {name} --renew.",
-            )
+    for each in tables_of(live, Deployed(mapping.id, earlier)):
+        words = f"{each.short}: {each.words.rstrip('.')}"
+        return (failure if each.level == BAD else warning)("devices", words, each.fix)
     spoken_for = {sensor for client in live.values() for sensor in client.sensors}
     alone = [name for name in mapping.names if name not in spoken_for]
     if alone:
@@ -144,7 +176,6 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
 # --- Certificates --------------------------------------------------------------------------
 
 
-_SOON = 60  # days
 _ANEW = "Renew it: discreet renew-site. Then restart the fusion centre."
 
 
@@ -183,7 +214,7 @@ def _age(subject: str, end: datetime, fix: str) -> Finding:
     days = (end - datetime.now(UTC)).days
     if end < datetime.now(UTC):
         return failure(subject, f"ended on {end.date()}", fix)
-    if days < _SOON:
+    if days < SOON:
         return warning(subject, f"ends on {end.date()}, in {days} days", fix)
     return ok(subject, f"good until {end.date()}")
 
@@ -224,7 +255,7 @@ def devices(folder: Path) -> Iterator[Finding]:
         for each in register.issued
         if each.revoked is None and each.role in ("sensor", "observer")
     ]
-    aged = [_age(each.name, each.expires, _renewal(each)) for each in live]
+    aged = [_age(each.name, each.expires, renewal(each.name, each.role)) for each in live]
     bad = [each for each in aged if each.level != "ok"]
     if not bad:
         yield ok(subject, f"{len(live)} enrolled")
@@ -235,10 +266,3 @@ def devices(folder: Path) -> Iterator[Finding]:
     yield (failure if ended else warning)(
         subject, words + more, f"Give each a new one: {bad[0].fix}."
     )
-
-
-def _renewal(entry: Entry) -> str:
-    """Return the command that gives a device, or an observer, a new certificate."""
-    if entry.role == "observer":  # has no tables and no key of messages that would have to stay
-        return f"discreet revoke {entry.name}, then discreet enroll {entry.name} --observer"
-    return f"discreet enroll {entry.name} --renew"

@@ -22,9 +22,10 @@ from typing import Literal
 
 from cryptography import x509
 
-from discreet.export.runtimes.python.discreet_sensor import RandomnessError, check_randomness
 from discreet.network.broker import find_mosquitto
 from discreet.network.site.settings import Site, SiteFiles
+from discreet_sensor.connecting import refuse_revoked
+from discreet_sensor.runtime import RandomnessError, check_randomness
 
 Level = Literal["ok", "warning", "failure"]
 
@@ -226,13 +227,14 @@ def _tls(folder: Path, site: Site) -> Iterator[Finding]:
     files = SiteFiles(folder)
     certificate, key = files.fusion_certificate()
     try:
-        known = knock(site, files.broker / "ca.crt", certificate, key)
-        anonymous = knock(site, files.broker / "ca.crt")
+        known = knock(site, certificate.parent / "ca.crt", certificate, key)
+        anonymous = knock(site, certificate.parent / "ca.crt")
     except ssl.SSLCertVerificationError as error:
         yield failure(
             "TLS",
             f"the broker's certificate is not good for {site.broker.host} ({error.verify_message})",
-            "Is it the broker of this site? Have it reload, or make the site with this --host.",
+            f"Have it reload: systemctl reload discreet-{site.key}-broker. Is it the broker of "
+            "this site? Another host name: discreet renew-site --host.",
         )
         return
     except (OSError, ValueError) as error:
@@ -303,6 +305,7 @@ def knock(
     (``ssl.SSLCertVerificationError``).
     """
     context = ssl.create_default_context(cafile=ca)
+    refuse_revoked(context, ca)
     if certificate is not None:
         context.load_cert_chain(certificate, key)
     address = (site.broker.host, site.broker.port)

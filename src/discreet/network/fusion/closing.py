@@ -12,11 +12,11 @@ from discreet.arrays import Floats
 from discreet.data.columns import written
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import filter_rounds, moves_over
-from discreet.network.fusion.intake import SKEW, ClientSpec, Registry
-from discreet.network.fusion.missing import MISSING, decide, posterior, rule_of
-from discreet.network.store.rows import Decision
+from discreet.network.fusion.intake import SKEW, Drawn, Registry
+from discreet.network.fusion.missing import MISSING, Rule, Symbols, decide, posterior, rule_of
+from discreet.network.store.rows import Decision, mapping_number
 from discreet.network.store.writing import Store
-from discreet.network.wire import RoundClock, decision_topic
+from discreet_sensor.wire import RoundClock, decision_topic, mapping_tag
 
 _CHUNK = 5000  # rounds closed at once
 _WARM_UP = 2000  # rounds before the start whose symbols are counted
@@ -29,8 +29,10 @@ class Closer:
     What came for a round while the fusion centre itself was away still counts: after a start, or
     when ``wait`` was called, it waits one deadline before it closes what is overdue.
 
-    ``started``: when this mapping began to be asked of messages; what is stored from before another
-    one ran is of that. ``closed``: the last round that has been decided; -1 if none.
+    ``started``: when this mapping began to run, for messages from before version 4 of the tables,
+    which do not say by which one they were drawn. ``earlier``: mappings that some devices may still
+    send by; what they say counts as well. ``closed``: the last round that has been decided; -1 if
+    none.
 
     With a chain in the mapping, a round is decided on all rounds so far: the probabilities of the
     last decision are what is carried over, so that a restart or another worker changes nothing.
@@ -43,9 +45,13 @@ class Closer:
         registry: Registry,
         clock: RoundClock,
         started: float = 0.0,
+        earlier: Sequence[Mapping] = (),
     ) -> None:
         self._store, self._mapping, self._registry, self._clock = store, mapping, registry, clock
-        self._rule = rule_of(mapping)
+        self._mappings = (mapping, *earlier)
+        self._tags = [mapping_tag(each.id) for each in self._mappings]
+        self._place = {mapping_number(each.id): i for i, each in enumerate(self._mappings)} | {0: 0}
+        self._rules = [rule_of(each) for each in self._mappings]
         self._names = [written(each) for each in mapping.public.classes]
         self._next: int | None = None
         self._wait_until, self._waited_at = 0.0, -1
@@ -79,7 +85,7 @@ class Closer:
             current = max(0, self._clock.number(now))
             first = current if earliest is None else min(current, earliest)
         if not self._warm:
-            self._rule.observe(self._gather(max(0, first - _WARM_UP), first - 1))
+            self._observe(self._gather(max(0, first - _WARM_UP), first - 1))
             self._warm = True
         self._next, self._wait_until = first, now + self._clock.deadline
 
@@ -88,8 +94,11 @@ class Closer:
         return self._next is not None
 
     def symbols(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the symbols of some rounds, rounds by sensors, with what is missing marked."""
-        return self._gather(first, last)
+        """Return the symbols of some rounds, rounds by sensors, with what is missing marked.
+
+        Only those that were drawn by the present mapping.
+        """
+        return self._gather(first, last)[0]
 
     def wait(self, now: float) -> None:
         """Give what is overdue one more deadline, because no message could be accepted.
@@ -114,70 +123,114 @@ class Closer:
         if self._next is None or not self.due(now):
             return []
         first, last = self._next, min(self._clock.last_due(now), self._next + _CHUNK - 1)
-        Z = self._gather(first, last)
-        decisions = self._decide(first, Z, now)
+        heard = self._gather(first, last)
+        decisions = self._decide(first, heard, now)
         if last - first > 10:
             decisions = [each for each in decisions if each.reported or each.round == last]
         self._store.decide(decisions, self._clock.end)
         self._belief = decisions[-1].probabilities
-        self._rule.observe(Z)
+        self._observe(heard)
         self._next, self.closed = last + 1, last
         return decisions
 
-    def _gather(self, first: int, last: int) -> NDArray[np.int64]:
-        """Return the symbols of some rounds, rounds by sensors, with what is missing marked."""
-        Z = np.full((max(0, last - first + 1), len(self._mapping.sensors)), MISSING, np.int64)
-        if not len(Z):
-            return Z
-        alike: dict[tuple[int, int], list[tuple[ClientSpec, int, bytes]]] = {}
+    def _observe(self, heard: Sequence[Symbols]) -> None:
+        for rule, Z in zip(self._rules, heard, strict=True):
+            rule.observe(Z)
+
+    def _gather(self, first: int, last: int) -> list[Symbols]:
+        """Return the symbols of some rounds, rounds by sensors, for each mapping."""
+        rounds = max(0, last - first + 1)
+        found = [np.full((rounds, len(m.sensors)), MISSING, np.int64) for m in self._mappings]
+        if not rounds:
+            return found
+        alike: dict[tuple[int, int, int], list[tuple[Drawn, int, bytes]]] = {}
         longest = self._registry.longest_batch
         earliest = self._clock.epoch - SKEW, self._clock.interval
         rows = self._store.messages(first - longest + 1, last, self._since, earliest)
-        for client, _, _, number, symbols in rows:
-            known = self._registry.by_name.get(client)
-            if known is None or len(symbols) != known.batch * len(known.columns):
+        for client, _, _, number, symbols, mapping in rows:
+            known, place = self._registry.by_name.get(client), self._place.get(mapping)
+            drawn = None if known is None or place is None else known.drawn.get(self._tags[place])
+            if known is None or place is None or drawn is None:
+                continue
+            if len(symbols) != known.batch * len(drawn.columns):
                 continue  # enrolled again with other sensors since
-            shape = known.batch, len(known.columns)
-            alike.setdefault(shape, []).append((known, number - first, symbols))
-        for (batch, width), messages in alike.items():
-            _put(Z, batch, width, messages)
-        # Several workers may not all have changed their mapping at once.
-        Z[np.array(self._mapping.n_symbols) <= Z] = MISSING
-        return Z
+            shape = place, known.batch, len(drawn.columns)
+            alike.setdefault(shape, []).append((drawn, number - first, symbols))
+        for (place, batch, width), messages in alike.items():
+            _put(found[place], batch, width, messages)
+        for mapping_, Z in zip(self._mappings, found, strict=True):
+            Z[np.array(mapping_.n_symbols) <= Z] = MISSING  # of before version 4
+        self._count_once(found)
+        return found
 
-    def _decide(self, first: int, Z: NDArray[np.int64], now: float) -> list[Decision]:
-        scores = self._rule.scores(Z)
+    def _count_once(self, found: Sequence[Symbols]) -> None:
+        """Leave out what a sensor has sent by an earlier mapping, if it has by the present one."""
+        heard = dict(zip(self._mapping.names, (found[0] != MISSING).T, strict=True))
+        for mapping, Z in zip(self._mappings[1:], found[1:], strict=True):
+            for t, name in enumerate(mapping.names):
+                now, before = Z[:, t] != MISSING, heard.get(name, False)
+                Z[now & before, t] = MISSING
+                heard[name] = now | before
+
+    def _heard(self, found: Sequence[Symbols]) -> Symbols:
+        """Return 0 where a sensor was heard by any mapping, the present one's sensors first."""
+        heard = dict(zip(self._mapping.names, (found[0] != MISSING).T, strict=True))
+        for mapping, Z in zip(self._mappings[1:], found[1:], strict=True):
+            for name, column in zip(mapping.names, (Z != MISSING).T, strict=True):
+                heard[name] = heard.get(name, False) | column
+        return np.where(np.array(list(heard.values())).T, 0, MISSING)
+
+    def _scores(self, found: Sequence[Symbols]) -> Floats:
+        """Return the scores of each round, by what came under all mappings.
+
+        Sensors that have changed and those that have not are taken to be independent given the
+        public fact: no mapping knows how both go together.
+        """
+        scores = self._rules[0].scores(found[0])
+        for rule, Z in zip(self._rules[1:], found[1:], strict=True):
+            if (Z != MISSING).any():
+                scores = scores + _likelihoods(rule.scores(Z), rule, Z.shape[1])
+        return scores
+
+    def _decide(self, first: int, found: Sequence[Symbols], now: float) -> list[Decision]:
+        scores, heard = self._scores(found), self._heard(found)
         if self._moves is None:
-            beliefs, best = posterior(scores), decide(self._mapping, scores, Z).tolist()
+            beliefs, best = posterior(scores), decide(self._mapping, scores, heard).tolist()
         else:
             beliefs = self._remember(scores, self._moves)
             with np.errstate(divide="ignore"):
                 best = self._mapping.fusion.choose(np.log(beliefs)).tolist()
         # Six digits: more would be noise, and a tenth of what the store holds.
         likely = np.round(beliefs, 6).tolist()
-        reported = (Z != MISSING).sum(axis=1).tolist()
+        expected = len(self._mapping.sensors)
+        reported = (heard[:, :expected] != MISSING).sum(axis=1).tolist()
         return [
-            Decision(first + i, now, heard, Z.shape[1], tuple(row), self._names[k])
-            for i, (heard, row, k) in enumerate(zip(reported, likely, best, strict=True))
+            Decision(first + i, now, count, expected, tuple(row), self._names[k])
+            for i, (count, row, k) in enumerate(zip(reported, likely, best, strict=True))
         ]
 
     def _remember(self, scores: Floats, moves: Floats) -> Floats:
         """Return the probabilities after each round, from the scores of the rounds alone."""
-        prior = self._rule.scores(np.full((1, len(self._mapping.sensors)), MISSING))
+        width = len(self._mapping.sensors)
+        prior = self._rules[0].scores(np.full((1, width), MISSING))
         fits = self._belief is not None and len(self._belief) == prior.size
         belief = np.array(self._belief) if fits else posterior(prior)[0]
-        # A class that the rule takes to be impossible has no likelihood, and stays so.
-        return filter_rounds(belief, moves, scores - np.where(np.isfinite(prior), prior, 0.0))
+        return filter_rounds(belief, moves, _likelihoods(scores, self._rules[0], width))
 
 
-def _put(
-    Z: NDArray[np.int64], batch: int, width: int, messages: Sequence[tuple[ClientSpec, int, bytes]]
-) -> None:
+def _likelihoods(scores: Floats, rule: Rule, width: int) -> Floats:
+    """Return scores without what is known before any symbol came."""
+    prior = rule.scores(np.full((1, width), MISSING))
+    # A class that the rule takes to be impossible has no likelihood, and stays so.
+    return np.asarray(scores - np.where(np.isfinite(prior), prior, 0.0))
+
+
+def _put(Z: Symbols, batch: int, width: int, messages: Sequence[tuple[Drawn, int, bytes]]) -> None:
     """Put the symbols of messages of one shape where they belong."""
     # Backwards: of what is written to one place the last stays, and the first message for a round
     # is to count; one round has one symbol per sensor.
-    known, numbers, symbols = zip(*reversed(messages), strict=True)
-    columns = np.concatenate([each.columns for each in known]).reshape(-1, 1, width)
+    drawn, numbers, symbols = zip(*reversed(messages), strict=True)
+    columns = np.concatenate([each.columns for each in drawn]).reshape(-1, 1, width)
     rounds = (np.array(numbers)[:, None] + np.arange(batch))[:, :, None]
     values = np.frombuffer(b"".join(symbols), np.uint8).reshape(-1, batch, width)
     places = np.broadcast_to(rounds * Z.shape[1] + columns, values.shape)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from discreet.network.fusion.link import Ticket
 from discreet.network.store.rows import StoredMessage
-from discreet.network.wire import WINDOW
+from discreet_sensor.wire import WINDOW
 
 ALLOWANCE = 2000.0
 """Points of a device."""

@@ -9,7 +9,6 @@ gives up first.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -26,6 +25,7 @@ class Contest:
     def __init__(self, site: str, probation: float) -> None:
         self._site, self._probation = site, probation
         self._cuts: list[float] = []
+        self._up_since: float | None = None
         self.on_probation = probation > 0
 
     def begin(self, is_at_home: Callable[[], bool]) -> None:
@@ -48,18 +48,13 @@ class Contest:
             "its own database."
         )
 
-    def wait_out(
-        self, up: Callable[[], bool], passed: Callable[[], object], stop: threading.Event
-    ) -> None:
-        """Return when nobody has taken the connection for long enough, or to stop.
+    def settle(self, up: bool, passed: Callable[[], object]) -> None:
+        """End the probation when nobody has taken the connection for long enough.
 
         ``up``: whether there is a connection. ``passed``: called at the end of the probation.
         """
-        begun = None
-        while self.on_probation and not stop.is_set():
-            now = time.monotonic()
-            begun = (begun or now) if up() else None
-            if begun is not None and now >= begun + self._probation:
-                passed()
-                self.on_probation = False
-            stop.wait(0.05)
+        now = time.monotonic()
+        self._up_since = (self._up_since or now) if up else None
+        if self._up_since is not None and now >= self._up_since + self._probation:
+            passed()
+            self.on_probation = False

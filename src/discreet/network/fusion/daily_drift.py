@@ -13,7 +13,7 @@ from discreet.auditing.drift import REFERENCE_DAYS, DriftWatch, begin_watch, loa
 from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.mapping.mapping import Mapping
-from discreet.network.wire import RoundClock
+from discreet_sensor.wire import RoundClock
 
 LEARNING, QUIET, ALARM = "learning", "quiet", "alarm"
 UNSEEN = "Who causes the symbols does not show in their frequencies: labelled rows show it."

@@ -7,7 +7,7 @@ import logging
 from discreet.network.fusion.conduct import Conduct
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
-from discreet.network.wire import BROKER_NOTICES, DROPPED, shared
+from discreet_sensor.wire import BROKER_NOTICES, DROPPED, shared
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +22,9 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.conduct import Conduct
 from discreet.network.site.files import file_stamp, read_model
 from discreet.network.site.settings import Client, Clients
-from discreet.network.store.rows import Batch, Outcome, Refused, StoredMessage
+from discreet.network.store.rows import Batch, Outcome, Refused, StoredMessage, mapping_number
 from discreet.network.store.writing import KEPT_REFUSED
-from discreet.network.wire import (
+from discreet_sensor.wire import (
     MAX_SYMBOLS,
     REFUSED,
     STOPPED,
@@ -35,6 +35,7 @@ from discreet.network.wire import (
     ack_topic,
     decode,
     encode_acknowledgements,
+    mapping_tag,
     message_topic,
     runs,
 )
@@ -43,26 +44,16 @@ _REMEDY = "Restore it from a good copy; until then the clients known before stay
 
 
 @dataclass(frozen=True)
-class ClientSpec:
-    """A client and what its messages must look like.
+class Drawn:
+    """How the symbols of a client are drawn by a mapping.
 
-    ``topic``: where its messages come from. ``columns``: the place of each of its sensors in the
-    mapping. ``batch``: rounds in one message. ``symbols``: how many symbols a message has. ``own``:
-    for each sensor, the symbols that it can send. ``previous``: key before the last renewal, which
-    counts until a moment.
+    ``mapping``: its number, see ``mapping_number``. ``columns``: the place of each of the client's
+    sensors in it. ``own``: for each sensor, the symbols that it can send.
     """
 
-    name: str
-    key: bytes
-    topic: bytes
-    ack_topic: str
+    mapping: int
     columns: NDArray[np.intp]
-    batch: int
-    symbols: int
     own: tuple[bytes, ...]
-    revoked: bool
-    previous: bytes | None = None
-    previous_until: float = 0.0
 
     @cached_property
     def _alike(self) -> bool:
@@ -76,15 +67,42 @@ class ClientSpec:
         return not any(symbols[t::width].translate(None, own) for t, own in enumerate(self.own))
 
 
+@dataclass(frozen=True)
+class ClientSpec:
+    """A client and what its messages must look like.
+
+    ``topic``: where its messages come from. ``batch``: rounds in one message. ``symbols``: how many
+    symbols a message has. ``drawn``: by the tag of each mapping that has all of its sensors.
+    ``mapping``: id of the one that it was enrolled with, if that is known.
+    ``previous``: key before the last renewal, which counts until a moment. ``forgotten``: boot and
+    seq up to which its messages were deleted, and are not taken again.
+    """
+
+    name: str
+    key: bytes
+    topic: bytes
+    ack_topic: str
+    batch: int
+    symbols: int
+    drawn: dict[bytes, Drawn]
+    revoked: bool
+    mapping: str | None = None
+    previous: bytes | None = None
+    previous_until: float = 0.0
+    forgotten: tuple[int, int] = (-1, 0)
+
+
 class Registry:
     """The clients of a site, read again whenever the file changes.
 
-    ``file``: ``clients.json`` of the site. ``problem``: why the file could not be read the last
-    time.
+    ``file``: ``clients.json`` of the site. ``mapping``: the present one; ``earlier``: those that
+    some clients may still send by. ``problem``: why the file could not be read the last time.
     """
 
-    def __init__(self, file: Path, site: str, mapping: Mapping) -> None:
-        self._file, self._site, self._mapping = file, site, mapping
+    def __init__(
+        self, file: Path, site: str, mapping: Mapping, earlier: Sequence[Mapping] = ()
+    ) -> None:
+        self._file, self._site, self._mappings = file, site, (mapping, *earlier)
         self._seen = file_stamp(self._file)
         self.by_topic: dict[str, ClientSpec] = {}
         self.by_name: dict[str, ClientSpec] = {}
@@ -98,33 +116,38 @@ class Registry:
         self.by_topic = {each.topic.decode(): each for each in known}
 
     def _spec(self, name: str, client: Client) -> ClientSpec:
-        places = {sensor: t for t, sensor in enumerate(self._mapping.names)}
-        unknown = [sensor for sensor in client.sensors if sensor not in places]
-        if unknown and client.revoked is None:
+        drawn = {
+            mapping_tag(each.id): _drawn(each, client.sensors)
+            for each in self._mappings
+            if {*client.sensors} <= {*each.names}
+        }
+        if not drawn and client.revoked is None:
+            known = {sensor for each in self._mappings for sensor in each.names}
+            unknown = next((each for each in client.sensors if each not in known), "")
             raise InputError(
-                f"{self._file}: client {name!r} has the sensor {unknown[0]!r}, which the mapping "
+                f"{self._file}: client {name!r} has the sensor {unknown!r}, which the mapping "
                 "does not know. Enrol it again with the mapping that runs."
             )
-        columns = [places[sensor] for sensor in client.sensors if sensor in places]
         count = len(client.sensors) * client.batch
         if count > MAX_SYMBOLS:
             raise InputError(
                 f"{self._file}: client {name!r} has {count} symbols in a message; {MAX_SYMBOLS} "
                 "are possible. Enrol it again with a smaller batch."
             )
-        sizes = [self._mapping.n_symbols[column] for column in columns]
+        until = client.previous_until
         return ClientSpec(
             name=name,
             key=bytes.fromhex(client.key),
             topic=message_topic(self._site, name).encode(),
             ack_topic=ack_topic(self._site, name),
-            columns=np.array(columns, dtype=np.intp),
             batch=client.batch,
             symbols=count,
-            own=tuple(bytes(range(size)) for size in sizes),
+            drawn=drawn,
             revoked=client.revoked is not None,
+            mapping=client.mapping,
             previous=None if client.previous is None else bytes.fromhex(client.previous),
-            previous_until=client.previous_until.timestamp() if client.previous_until else 0.0,
+            previous_until=until.timestamp() if until else 0.0,
+            forgotten=client.forgotten or (-1, 0),
         )
 
     def refresh(self) -> bool:
@@ -149,6 +172,13 @@ class Registry:
         return max((each.batch for each in self.by_name.values()), default=1)
 
 
+def _drawn(mapping: Mapping, sensors: Sequence[str]) -> Drawn:
+    places = {sensor: t for t, sensor in enumerate(mapping.names)}
+    columns = np.array([places[sensor] for sensor in sensors], dtype=np.intp)
+    own = tuple(bytes(range(mapping.n_symbols[column])) for column in columns)
+    return Drawn(mapping_number(mapping.id), columns, own)
+
+
 NOBODY = "?"
 """Stands for all senders that are not enrolled, so that they cannot fill the store with names."""
 SKEW = 10.0
@@ -169,23 +199,21 @@ def _decoded(payload: bytes, known: ClientSpec, now: float) -> Message:
 class Intake:
     """Check messages one by one.
 
-    ``mapping_tag``: start of the id of the mapping that runs. ``closed``: returns the last round
-    that has been decided; -1 if none. ``heard``: is called for each authentic message, as
-    ``Timekeeper.heard``. ``conduct``: is charged with what is refused. ``floor``: rounds before it
-    have been forgotten, and messages for them are refused. ``clones``: what runs twice, see
-    ``_is_clone``.
+    ``closed``: returns the last round that has been decided; -1 if none. ``heard``: is called for
+    each authentic message, as ``Timekeeper.heard``. ``conduct``: is charged with what is refused.
+    ``floor``: rounds before it have been forgotten, and messages for them are refused. ``clones``:
+    what runs twice, see ``_is_clone``.
     """
 
     def __init__(
         self,
         registry: Registry,
         clock: RoundClock,
-        mapping_tag: bytes,
         closed: Callable[[], int] = lambda: -1,
         heard: Callable[[str, tuple[int, int], int, int], None] = lambda *_: None,
         conduct: Conduct | None = None,
     ) -> None:
-        self._registry, self._clock, self._tag, self._closed = registry, clock, mapping_tag, closed
+        self._registry, self._clock, self._closed = registry, clock, closed
         self._heard = heard
         self._conduct = conduct or Conduct(time.monotonic)
         self._latest: dict[str, tuple[int, int, int]] = {}
@@ -230,7 +258,10 @@ class Intake:
             self._count(known.name, "late")
         if latest > now:  # it is not sure, and the message may be for a round that has not begun
             now = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
-        return StoredMessage(known.name, *message[:3], message.symbols, message.spent, now)
+        drawn_by = known.drawn[message.mapping].mapping
+        return StoredMessage(
+            known.name, *message[:3], message.symbols, message.spent, now, drawn_by
+        )
 
     def _charge_repeats(self, name: str, message: Message) -> None:
         """Charge at once what the store would find out with much more work."""
@@ -241,11 +272,12 @@ class Intake:
             self._conduct.charge(name, "boot")
 
     def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
-        if message.mapping != self._tag:
+        drawn = known.drawn.get(message.mapping)
+        if drawn is None:
             return "mapping"
-        if not known.sends_only_its_own(message.symbols):
+        if not drawn.sends_only_its_own(message.symbols):
             return "symbol"
-        if message.round < self.floor:
+        if message.round < self.floor or message[:2] <= known.forgotten:
             return "forgotten"
         if self._clock.end(message.round + known.batch - 2) > now + SKEW:
             return "early"

@@ -22,8 +22,8 @@ from paho.mqtt.client import Client
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from discreet.network.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
 from discreet.network.fusion.stream import Stream, StreamingClient, acknowledgement, message_packet
+from discreet_sensor.connecting import KEEPALIVE, Backoff, BrokerAddress, make_client
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Link:
             writing = [stream] if stream.writing else []
             full = self.up and self._held > self._receive_maximum
             watched: list[Any] = [self._wake_read] if full else [self._wake_read, stream]
-            readable, writable, _ = select.select(watched, writing, [], 0.2)
+            readable, writable = _ready(watched, writing, 1.0)
             if self._wake_read in readable:
                 self._work(stream)
             if stream in readable:
@@ -192,7 +192,7 @@ class Link:
             self._work(stream)
             self._client.loop_write()
             while stream.writing and not stream.ended and time.monotonic() < end:
-                select.select([], [stream], [], 0.1)
+                _ready([], [stream], 0.1)
                 stream.flush()
         self.up = False  # what follows is no loss
         self._client.disconnect()
@@ -249,6 +249,26 @@ class Link:
             self.problem = problem
             logger.warning("%s; trying again", problem)
             self._on_turn(False, problem)
+
+
+def _ready(reading: list[Any], writing: list[Any], seconds: float) -> tuple[list[Any], list[Any]]:
+    """Wait until something can be read or written; ``select`` knows the first 1,024 files only."""
+    poll = select.poll()
+    wanted: dict[int, tuple[Any, int]] = {}
+    for things, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
+        for each in things:
+            number = each if isinstance(each, int) else each.fileno()
+            wanted[number] = each, wanted.get(number, (each, 0))[1] | event
+    for number, (_, events) in wanted.items():
+        poll.register(number, events)
+    # An error or an end shows when it is read or written.
+    found = {number: events for number, events in poll.poll(1000 * seconds) if events}
+    ended = ~(select.POLLIN | select.POLLOUT)
+    readable = [wanted[k][0] for k, events in found.items()
+                if wanted[k][1] & select.POLLIN and events & (select.POLLIN | ended)]  # fmt: skip
+    writable = [wanted[k][0] for k, events in found.items()
+                if wanted[k][1] & select.POLLOUT and events & (select.POLLOUT | ended)]  # fmt: skip
+    return readable, writable
 
 
 def _packets(topics: Iterable[str]) -> Iterator[list[str]]:

@@ -13,13 +13,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
-from discreet.network.connecting import Backoff
+from discreet.network.evidence import Deployed, noted_plan
 from discreet.network.fusion.closing import Closer, decision_message, discovery_message
 from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
 from discreet.network.fusion.contest import ALONE, LOST, Contest
@@ -34,19 +34,21 @@ from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome, note_name
 from discreet.network.store.writing import Store
-from discreet.network.wire import (
+from discreet_sensor.connecting import Backoff
+from discreet_sensor.wire import (
     BROKER_NOTICES,
     DROPPED,
-    mapping_tag,
 )
 
 logger = logging.getLogger(__name__)
 
 _GATHER = 0.005  # seconds to wait for more before a commit
-_NOTE_EVERY = 2.0  # seconds
+_LEAST_PACE, _LONGEST_PACE = 0.05, 1.0  # seconds between looks
+_NOTE_EVERY, _NOTE_AT_LEAST = 2.0, 10.0  # seconds, by the length of a round
 _LOOK_EVERY = 0.25  # seconds, for changes of the clients
 _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or overloaded
-_FORGET_EVERY = 600.0  # seconds
+_LONGEST_WAIT = 3600.0  # seconds; the time was set back
+_FLOOR_EVERY = 60.0  # seconds; whoever leads raises it
 _STANDING_EVERY = 60.0  # seconds
 _LENIENT = 20.0  # seconds
 _LAST_COMMITS = 10  # once stopped, however much still comes
@@ -60,8 +62,10 @@ class FusionService:
 
     ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
     called now and then for what the certificate of the site is worth. ``drift``: where days of
-    symbols are watched, if they are. ``timekeeper``: knows the time.
-    ``check``: returns what is wrong with the database.
+    symbols are watched, if they are. ``timekeeper``: knows the time. ``check``: returns what is
+    wrong with the database. ``deployed``: returns what the files of the site hold now; if that is
+    no longer what this worker runs, it ends in order and is ``outdated``. ``earlier``: mappings
+    that some devices may still send by.
     """
 
     def __init__(
@@ -75,11 +79,15 @@ class FusionService:
         drift: Path | None = None,
         timekeeper: Timekeeper | None = None,
         check: Callable[[], str] | None = None,
+        deployed: Callable[[], Deployed] | None = None,
+        earlier: Sequence[Mapping] = (),
     ) -> None:
         self._settings, self._mapping = settings, mapping
+        self._deployed, self.outdated = deployed, False
+        self._runs = None if deployed is None else deployed()
         self._registry, self._store = registry, store
         self._time = timekeeper or Timekeeper(settings.clock)
-        self._closer = Closer(store, mapping, registry, settings.clock, self._time.now())
+        self._closer = Closer(store, mapping, registry, settings.clock, self._time.now(), earlier)
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
         self._conduct = Conduct(time.monotonic)
@@ -87,7 +95,6 @@ class FusionService:
         self._intake = Intake(
             registry,
             settings.clock,
-            mapping_tag(mapping.id),
             lambda: self._closer.closed,
             self._time.heard,
             self._conduct,
@@ -119,28 +126,41 @@ class FusionService:
         self._replaced = ""
         self._contest = Contest(settings.site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
+        self._forget_at = 0.0
+        # Long rounds need no haste: many sites may share a machine.
+        self._pace = min(_LONGEST_PACE, max(_LEAST_PACE, settings.interval / 60))
+        self._note_every = min(_NOTE_AT_LEAST, max(_NOTE_EVERY, settings.interval / 6))
+        self._next_look = 0.0
+        self._planned: dict[str, Any] | None = None
         self._upkeep = Upkeep(settings, registry, store, self._closer, self._time, self.state)
-        self._watch = Watch(settings, registry, store, self.state, check)
+        self._watch = Watch(settings, registry, store, self.state, check, deployed)
+
+    @property
+    def about(self) -> str:
+        """How large the site is, in words."""
+        return f"{len(self._mapping.sensors)} sensors, {len(self._registry.by_name)} clients"
 
     def run(self) -> None:
         """Work until ``stop`` is called; what has arrived by then is still committed."""
         keeper = threading.Thread(target=self._keep_or_end, name="database")
         keeper.start()
         try:
-            self._link.run(self._ended)
+            self.connect()
         finally:
             self._stop.set()
             self._something.set()
             keeper.join()
-            self._link.close()
-            self._store.close()
-        if self._failure is not None:
-            raise self._failure
+        self.close()
+
+    def connect(self) -> None:
+        """Keep the connection to the broker, until the thread of the database has ended."""
+        self._link.run(self._ended)
 
     def stop(self) -> None:
         """Have ``run`` end; once is enough."""
         if not self._stop.is_set():
             self._stop.set()
+            self._something.set()
             self._link.wake()
 
     # -- in the thread of the connection --
@@ -197,6 +217,49 @@ class FusionService:
             published.append(self._publication(last))  # a restarted broker has forgotten it
         self._link.send([], published)
 
+    # -- for whoever runs many of them, see hosting.py: in one thread for the database --
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def begin(self, something: threading.Event) -> None:
+        """Prepare; ``something``: is set when there is work."""
+        self._something = something
+        self._persist(self._begin)
+
+    def turn(self) -> None:
+        """Do what there is to do now; a failure ends this worker."""
+        try:
+            self._turn()
+        except Exception as failure:
+            self._failure = failure
+            self.stop()
+
+    def finish(self) -> None:
+        """Commit what has arrived, and let the connection end."""
+        try:
+            self._finish()
+        finally:
+            self._stop.set()
+            self._ended.set()
+            self._link.wake()
+
+    def close(self, shared: bool = False) -> None:
+        """Free everything; ``shared``: but the connection to the database.
+
+        Raises BaseException: what the worker has failed for.
+        """
+        self._link.close()
+        if not shared:
+            self._store.close()
+        if self._failure is not None:
+            raise self._failure
+
     # -- in the thread of the database --
 
     def _keep_or_end(self) -> None:
@@ -212,16 +275,27 @@ class FusionService:
 
     def _keep(self) -> None:
         self._persist(self._begin)
-        passed = lambda: self._persist(self._store.settle_in)  # noqa: E731
-        self._contest.wait_out(lambda: self._link.up, passed, self._stop)
         while not self._stop.is_set():
-            if self._something.wait(0.05):
+            if self._something.wait(_LEAST_PACE):
                 time.sleep(_GATHER)
                 self._something.clear()
-            self._commit_all()
+            self._turn()
+        self._finish()
+
+    def _turn(self) -> None:
+        """Do what there is to do now."""
+        if self._contest.on_probation:
+            self._contest.settle(self._link.up, lambda: self._persist(self._store.settle_in))
+            return
+        self._commit_all()
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + self._pace
             self._guarded(self._look_after)
-            if len(self._waiting):
-                self._something.set()
+        if len(self._waiting):
+            self._something.set()
+
+    def _finish(self) -> None:
         for _ in range(0 if self._contest.on_probation else _LAST_COMMITS):
             if not self._commit_all() or not len(self._waiting):
                 break
@@ -311,6 +385,7 @@ class FusionService:
             if problem not in (None, self._complained):
                 logger.warning("%s", problem)
             self._complained = problem
+            self._compare_files()
             self.state.turn("clients", "damaged" if problem else "known", problem or "")
             self._take_turns(now)
         self._conduct.release()
@@ -322,11 +397,20 @@ class FusionService:
         if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
             self._show(self._standing())
             self._watch_drift(now)
-        if self._is_due("note", now, _NOTE_EVERY):
+        if self._is_due("note", now, self._note_every):
             self._note(now)
-        if self._is_due("forget", now, _FORGET_EVERY) and not self._upkeep.forget(now):
-            del self._done["forget"]  # there is more, after what has arrived meanwhile
+        if now >= self._forget_at or now < self._forget_at - _LONGEST_WAIT:
+            self._forget_at = now + self._upkeep.forget(now)
+            self._done.pop("floor", None)
         self._database(None)
+
+    def _compare_files(self) -> None:
+        """End in order if the site has other settings, mappings or certificates by now."""
+        if self._deployed is None or self._runs is None or self._deployed().runs_as(self._runs):
+            return
+        logger.info("the site has changed: starting again with what it has now")
+        self.outdated = True
+        self.stop()
 
     def _is_due(self, what: str, now: float, every: float) -> bool:
         if self._done.get(what, -every) <= now - every or now < self._done[what]:
@@ -352,7 +436,8 @@ class FusionService:
             self._closer.lead(now)
         else:
             self._closer.follow(now)
-        self._intake.floor = self._store.floor()
+        if not self._closer.leads or self._is_due("floor", now, _FLOOR_EVERY):
+            self._intake.floor = self._store.floor()
 
     def _announce(self, decisions: list[Decision]) -> None:
         if not decisions:
@@ -371,15 +456,29 @@ class FusionService:
 
     def _note(self, now: float) -> None:
         self.state.put(queue=len(self._waiting))
-        total = sum(each.messages for each in self._store.clients())
         own = own_notes(self.state)
-        values = own | {"messages": total}
+        if self._runs is not None:
+            own["runs"] = {
+                "name": self._settings.name,
+                "mapping": self._runs.mapping,
+                "certificate": self._runs.own,
+            }
+        values = own | {"messages": self._watch.messages}
         if self._settings.group is not None:  # under common names each would hide the others' notes
             values[note_name(self._settings.name)] = own
         self._store.note(values, now)
+        self._note_plan()
         if self._closer.leads:
-            self._store.see(now)
+            self._store.see(self._time.seen())
         self._watch.look(now)
+
+    def _note_plan(self) -> None:
+        """Note, for `discreet fleet`, what a judgement needs besides what is stored."""
+        deployed = None if self._deployed is None else self._deployed()
+        plan = noted_plan(self._settings, self._registry.by_name, deployed)
+        if plan != self._planned:
+            self._store.plan(plan)
+            self._planned = plan
 
     def _guarded(self, work: Callable[[], None]) -> None:
         if self._replaced:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -186,13 +186,21 @@ class State(Collector):
 # --- Pages ---------------------------------------------------------------------------------
 
 
+class Shown(Protocol):
+    """What the pages show."""
+
+    def metrics(self) -> bytes: ...
+    def health(self) -> tuple[str, bytes]:
+        """Return a level, and everything behind it as JSON."""
+
+
 class Pages:
     """A small server in a thread of its own.
 
     ``port``: 0 for any that is free. Raises InputError: if the port is taken.
     """
 
-    def __init__(self, state: State, host: str, port: int) -> None:
+    def __init__(self, state: Shown, host: str, port: int) -> None:
         handler = type("Handler", (_Handler,), {"state": state})
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
@@ -216,7 +224,7 @@ class Pages:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    state: State
+    state: Shown
     timeout = 5.0  # seconds, for a client that sends no request
     server_version, sys_version = "discreet", ""
 

@@ -13,10 +13,12 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from discreet.network.health import span
-from discreet.network.wire import RoundClock
+from discreet.network.store.rows import Seen
+from discreet_sensor.wire import RoundClock
 
 RIGHT, UNSURE, WRONG = "right", "unsure", "wrong"
 """Of this machine's clock: it is believed; it has jumped; devices contradict it."""
@@ -30,6 +32,14 @@ _LEAST_SPACING = 0.5  # seconds between messages that count
 
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boot_id() -> str:
+    """Return what names this start of the machine, "" if nothing does."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:64]
+    except OSError:
+        return ""
 
 
 def steady() -> float:
@@ -66,7 +76,8 @@ class _Witness:
 class Timekeeper:
     """The time that counts. Several threads may ask for it; one of them calls ``settle``.
 
-    ``wall``, ``ticks``: return this machine's time, and seconds that it cannot set; for tests.
+    ``wall``, ``ticks``: return this machine's time, and seconds that it cannot set; ``boot``: since
+    which start of the machine these are counted; for tests.
     """
 
     def __init__(
@@ -74,19 +85,32 @@ class Timekeeper:
         rounds: RoundClock,
         wall: Callable[[], float] = time.time,
         ticks: Callable[[], float] = steady,
+        boot: str | None = None,
     ) -> None:
         self._rounds, self._wall, self._ticks = rounds, wall, ticks
+        self._boot = boot_id() if boot is None else boot
         self._step = max(_LEAST_STEP, 2 * rounds.interval)
         self._agreement = max(_AGREEMENT, 2 * rounds.interval)
         self._anchor = wall(), ticks()
         self._doubted = self._contradicted = False
         self._witnesses: dict[str, _Witness] = {}
 
-    def begin(self, seen: float | None) -> None:
-        """Go on from the time that was last seen, if the clock is far from it."""
-        now = self._wall()
-        if seen is not None and abs(now - seen) > self._agreement:
-            self._anchor, self._doubted = (seen, self._ticks()), True
+    def begin(self, seen: Seen | None) -> None:
+        """Go on from the time that was last seen, if the clock is far from it.
+
+        While the machine was not restarted, it knows how much time has passed since then.
+        """
+        if seen is None:
+            return
+        now, start = self._wall(), seen.at
+        if seen.boot and seen.boot == self._boot:
+            start += max(0.0, self._ticks() - seen.ticks)
+        if abs(now - start) > self._agreement:
+            self._anchor, self._doubted = (start, self._ticks()), True
+
+    def seen(self) -> Seen:
+        """Return the time that counts, to be noted."""
+        return Seen(self.now(), self._ticks(), self._boot)
 
     def _expected(self) -> tuple[float, float]:
         """Return what the time should be, and how far the clock may be from it."""

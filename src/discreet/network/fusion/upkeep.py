@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from discreet.network.connecting import BrokerAddress
 from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
 from discreet.network.fusion.timekeeping import RIGHT, Timekeeper
 from discreet.network.store.writing import Store
-from discreet.network.wire import RoundClock
+from discreet_sensor.connecting import BrokerAddress
+from discreet_sensor.wire import RoundClock
 
 logger = logging.getLogger(__name__)
 
+_FORGET_EVERY, _UNSURE_FOR = 600.0, 10.0  # seconds
 _REST = 86_400.0  # seconds without forgetting after the time was moved
 
 
@@ -71,15 +72,16 @@ class Upkeep:
         self._settings, self._registry, self._store = settings, registry, store
         self._closer, self._time, self._state = closer, timekeeper, state
         self._moved = 0.0
+        self._rested = False
 
     def begin(self) -> None:
         """Go on from the time that was seen last, unless the clock is to be trusted."""
         seen = self._store.seen()
+        self._rested = seen is not None and self._store.rests(seen.at)
         if not self._settings.trust_clock:
             self._time.begin(seen)
         elif seen is not None:
-            now = self._time.now()
-            self._restart(now, now - seen)
+            self._restart(self._time.now() - seen.at)
 
     @property
     def _devices(self) -> int:
@@ -99,28 +101,35 @@ class Upkeep:
             else:
                 logger.info("this machine's clock is believed")
         if self._moved and self._closer.leads:
-            self._restart(self._time.now(), self._moved)
+            self._restart(self._moved)
 
-    def _restart(self, now: float, moved: float) -> None:
+    def _restart(self, moved: float) -> None:
         """Go on after the time was moved: what is stored from a time to come is marked.
 
         Nothing is forgotten for a day: should the devices be wrong as well, that is the time in
-        which somebody notices.
+        which somebody notices. A machine that is switched off every night would never forget: so a
+        day that had begun before the start goes on.
         """
+        seen = self._time.seen()
         if moved < 0:
-            self._store.turn_back(now, max(0, self._settings.clock.number(now)))
-        self._store.see(now)
-        self._store.rest(now + _REST)
+            self._store.turn_back(seen, max(0, self._settings.clock.number(seen.at)))
+        self._store.see(seen)
+        if moved < 0 or not self._rested:
+            self._store.rest(seen.at + _REST)
+        self._rested = False
         self._closer.pause()  # and look again how far it has come
         self._moved = 0.0
 
-    def forget(self, now: float) -> bool:
-        """Delete some of what is too old; return if that was all.
+    def forget(self, now: float) -> float:
+        """Delete some of what is too old; return after how many seconds to come again.
 
         Only in a time that devices confirm: it cannot be undone.
         """
         keep = self._settings.keep
+        if keep is None:
+            return _FORGET_EVERY
         sure = not self._moved and self._time.witnessed(self._devices)
-        if keep is None or not sure or self._store.rests(now):
-            return True
-        return self._store.forget(max(0, self._settings.clock.number(now - keep)))
+        if not sure or self._store.rests(now):
+            return _UNSURE_FOR
+        clock = self._settings.clock
+        return _FORGET_EVERY * self._store.forget(max(0, clock.number(now - keep)), now - keep)

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from discreet.network.evidence import Deployed, Plan, Stored
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
-from discreet.network.health import Plan, Stored, examine, lateness
+from discreet.network.health import examine, lateness
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import CLONED, COPIED, RESTORED, UNBOUNDED, StoredMessage
 from discreet.network.store.writing import Store
@@ -26,6 +27,7 @@ class Watch:
     """Looks at what is stored, and puts the verdict into the state.
 
     ``check``: returns what is wrong with the database, or nothing; runs in a thread of its own.
+    ``deployed``: returns what the files of the site hold. ``messages``: how many are stored.
     """
 
     def __init__(
@@ -35,10 +37,13 @@ class Watch:
         store: Store,
         state: State,
         check: Callable[[], str] | None = None,
+        deployed: Callable[[], Deployed] | None = None,
     ) -> None:
+        self._deployed = deployed
         self._plan, self._registry, self._store, self._state = plan, registry, store, state
         self._check, self._checking = check, threading.Event()
         self._next_check = 0.0
+        self.messages = 0
         self._latest: dict[str, tuple[int, int, int]] = {}
         self._standing: set[tuple[str, str]] = set()
         self._noticed: dict[str, float] = {}
@@ -46,9 +51,9 @@ class Watch:
 
     def begin(self) -> None:
         """Learn how far each device had come."""
-        self._latest = {
-            each.client: (each.boot, each.seq, each.spent) for each in self._store.clients()
-        }
+        clients = self._store.clients()
+        self._latest = {each.client: (each.boot, each.seq, each.spent) for each in clients}
+        self.messages = sum(each.messages for each in clients)
         self._standing = {(each.client, each.kind) for each in self._store.alarms()}
 
     def notice(self, messages: Iterable[StoredMessage]) -> None:
@@ -114,9 +119,12 @@ class Watch:
         self._note_alarms(now)
         stored = Stored.read(self._store)
         devices = self._registry.by_name
-        self._state.judge(examine(self._plan, devices, stored, now), self._figures(stored, now))
+        deployed = None if self._deployed is None else self._deployed()
+        found = examine(self._plan, devices, stored, now, deployed=deployed)
+        self._state.judge(found, self._figures(stored, now))
         if stored.decision is not None:
             self._state.put(decision_age_seconds=max(0.0, now - stored.decision.closed))
+        self.messages = sum(each.messages for each in stored.clients)
 
     def _figures(self, stored: Stored, now: float) -> dict[str, dict[str, float]]:
         """Return figures by device, for the metrics."""

@@ -97,19 +97,21 @@ class Authority:
         """Return a certificate of a part that lives as long as the site."""
         return self._issue(name, _CLIENT, timedelta(days=AUTHORITY_DAYS), None)
 
-    def revocation_list(self, serials: Iterable[tuple[str, datetime]]) -> bytes:
+    def revocation_list(
+        self, serials: Iterable[tuple[str, datetime]], backdated: timedelta = _BACKDATED
+    ) -> bytes:
         """Return the signed list of revoked certificates in PEM.
 
         It lasts as long as the authority: the file lies beside the broker and is renewed with
         every change, and a broker whose list has expired lets nobody in.
 
         ``serials``: serial number in hexadecimal digits, and when it was revoked.
+        ``backdated``: how long before now it counts, for clocks that are behind.
         """
         present = now()
-        # Listed before "now" for a clock that was set back, as certificates are.
         builder = x509.CertificateRevocationListBuilder(
             issuer_name=self.certificate.subject,
-            last_update=max(present - _BACKDATED, self.certificate.not_valid_before_utc),
+            last_update=max(present - backdated, self.certificate.not_valid_before_utc),
             next_update=self.expires,
         )
         for serial, when in serials:
@@ -303,6 +305,11 @@ class Register(SiteModel):
     @property
     def revoked(self) -> list[tuple[str, datetime]]:
         return [(each.serial, each.revoked) for each in self.issued if each.revoked is not None]
+
+    def revoked_of(self, role: Role) -> list[tuple[str, datetime]]:
+        """Return serials of a role's certificates that are revoked, and when they were."""
+        ours = {each.serial for each in self.issued if each.role == role}
+        return [each for each in self.revoked if each[0] in ours]
 
     @property
     def rights(self) -> dict[str, Role]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from discreet.errors import InputError
 from discreet.files import PRIVATE, check_folder, make_folder, write_folder, write_whole
 from discreet.network.site.files import locked, read_bytes
-from discreet.network.site.settings import Site, SiteFiles, load_site
-from discreet.network.store import check_database
+from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site
+from discreet.network.store import check_database, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.copying import bring_back, copy_database, migrate, set_aside
 
@@ -23,12 +23,13 @@ class Restored:
     """What was brought back.
 
     ``files``: names that were missing. ``rows``: of the database, by table; None if it was put
-    back whole. ``aside``: where a damaged database is now.
+    back whole. ``aside``: where a damaged database is now. ``whole``: the site was not there.
     """
 
     files: list[str]
     rows: dict[str, int] | None = None
     aside: Path | None = None
+    whole: bool = False
 
 
 def back_up(folder: Path, out: Path) -> bool:
@@ -77,7 +78,7 @@ def restore(backup: Path, folder: Path) -> Restored:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.copytree(backup, draft)
         _finish(draft, folder)
-        return Restored(sorted(_files(folder, load_site(folder))))
+        return Restored(sorted(_files(folder, load_site(folder))), whole=True)
     if not folder.exists():
         raise InputError(f"{folder}: there is no site, and {backup} is no backup of a whole one.")
     with locked(folder):
@@ -109,6 +110,7 @@ def _put_back_database(
         ours = Path(place) / "copy.db"
         copy_database(copy, ours)
         migrate(ours)
+        _forget_again(ours, site, folder)
         aside = None
         if live.exists():
             if not _is_damaged(site, folder):
@@ -116,6 +118,18 @@ def _put_back_database(
             aside = set_aside(live)
         ours.replace(live)
     return Restored(files, None, aside)
+
+
+def _forget_again(copy: Path, site: Site, folder: Path) -> None:
+    """Delete from a copy what was deleted from the site since it was made."""
+    store = open_store(f"sqlite:{copy.name}", copy.parent, site.key)
+    try:
+        for name, client in load_clients(folder).clients.items():
+            if client.forgotten is not None:
+                store.forget_device(name, client.forgotten)
+    finally:
+        store.close()
+    migrate(copy)  # one file again
 
 
 def _is_damaged(site: Site, folder: Path) -> bool:

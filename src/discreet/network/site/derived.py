@@ -7,13 +7,44 @@ it is, and nothing that was revoked comes back.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from pydantic import Field
 
 from discreet.files import PRIVATE, write_whole
-from discreet.network.site.authority import Authority, Register
-from discreet.network.site.files import model_bytes
+from discreet.network.evidence import Certificate
+from discreet.network.site.authority import AUTHORITY_DAYS, Authority, Register
+from discreet.network.site.files import model_bytes, read_bytes, read_model
 from discreet.network.site.services import access_list
-from discreet.network.site.settings import Clients, Site, SiteFiles, save_clients
+from discreet.network.site.settings import (
+    Clients,
+    Name,
+    Serial,
+    Site,
+    SiteFiles,
+    SiteModel,
+    save_clients,
+)
+
+
+class KnownCertificate(SiteModel):
+    """One that counts; ``expires``: in seconds since 1970."""
+
+    name: Name
+    role: Annotated[str, Field(max_length=20)]
+    serial: Serial
+    expires: float
+
+
+class KnownCertificates(SiteModel):
+    """What ``certificates.json`` holds, for those who may not read the register."""
+
+    certificates: Annotated[tuple[KnownCertificate, ...], Field(max_length=1_000_000)] = ()
 
 
 def save_register(
@@ -28,8 +59,59 @@ def save_register(
     save_clients(folder, as_registered(clients, register))
     revoked = authority.revocation_list(register.revoked)
     write_whole(files.broker / "ca.crl", revoked, PRIVATE)
+    _save_anchor(files.folder / "fusion" / "ca.crt", authority, register)
+    known = known_certificates(authority, register)
+    write_whole(files.certificates, model_bytes(known), PRIVATE)
     write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
     write_whole(files.keys / "ca.crl", revoked, PRIVATE)
+
+
+def trust_anchor(authority: Authority, register: Register) -> bytes:
+    """Return what the broker is judged by: the authority, and which brokers it has revoked.
+
+    Whoever has copied the key of a broker could pass for it to devices and the fusion centre. The
+    list counts from the authority's beginning, for devices whose clock is behind.
+    """
+    brokers = register.revoked_of("broker")
+    listed = authority.revocation_list(brokers, timedelta(days=AUTHORITY_DAYS))
+    return authority.certificate.public_bytes(Encoding.PEM) + listed
+
+
+def _save_anchor(file: Path, authority: Authority, register: Register) -> None:
+    """Replace what the fusion centre judges the broker by, if that has changed."""
+    brokers = {int(serial, 16) for serial, _ in register.revoked_of("broker")}
+    if file.exists():
+        data = read_bytes(file)
+        with suppress(ValueError):
+            same = x509.load_pem_x509_certificate(data) == authority.certificate
+            if same and {each.serial_number for each in x509.load_pem_x509_crl(data)} == brokers:
+                return
+    write_whole(file, trust_anchor(authority, register), PRIVATE)
+
+
+def known_certificates(authority: Authority, register: Register) -> KnownCertificates:
+    """Return when which certificate ends, for those who may not read the register.
+
+    Certificates that only try whether the broker refuses them are revoked, and not among them.
+    """
+    ends = authority.expires.timestamp()
+    serial = f"{authority.certificate.serial_number:x}"
+    own = KnownCertificate(name="authority", role="authority", serial=serial, expires=ends)
+    return KnownCertificates(
+        certificates=(
+            own,
+            *(
+                KnownCertificate(
+                    name=each.name,
+                    role=each.role,
+                    serial=each.serial,
+                    expires=each.expires.timestamp(),
+                )
+                for each in register.issued
+                if each.revoked is None
+            ),
+        )
+    )
 
 
 def as_registered(clients: Clients, register: Register) -> Clients:
@@ -43,3 +125,13 @@ def as_registered(clients: Clients, register: Register) -> Clients:
             for name, client in clients.clients.items()
         }
     )
+
+
+def load_certificates(folder: Path) -> tuple[Certificate, ...]:
+    """Return the certificates that count; none if they are not known."""
+    file = SiteFiles(folder).certificates
+    if not file.exists():
+        return ()  # a site of an earlier version
+    remedy = "Enrol or renew any device, which rewrites it."
+    found = read_model(file, KnownCertificates, remedy).certificates
+    return tuple(Certificate(**each.model_dump()) for each in found)

@@ -6,15 +6,15 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from discreet.errors import InputError
-from discreet.files import PRIVATE, create, make_folder, read_whole, write_whole
+from discreet.files import PRIVATE, make_folder, read_whole, write_whole
+from discreet_sensor.files import hold
 
 MAX_BYTES = 64 * 2**20
 _MOST_SECRET = 2**20
@@ -85,22 +85,6 @@ def write_secret(path: Path, data: bytes) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
     write_whole(path, data, PRIVATE)
-
-
-def hold(file: Path, refusal: str) -> FileLock:
-    """Return a lock on a file that ends when it is released, or with the process.
-
-    Raises InputError: with the refusal, if another process holds it. Raises OSError: if the file
-    cannot be made or locked.
-    """
-    with suppress(FileExistsError), create(file, PRIVATE, like=file.parent):
-        pass  # filelock alone would leave a file that root has made to root
-    lock = FileLock(file, blocking=False, thread_local=False, fallback_to_soft=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InputError(refusal) from None
-    return lock
 
 
 @contextmanager

@@ -36,24 +36,24 @@ from discreet.network.site.authority import (
     now,
     signed_bundles,
 )
-from discreet.network.site.derived import as_registered, save_register
+from discreet.network.site.derived import as_registered, save_register, trust_anchor
+from discreet.network.site.device_files import TARGETS, Files
 from discreet.network.site.files import (
     locked,
-    model_bytes,
     read_bytes,
 )
 from discreet.network.site.floors import floor_of
 from discreet.network.site.settings import (
     Client,
     Clients,
-    Enrolment,
     Site,
     SiteFiles,
     check_client_name,
     load_clients,
     load_site,
 )
-from discreet.network.wire import MAX_SYMBOLS
+from discreet_sensor.enrolment import Enrolment
+from discreet_sensor.wire import MAX_SYMBOLS
 
 _REVOCABLE = ("sensor", "observer")
 _TAKEOVER = timedelta(minutes=10)
@@ -70,7 +70,8 @@ class EnrolmentRequest:
     ``batch``: rounds in one message. ``renew``: give a known client a new certificate; the old one
     ends at once. ``given``: which of batch, budget, period and repeat are wanted as they stand
     here; the others are the site's or, of a client that is renewed, stay as they were. ``anyway``:
-    also if the budget lasts less than a day.
+    also if the budget lasts less than a day. ``to``: what kind of device it is, see
+    ``device_files``.
     """
 
     name: str
@@ -81,6 +82,7 @@ class EnrolmentRequest:
     renew: bool = False
     given: frozenset[str] = frozenset({"batch", "budget", "period", "repeat"})
     anyway: bool = False
+    to: str = "python"
 
 
 @dataclass(frozen=True)
@@ -150,16 +152,20 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             budget=request.policy.budget,
             period=request.policy.period,
             repeat=request.policy.repeat,
+            forgotten=clients.clients[request.name].forgotten
+            if request.name in clients.clients
+            else None,
         )
         floor = floor_of(folder, site, clients, request.name, sensors)
-        content = _enrolment(folder, site, tables, request.name, client, made, floor)
+        anchor = trust_anchor(authority, register)
+        content = _enrolment(folder, site, tables, request.name, client, made, floor, anchor)
         probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
             register = register.with_issued(request.name, "sensor", probe)
         changed = register.with_revoked(request.name, moment).with_issued(
             request.name, "sensor", made
         )
-        with _kept_only_if_done(out, model_bytes(content)):
+        with _kept_only_if_done(out, _written(content, request.to)):
             save_register(
                 folder, site, authority, changed, clients.with_client(request.name, client)
             )
@@ -276,6 +282,7 @@ def _enrolment(
     client: Client,
     made: Issued,
     floor: tuple[int, int] | None,
+    anchor: bytes,
 ) -> Enrolment:
     key, (boot, spent) = load_signing_key(folder), floor or (0, 0)
     return Enrolment(
@@ -285,13 +292,13 @@ def _enrolment(
         batch=client.batch,
         epoch=site.epoch,
         interval=site.interval,
-        broker=site.broker,
+        broker=site.broker.place,
         boot=max(int(client.enrolled.timestamp()), boot + 1),
         spent=spent,
         mapping=tables[0].mapping_id,
         certificate=made.certificate.decode(),
         key=made.key.decode(),
-        ca=read_bytes(SiteFiles(folder).ca).decode(),
+        ca=anchor.decode(),
         mac_key=client.key,
         previous_key=client.previous,
         public_key=key.public_hex,
@@ -299,9 +306,32 @@ def _enrolment(
     )
 
 
+def _written(enrolment: Enrolment, to: str) -> bytes | Files:
+    """Return the file, or the files of a folder, that the device is given."""
+    if to not in TARGETS:
+        raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {to!r}.")
+    make = TARGETS[to].files
+    return enrolment.as_json() if make is None else make(enrolment)
+
+
 @contextmanager
-def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
-    """Write a new file, and remove it if what follows fails."""
+def _kept_only_if_done(out: Path, data: bytes | Files) -> Iterator[None]:
+    """Write a new file or folder, and remove it if what follows fails."""
+    if isinstance(data, bytes):
+        _write_new(out, data)
+    else:
+        write_folder(out, data, "--out ", PRIVATE)
+    try:
+        yield
+    except BaseException:  # also Ctrl-C
+        if isinstance(data, bytes):
+            out.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def _write_new(file: Path, data: bytes) -> None:
     try:
         with create(file, PRIVATE) as stream:
             stream.write(data)
@@ -312,11 +342,6 @@ def _kept_only_if_done(file: Path, data: bytes) -> Iterator[None]:
         raise InputError(
             f"{file}: cannot be written ({file_error}). Name another: --out."
         ) from None
-    try:
-        yield
-    except BaseException:  # also Ctrl-C
-        file.unlink(missing_ok=True)
-        raise
 
 
 # --- Revoke --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from discreet.export.signing import new_key
 from discreet.files import PRIVATE, check_folder, write_folder
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.authority import Authority, Register, make_authority
+from discreet.network.site.derived import known_certificates, trust_anchor
 from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (
@@ -41,6 +42,7 @@ _COPIED = [
     "metrics",
     "expires",
     "workers",
+    "keep",
 ]
 _POLICY = ("budget", "period", "repeat")
 
@@ -56,6 +58,7 @@ class SitePlan:
 
     ``folder``: new or empty. ``broker``: host that devices find the broker by, and its port.
     ``interval``, ``deadline``: seconds of a round, and seconds after it until it is closed.
+    ``keep``: days after which what is stored is deleted.
     ``policy``: of devices that are enrolled without one of their own; ``anyway``: also if its
     budget lasts less than a day.
     """
@@ -73,6 +76,7 @@ class SitePlan:
     frontier: Path | None = None
     expires: date | None = field(default_factory=a_year_from_now)
     workers: int = 1
+    keep: float | None = 90.0
     broker_program: Path | None = None
     policy: Policy = Policy()  # noqa: RUF009 - it is frozen
     anyway: bool = False
@@ -98,11 +102,7 @@ def _settings(plan: SitePlan) -> Site:
             raise InputError(
                 f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got {seconds:g}."
             )
-    if plan.broker.host in ("0.0.0.0", "::"):
-        raise InputError(
-            f"--host {plan.broker.host} is no address that devices find the broker by. Give a name "
-            "or an address of this machine, such as gateway.local; it listens everywhere then."
-        )
+    check_reachable(plan.broker.host)
     # A round begins with each whole interval of the clock, the first one within the present.
     epoch = int(time.time() // plan.interval * plan.interval)
     copied = {name: getattr(plan, name) for name in _COPIED}
@@ -110,11 +110,20 @@ def _settings(plan: SitePlan) -> Site:
     return checked(Site, site=plan.name, id=secrets.token_hex(4), epoch=epoch, **copied)
 
 
+def check_reachable(host: str) -> None:
+    """Refuse what listens everywhere, and is no address to connect to."""
+    if host in ("0.0.0.0", "::"):
+        raise InputError(
+            f"--host {host} is no address that devices find the broker by. Give a name or an "
+            "address of this machine, such as gateway.local; it listens everywhere then."
+        )
+
+
 def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
     signing_key, bundle_key = new_key()
-    broker = authority.issue_server("broker", broker_hosts(site.broker))
+    broker = authority.issue_server("broker", broker_hosts(site))
     register = Register().with_issued("broker", "broker", broker)
     files = {
         "site.json": model_bytes(site),
@@ -130,7 +139,6 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "fusion/clients.json": model_bytes(Clients()),
         "devices.json": model_bytes(Clients()),
         "data/": b"",
-        "fusion/ca.crt": certificate,
         "dashboard/": b"",
         "keys/probes/": b"",
     }
@@ -144,6 +152,8 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "keys/issued.json": model_bytes(register),
         "keys/ca.crl": revoked,
         "broker/ca.crl": revoked,
+        "fusion/ca.crt": trust_anchor(authority, register),
+        "certificates.json": model_bytes(known_certificates(authority, register)),
         "broker/acl": access_list(site.site, register.rights).encode(),
     }
     return files | _extras(plan) | service_files(plan.folder, site, plan.broker_program)
@@ -153,7 +163,7 @@ def _extras(plan: SitePlan) -> dict[str, bytes]:
     """Return what the dashboard shows of the mapping's promise, if it was given."""
     found = {}
     if plan.audit is not None:
-        found["audit.json"] = _audit(plan.audit)
+        found["audit.json"] = checked_audit(plan.audit)
     if plan.frontier is not None:
         from discreet.frontiers.results import Frontier
 
@@ -162,7 +172,8 @@ def _extras(plan: SitePlan) -> dict[str, bytes]:
     return found
 
 
-def _audit(file: Path) -> bytes:
+def checked_audit(file: Path) -> bytes:
+    """Return what a file holds that `discreet audit --json` has printed."""
     data = read_bytes(file)
     try:
         looks_right = json.loads(data)["format"] == "discreet-audit"

@@ -18,8 +18,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
 from discreet.errors import InputError, shown
-from discreet.network.site.settings import BrokerEndpoint, Site, is_loopback, worker_name
-from discreet.network.wire import (
+from discreet.network.site.settings import BrokerEndpoint, Site, worker_name
+from discreet_sensor.enrolment import is_loopback
+from discreet_sensor.wire import (
     BROKER_NOTICES,
     DROPPED,
     MAX_SYMBOLS,

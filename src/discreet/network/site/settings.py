@@ -1,4 +1,4 @@
-"""What JSON files hold: the settings of a site, the clients it knows, a device's enrolment.
+"""What JSON files hold: the settings of a site and the clients it knows.
 
 Everything that runs at a site reads ``site.json`` and ``clients.json``. They define which client
 may send what; the keys that prove it lie beside them. A device needs its enrolment file only.
@@ -6,10 +6,7 @@ may send what; the keys that prove it lie beside them. A device needs its enrolm
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import ipaddress
 import re
 from datetime import date, datetime
 from pathlib import Path
@@ -28,8 +25,8 @@ from pydantic import (
 from discreet.errors import InputError
 from discreet.files import PRIVATE, write_whole
 from discreet.network.site.files import model_bytes, read_bytes, read_model
+from discreet_sensor.enrolment import NAME, BrokerPlace, is_host, is_loopback
 
-NAME = r"[a-z0-9][a-z0-9-]{0,31}"
 FUSION = "fusion"
 """Common name of the fusion centre's certificate; further workers are fusion-2, fusion-3, ..."""
 _RESERVED = re.compile(r"(fusion|observer|broker|dashboard|decision|ca)(-\d+)?")
@@ -45,7 +42,7 @@ class SiteModel(BaseModel):
 
 
 def _plain_host(host: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})?|::1?", host):
+    if not is_host(host):
         raise ValueError("must be a host name or an address")
     return host
 
@@ -71,13 +68,12 @@ SensorName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 SensorNames = Annotated[tuple[SensorName, ...], Field(min_length=1, max_length=10_000)]
 Rounds = Annotated[int, Field(ge=1, le=1_000_000)]
 Epoch = Annotated[int, Field(ge=0, lt=2**40)]
+Boot = Annotated[int, Field(ge=0, lt=2**63)]
 Interval = Annotated[float, Field(gt=0, le=86_400)]
 Budget = Annotated[float, Field(gt=0)]
 Period = Annotated[int, Field(ge=1, lt=2**32 - 1)]
 Repeat = Annotated[str, StringConstraints(pattern="^(code|period|never)$")]
 MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-_Pem = Annotated[str, StringConstraints(pattern=r"^-----BEGIN ", max_length=20_000)]
-MAX_BUNDLE_TEXT = 24 * 2**20
 
 
 class Endpoint(SiteModel):
@@ -97,6 +93,11 @@ class BrokerEndpoint(Endpoint):
     tls: bool = True
     mqtt: Literal["5", "3.1.1"] = "5"
 
+    @property
+    def place(self) -> BrokerPlace:
+        """The same as devices know it."""
+        return BrokerPlace(self.host, self.port, self.tls, self.mqtt)
+
     @model_validator(mode="after")
     def _in_the_clear_here_only(self) -> Self:
         if not self.tls and not is_loopback(self.host):
@@ -113,8 +114,10 @@ class Site(SiteModel):
     closed. ``database``: ``sqlite:PATH``, relative to the site's folder, or ``postgresql://...``.
     ``mapping``: file of the mapping that runs, relative to the site's folder. ``expires``: when the
     guarantee of the mapping has to be checked again. ``workers``: how many fusion workers have a
-    certificate. ``budget``, ``period``, ``repeat``: the policy of devices that are enrolled without
-    one of their own.
+    certificate. ``keep``: days after which readings, decisions and what was refused are deleted;
+    none, as in sites of earlier versions: never. ``aliases``: other names of the broker that its
+    certificate is good for. ``budget``, ``period``, ``repeat``: the policy of devices that are
+    enrolled without one of their own.
     """
 
     format: Literal["discreet-site"] = "discreet-site"
@@ -131,6 +134,8 @@ class Site(SiteModel):
     mapping: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "mapping.json"
     expires: date | None = None
     workers: Annotated[int, Field(ge=1, le=64)] = 1
+    keep: Annotated[float, Field(gt=0)] | None = None
+    aliases: Annotated[tuple[Host, ...], Field(max_length=20)] = ()
     budget: Budget | None = None
     period: Period = 86_400
     repeat: Repeat = "code"
@@ -147,7 +152,8 @@ class Client(SiteModel):
     ``budget``: what each of its sensors may release in all, in nats, as in its bundle; none: no
     limit. ``period``, ``repeat``: the rest of that policy, for when it is renewed. ``mapping``: id
     of the mapping that its bundles are of. ``previous``: the key before the last renewal, which
-    vouches for what waited on the device, until a day.
+    vouches for what waited on the device, until a day. ``forgotten``: boot and seq up to which its
+    messages were deleted.
     """
 
     sensors: SensorNames
@@ -162,6 +168,7 @@ class Client(SiteModel):
     budget: Budget | None = None
     period: Period | None = None
     repeat: Repeat | None = None
+    forgotten: tuple[Boot, Boot] | None = None
 
 
 class Clients(SiteModel):
@@ -189,61 +196,6 @@ class Clients(SiteModel):
         return Clients(clients={**self.clients, name: client})
 
 
-class Enrolment(SiteModel):
-    """What a ``NAME.enrol`` file holds.
-
-    ``sensors``: names as in the mapping, in the order of the symbols in a message. ``batch``:
-    rounds in one message. ``certificate``, ``key``, ``ca``: in PEM. ``mac_key``: key of the
-    messages' authentication codes, 64 hexadecimal digits. ``previous_key``: the one before, for
-    messages that wait on the device. ``public_key``: ed25519 key that has
-    signed the bundles, 64 hexadecimal digits. ``mapping``: id of the mapping that the bundles are
-    of. ``bundles``: a bundle per sensor, as ``discreet export --to python`` writes it, in base64.
-    ``boot``: the first start of the device counts from here; later enrolments have larger numbers,
-    so that a device whose state was lost is not taken for a replay. ``spent``: what its sensors
-    have released at least, in millionths of a nat, by what the fusion centre has seen.
-    """
-
-    format: Literal["discreet-enrolment"] = "discreet-enrolment"
-    version: Literal[1] = 1
-    site: Name
-    client: Name
-    sensors: SensorNames
-    batch: Rounds = 1
-    epoch: Epoch
-    interval: Interval
-    broker: BrokerEndpoint
-    boot: Annotated[int, Field(ge=0, lt=2**63)]
-    spent: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    mapping: MappingId
-    certificate: _Pem
-    key: Annotated[_Pem, Field(repr=False)]
-    ca: _Pem
-    mac_key: Annotated[HexKey, Field(repr=False)]
-    previous_key: Annotated[HexKey | None, Field(repr=False)] = None
-    public_key: HexKey
-    bundles: Annotated[
-        tuple[Annotated[str, StringConstraints(max_length=MAX_BUNDLE_TEXT)], ...],
-        Field(repr=False, max_length=10_000),
-    ]
-
-    @model_validator(mode="after")
-    def _a_bundle_for_each_sensor(self) -> Self:
-        if len(self.bundles) != len(self.sensors):
-            raise ValueError(f"{len(self.bundles)} bundles for {len(self.sensors)} sensors")
-        if len(set(self.sensors)) < len(self.sensors):
-            raise ValueError("a sensor is named twice")
-        self.bundle_bytes  # noqa: B018 - all of them can be decoded
-        return self
-
-    @property
-    def bundle_bytes(self) -> list[bytes]:
-        """The signed bundles, in the order of the sensors."""
-        try:
-            return [base64.b64decode(each, validate=True) for each in self.bundles]
-        except binascii.Error:
-            raise ValueError("a bundle is not base64") from None
-
-
 class SiteFiles:
     """Where each file of a site lies."""
 
@@ -254,6 +206,8 @@ class SiteFiles:
         self.broker = self.folder / "broker"
         self.clients = self.folder / "fusion" / "clients.json"
         self.devices = self.folder / "devices.json"
+        self.certificates = self.folder / "certificates.json"
+        self.mappings = self.folder / "mappings"
         self.ca = self.folder / "keys" / "ca.crt"
         self.ca_key = self.folder / "keys" / "ca.key"
         self.register = self.folder / "keys" / "issued.json"
@@ -294,17 +248,9 @@ def database_to_write(folder: Path, site: Site) -> str:
     return checked(Site, **site.model_dump() | {"database": lines[0] if lines else ""}).database
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on the host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def broker_hosts(broker: BrokerEndpoint) -> list[str]:
+def broker_hosts(site: Site) -> list[str]:
     """Return the names and addresses that the broker's certificate is good for."""
-    return [broker.host, "localhost", "127.0.0.1", "::1"]
+    return [site.broker.host, *site.aliases, "localhost", "127.0.0.1", "::1"]
 
 
 def worker_name(worker: int) -> str:
@@ -362,11 +308,6 @@ def load_site(folder: Path) -> Site:
 def load_clients(folder: Path) -> Clients:
     """Return the clients of a site."""
     return read_model(SiteFiles(folder).clients, Clients, _REMEDY)
-
-
-def load_enrolment(file: Path) -> Enrolment:
-    """Return what an enrolment file holds."""
-    return read_model(file, Enrolment, "Have the device enrolled again: discreet enroll.")
 
 
 def save_clients(folder: Path, clients: Clients) -> None:

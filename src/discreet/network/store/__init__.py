@@ -12,17 +12,21 @@ from discreet.network.store.sqlite import SqliteConnection
 from discreet.network.store.writing import Store
 
 
-def open_store(database: str, folder: Path, site: str) -> Store:
+def open_store(database: str, folder: Path, site: str, shared: Store | None = None) -> Store:
     """Return the store of a site, to write to.
 
     ``database``: "sqlite:" and a path, which counts from ``folder``, or an address "postgresql://".
+    ``shared``: the store of another site in the same database, whose connection is to be used; by
+    one thread then.
     """
-    return Store(_connect(database, folder, read_only=False), site)
+    base = _connect(database, folder, read_only=False) if shared is None else shared._base
+    return Store(base, site)
 
 
-def open_reader(database: str, folder: Path, site: str) -> Reader:
+def open_reader(database: str, folder: Path, site: str, shared: Reader | None = None) -> Reader:
     """Return what reads the store of a site; see ``open_store``."""
-    return Reader(_connect(database, folder, read_only=True), site)
+    base = _connect(database, folder, read_only=True) if shared is None else shared._base
+    return Reader(base, site)
 
 
 def check_database(database: str, folder: Path) -> str:

@@ -69,6 +69,10 @@ class Connection(ABC):
     def settle(self) -> None:  # noqa: B027 - a server does it by itself
         """Leave nothing behind of what was deleted."""
 
+    def scrub(self) -> None:
+        """Have nothing be found of deleted rows any more, even if that takes a while."""
+        self.settle()
+
     @contextmanager
     def _translated(self) -> Iterator[Any]:
         try:
@@ -103,6 +107,10 @@ class Connection(ABC):
         with self._translated() as base:
             rows: list[Row] = base.execute(self._marked(sql), parameters).fetchall()
             return rows
+
+    def queries(self, wanted: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Row]]:
+        """Run several queries, at the cost of one where the database is elsewhere."""
+        return [self.query(*each) for each in wanted]
 
     def change(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run a statement and return how many rows it changed."""

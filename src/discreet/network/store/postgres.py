@@ -8,17 +8,17 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from discreet.network.site.settings import is_loopback
 from discreet.network.store.connection import Connection, Row, StoreError
 from discreet.network.store.rows import Outcome, StoredMessage
 from discreet.network.store.schema import POSTGRES, update_schema
+from discreet_sensor.enrolment import is_loopback
 
-_COLUMNS = "client, boot, seq, round, symbols, spent, received"
-_TYPES = ("int4", "text", "int8", "int8", "int8", "bytea", "int8", "float8")
+_COLUMNS = "client, boot, seq, round, symbols, spent, received, mapping"
+_TYPES = ("int4", "text", "int8", "int8", "int8", "bytea", "int8", "float8", "int8")
 _STAGE = """
 CREATE TEMPORARY TABLE IF NOT EXISTS staged (
     place INTEGER, client TEXT, boot BIGINT, seq BIGINT, round BIGINT, symbols BYTEA, spent BIGINT,
-    received DOUBLE PRECISION) ON COMMIT DELETE ROWS
+    received DOUBLE PRECISION, mapping BIGINT) ON COMMIT DELETE ROWS
 """
 _MERGE = f"""
 INSERT INTO messages (site, {_COLUMNS})
@@ -82,7 +82,7 @@ class PostgresConnection(Connection):
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url, self._read_only = url, read_only
-        self._leads: tuple[str, psycopg.Connection[Row]] | None = None
+        self._leads: tuple[psycopg.Connection[Row] | None, set[str]] = (None, set())
 
     def _connect(self) -> psycopg.Connection[Row]:
         # Kept at once, so that it is closed if a setting is refused.
@@ -102,6 +102,12 @@ class PostgresConnection(Connection):
             return StoreError("PostgreSQL: the disk is full. Make room; nothing is lost.", "full")
         text = " ".join(str(error).split())[:200]
         return StoreError(f"PostgreSQL: the database cannot be used ({text}).")
+
+    def queries(self, wanted: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Row]]:
+        with self._translated() as base:
+            with base.pipeline():
+                asked = [base.execute(self._marked(sql), values) for sql, values in wanted]
+            return [each.fetchall() for each in asked]
 
     def insert_messages(self, site: str, messages: Sequence[StoredMessage]) -> Outcome:
         with self._translated() as base, base.cursor() as cursor:
@@ -134,11 +140,22 @@ class PostgresConnection(Connection):
     def lead(self, site: str) -> bool:
         """Whether this connection leads; if it ends, the server lets the next one lead."""
         with self._translated() as base:
-            if self._leads != (site, base):
+            if self._leads[0] is not base:
+                self._leads = base, set()
+            led = self._leads[1]
+            if site not in led:
                 sql = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
                 found = base.execute(sql, (f"discreet {site}",)).fetchone()
-                self._leads = (site, base) if found and found[0] else None
-        return self._leads is not None
+                if found and found[0]:
+                    led.add(site)
+        return site in led
+
+    def scrub(self) -> None:
+        """Free what deleted rows took; the write-ahead log and backups are the server's."""
+        with self._translated() as base:
+            base.execute("SET statement_timeout = 0")
+            base.execute("VACUUM messages, quarantine, refused")
+            base.execute("RESET statement_timeout")
 
     def make_tables(self) -> None:
         with self.transaction():

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from discreet.network.store.connection import Connection
+from discreet.network.store.connection import Connection, Row
 from discreet.network.store.rows import Alarm, ClientState, Decision, Refusal, Sample, slope
 
 _DECISIONS = """
@@ -23,6 +25,26 @@ SELECT name, at, value FROM health AS each WHERE site = ? AND at = (
 """
 
 
+_CLIENTS = """
+SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients
+WHERE site = ? ORDER BY client
+"""
+_REFUSED = "SELECT client, reason, count, last FROM refused WHERE site = ? ORDER BY client, reason"
+_ALARMS = "SELECT client, kind, since, words FROM alarms WHERE site = ? ORDER BY client, kind"
+_HISTORY = "SELECT at, value FROM health WHERE site = ? AND name = ? AND at >= ? ORDER BY at"
+
+
+class Overview(NamedTuple):
+    """What is stored of a site at one moment; ``rate``: of messages, per second, if it is known."""
+
+    decisions: tuple[Decision, ...]
+    clients: tuple[ClientState, ...]
+    refusals: tuple[Refusal, ...]
+    health: dict[str, Sample]
+    alarms: tuple[Alarm, ...]
+    rate: float | None
+
+
 class Reader:
     """What the store holds for a site. One thread at a time may use it."""
 
@@ -31,10 +53,32 @@ class Reader:
 
     def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]:
         """Return the latest decisions of rounds after one, oldest first."""
-        rows = self._base.query(_DECISIONS, (self.site, since_round, limit))
-        return [
-            Decision._make((*row[:4], tuple(json.loads(row[4])), row[5])) for row in reversed(rows)
-        ]
+        return _decisions(self._base.query(_DECISIONS, (self.site, since_round, limit)))
+
+    def overview(self, decisions: int, window: float) -> Overview:
+        """Return all that is needed to judge the site, at the cost of one query.
+
+        ``decisions``: how many. ``window``: seconds for the rate of messages.
+        """
+        own = (self.site,)
+        latest, clients, refused, health, alarms, samples = self._base.queries(
+            [
+                (_DECISIONS, (self.site, -1, decisions)),
+                (_CLIENTS, own),
+                (_REFUSED, own),
+                (_HEALTH, own),
+                (_ALARMS, own),
+                (_HISTORY, (self.site, "messages", time.time() - window)),
+            ]
+        )
+        return Overview(
+            tuple(_decisions(latest)),
+            tuple(ClientState(*row) for row in clients),
+            tuple(Refusal(*row) for row in refused),
+            {name: Sample(at, json.loads(value)) for name, at, value in health},
+            tuple(Alarm(*row) for row in alarms),
+            _rate([Sample(at, json.loads(value)) for at, value in samples]),
+        )
 
     def latest(self) -> Decision | None:
         found = self.decisions(limit=1)
@@ -42,36 +86,25 @@ class Reader:
 
     def clients(self) -> list[ClientState]:
         """Return what is known of every client that has ever sent a message, by name."""
-        rows = self._base.query(
-            "SELECT client, last_seen, last_round, boot, seq, spent, messages FROM clients"
-            " WHERE site = ? ORDER BY client",
-            (self.site,),
-        )
-        return [ClientState(*row) for row in rows]
+        return [ClientState(*row) for row in self._base.query(_CLIENTS, (self.site,))]
 
-    def symbols(self, client: str, limit: int = 2000) -> list[tuple[bytes, int]]:
-        """Return symbols and spending of a client's latest messages, newest first."""
+    def symbols(self, client: str, limit: int = 2000, mapping: int = 0) -> list[tuple[bytes, int]]:
+        """Return symbols and spending of a client's latest messages, newest first.
+
+        ``mapping``: number of the one that they were drawn by; any by default.
+        """
         rows = self._base.query(
             "SELECT symbols, spent FROM messages WHERE site = ? AND client = ?"
-            " ORDER BY boot DESC, seq DESC LIMIT ?",
-            (self.site, client, limit),
+            " AND (mapping IN (0, ?) OR ? = 0) ORDER BY boot DESC, seq DESC LIMIT ?",
+            (self.site, client, mapping, mapping, limit),
         )
         return [(bytes(symbols), spent) for symbols, spent in rows]
 
     def refused(self) -> list[Refusal]:
-        rows = self._base.query(
-            "SELECT client, reason, count, last FROM refused WHERE site = ?"
-            " ORDER BY client, reason",
-            (self.site,),
-        )
-        return [Refusal(*row) for row in rows]
+        return [Refusal(*row) for row in self._base.query(_REFUSED, (self.site,))]
 
     def alarms(self) -> list[Alarm]:
-        rows = self._base.query(
-            "SELECT client, kind, since, words FROM alarms WHERE site = ? ORDER BY client, kind",
-            (self.site,),
-        )
-        return [Alarm(*row) for row in rows]
+        return [Alarm(*row) for row in self._base.query(_ALARMS, (self.site,))]
 
     def health(self) -> dict[str, Sample]:
         """Return the latest value of everything that the fusion centre notes about itself."""
@@ -80,16 +113,13 @@ class Reader:
 
     def history(self, name: str, window: float) -> list[Sample]:
         """Return the values of health with a name in the last seconds, oldest first."""
-        rows = self._base.query(
-            "SELECT at, value FROM health WHERE site = ? AND name = ? AND at >= ? ORDER BY at",
-            (self.site, name, time.time() - window),
-        )
+        rows = self._base.query(_HISTORY, (self.site, name, time.time() - window))
         return [Sample(at, json.loads(value)) for at, value in rows]
 
-    def rate(self, window: float = 60.0) -> float | None:
-        """Return messages stored per second over the last seconds; None if nothing is noted."""
-        samples = self.history("messages", window)
-        return slope(samples[0], samples[-1]) if samples else None
+    def plans(self) -> dict[str, dict[str, Any]]:
+        """Return what is noted for a judgement of each site of the database, by its key."""
+        rows = self._base.query("SELECT site, plan FROM plans ORDER BY site")
+        return {site: json.loads(plan) for site, plan in rows}
 
     def schema_version(self) -> int:
         """Return the version of the tables; 0 if it is not noted."""
@@ -98,3 +128,12 @@ class Reader:
 
     def close(self) -> None:
         self._base.close()
+
+
+def _decisions(rows: Sequence[Row]) -> list[Decision]:
+    return [Decision._make((*row[:4], tuple(json.loads(row[4])), row[5])) for row in reversed(rows)]
+
+
+def _rate(samples: Sequence[Sample]) -> float | None:
+    """Return messages stored per second between two moments; None if nothing is noted."""
+    return slope(samples[0], samples[-1]) if samples else None

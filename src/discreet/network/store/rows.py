@@ -13,7 +13,10 @@ UNBOUNDED = 2**32 - 1
 
 
 class StoredMessage(NamedTuple):
-    """A message that was accepted; client, boot and seq identify it."""
+    """A message that was accepted; client, boot and seq identify it.
+
+    ``mapping``: number of the mapping that its symbols were drawn by, see ``mapping_number``.
+    """
 
     client: str
     boot: int
@@ -22,6 +25,24 @@ class StoredMessage(NamedTuple):
     symbols: bytes
     spent: int
     received: float
+    mapping: int = 0
+
+
+def mapping_number(mapping_id: str) -> int:
+    """Return what stands for a mapping in the rows of messages; 0 in those of before version 4."""
+    return int(mapping_id.removeprefix("sha256:")[:15], 16)
+
+
+class Seen(NamedTuple):
+    """The time that was seen last.
+
+    ``ticks``: what the clock showed at that moment that runs steadily from the machine's start on;
+    ``boot``: which start that was, "" if it is not known.
+    """
+
+    at: float
+    ticks: float = 0.0
+    boot: str = ""
 
 
 class Decision(NamedTuple):

@@ -1,7 +1,7 @@
 """The tables of a database, and how those of an earlier version become today's.
 
 Version 1 called the messages "readings" and never wrote its number down. Version 3 added clocks,
-alarms and places.
+alarms and places, version 4 plans, the mapping of a message and what else shows a clock's steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from discreet.errors import DiscreetError
 from discreet.network.store.connection import Connection, Row
 
-VERSION = 3
+VERSION = 4
 
 
 class SchemaError(DiscreetError):
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS schema_version (version {integer} PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS messages (
     site TEXT NOT NULL, client TEXT NOT NULL, boot {integer} NOT NULL, seq {integer} NOT NULL,
     round {integer} NOT NULL, symbols {blob} NOT NULL, spent {integer} NOT NULL,
-    received {real} NOT NULL,
+    received {real} NOT NULL, mapping {integer} NOT NULL DEFAULT 0,
     PRIMARY KEY (site, client, boot, seq)
 ){options};
 CREATE INDEX IF NOT EXISTS messages_by_round ON messages (site, round);
@@ -80,7 +80,8 @@ CREATE TABLE IF NOT EXISTS mappings (
     site TEXT PRIMARY KEY, mapping TEXT NOT NULL, since {real} NOT NULL
 ){options};
 CREATE TABLE IF NOT EXISTS clocks (
-    site TEXT PRIMARY KEY, seen {real} NOT NULL, rest {real} NOT NULL
+    site TEXT PRIMARY KEY, seen {real} NOT NULL, rest {real} NOT NULL,
+    ticks {real} NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT ''
 ){options};
 CREATE TABLE IF NOT EXISTS alarms (
     site TEXT NOT NULL, client TEXT NOT NULL, kind TEXT NOT NULL, since {real} NOT NULL,
@@ -90,7 +91,15 @@ CREATE TABLE IF NOT EXISTS alarms (
 CREATE TABLE IF NOT EXISTS places (
     site TEXT PRIMARY KEY, place TEXT NOT NULL
 ){options};
+CREATE TABLE IF NOT EXISTS plans (
+    site TEXT PRIMARY KEY, plan TEXT NOT NULL
+){options};
 """
+_ADDED = (  # to tables that were there before
+    ("messages", "mapping", "{integer} NOT NULL DEFAULT 0"),
+    ("clocks", "ticks", "{real} NOT NULL DEFAULT 0"),
+    ("clocks", "boot", "TEXT NOT NULL DEFAULT ''"),
+)
 SQLITE = Dialect(
     "INTEGER",
     "REAL",
@@ -132,10 +141,19 @@ def update_schema(base: Connection, dialect: Dialect) -> None:
     if version < VERSION:
         for statement in (*(dialect.rename if version == 1 else ()), *_statements(dialect)):
             base.change(statement)
+        _add_columns(base, dialect)
         base.change("DELETE FROM schema_version")
         base.change("INSERT INTO schema_version (version) VALUES (?)", (VERSION,))
         there = _columns(base.query(dialect.columns))
     _check(there)
+
+
+def _add_columns(base: Connection, dialect: Dialect) -> None:
+    there = _columns(base.query(dialect.columns))
+    for table, column, kind in _ADDED:
+        if column not in there[table]:
+            kind = kind.format(**dialect._asdict())
+            base.change(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
 
 
 def _version(base: Connection, there: dict[str, set[str]]) -> int:

@@ -16,8 +16,9 @@ from discreet.network.store.schema import SQLITE, update_schema
 
 _WAIT = 10.0  # seconds for another process, such as a backup, to release its lock
 _INSERT = (
-    "INSERT OR IGNORE INTO messages (site, client, boot, seq, round, symbols, spent, received)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR IGNORE INTO messages"
+    " (site, client, boot, seq, round, symbols, spent, received, mapping)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _FIND = (
     "SELECT round, symbols, spent FROM messages"
@@ -153,6 +154,12 @@ class SqliteConnection(Connection):
     def settle(self) -> None:
         """Empty the log as well, in which deleted rows would stay until it is written over."""
         self.query("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def scrub(self) -> None:
+        end = time.monotonic() + _WAIT
+        # Another process may read from the log at this moment.
+        while self.query("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] and time.monotonic() < end:
+            time.sleep(0.05)
 
     def make_tables(self) -> None:
         with self.transaction():

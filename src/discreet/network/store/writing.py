@@ -14,6 +14,7 @@ from discreet.network.store.rows import (
     Decision,
     Outcome,
     Refused,
+    Seen,
     StoredMessage,
 )
 
@@ -25,6 +26,7 @@ FORGOTTEN_AT_ONCE = 500
 """Rounds deleted in one commit: all of a year would hold up what arrives, or time out."""
 KEPT_HEALTH = 86_400.0
 """Seconds for which values of health are kept."""
+_TRIM_EVERY = 600.0  # seconds
 MAX_ROUND = 2**32
 
 _CLIENT = """
@@ -52,6 +54,11 @@ DELETE FROM quarantine WHERE site = ? AND client = ? AND at < (
                          ORDER BY at DESC LIMIT ?) AS latest)
 """
 _COUNT = "SELECT count(*) FROM messages WHERE site = ? AND round = ? AND client = ?"
+_FORGET_DEVICE = """
+DELETE FROM messages WHERE site = ? AND client = ? AND (boot, seq) IN (
+    SELECT boot, seq FROM messages WHERE site = ? AND client = ?
+    AND (boot < ? OR boot = ? AND seq <= ?) LIMIT 5000)
+"""
 _REMOVE = "DELETE FROM messages WHERE site = ? AND client = ? AND boot = ? AND seq = ?"
 _DECISION = """
 INSERT INTO decisions (site, round, closed, reported, expected, probabilities, decision)
@@ -61,7 +68,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (site, round) DO UPDATE SET
 WHERE decisions.closed < ?
 """
 _HEALTH = """
-INSERT INTO health (site, at, name, value) VALUES (?, ?, ?, ?)
+INSERT INTO health (site, at, name, value) VALUES {}
 ON CONFLICT (site, name, at) DO UPDATE SET value = excluded.value
 """
 _FLOOR = """
@@ -77,8 +84,11 @@ INSERT INTO alarms (site, client, kind, since, words) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (site, client, kind) DO UPDATE SET words = excluded.words
 """
 _SEEN = """
-INSERT INTO clocks (site, seen, rest) VALUES (?, ?, 0) ON CONFLICT (site) DO UPDATE
-SET seen = excluded.seen
+INSERT INTO clocks (site, seen, rest, ticks, boot) VALUES (?, ?, 0, ?, ?)
+ON CONFLICT (site) DO UPDATE SET seen = excluded.seen, ticks = excluded.ticks, boot = excluded.boot
+"""
+_PLAN = """
+INSERT INTO plans (site, plan) VALUES (?, ?) ON CONFLICT (site) DO UPDATE SET plan = excluded.plan
 """
 _MAPPING = """
 INSERT INTO mappings (site, mapping, since) VALUES (?, ?, ?) ON CONFLICT (site) DO UPDATE
@@ -90,6 +100,7 @@ class Store(Reader):
     """The messages and decisions of one site, to be read and written."""
 
     _highest: dict[str, int] | None = None  # the last round of each client
+    _trimmed = float("-inf")  # when old values of health were deleted
 
     def prepare(self) -> None:
         self._base.make_tables()
@@ -143,7 +154,7 @@ class Store(Reader):
     def _note_clients(self, messages: Sequence[StoredMessage], outcome: Outcome) -> None:
         known = outcome.repeated | outcome.refused
         states: dict[str, ClientState] = {}
-        for place, (client, boot, seq, round_, _, spent, received) in enumerate(messages):
+        for place, (client, boot, seq, round_, _, spent, received, _) in enumerate(messages):
             if place in known:
                 continue
             old = states.get(client, ClientState(client, received, round_, boot, seq, spent, 0))
@@ -188,19 +199,20 @@ class Store(Reader):
 
     def messages(
         self, first: int, last: int, since: float = 0.0, earliest: tuple[float, float] = (0.0, 0.0)
-    ) -> list[tuple[str, int, int, int, bytes]]:
-        """Return client, boot, seq, round and symbols of what begins in some rounds.
+    ) -> list[tuple[str, int, int, int, bytes, int]]:
+        """Return client, boot, seq, round, symbols and mapping of what begins in some rounds.
 
-        ``since``: what was received before is left out. ``earliest``: likewise, for round 0 and
-        for each further one: a clock that was ahead had it sent.
+        ``since``: what was received before is left out, unless its mapping is known.
+        ``earliest``: likewise, for round 0 and for each further one: a clock that was ahead had it
+        sent.
         """
         rows = self._base.query(
-            "SELECT client, boot, seq, round, symbols FROM messages"
-            " WHERE site = ? AND round >= ? AND round <= ? AND received >= ?"
+            "SELECT client, boot, seq, round, symbols, mapping FROM messages"
+            " WHERE site = ? AND round >= ? AND round <= ? AND (mapping <> 0 OR received >= ?)"
             " AND received >= ? + round * ? ORDER BY boot, seq",
             (self.site, first, last, since, *earliest),
         )
-        return [(*row[:4], bytes(row[4])) for row in rows]
+        return [(*row[:4], bytes(row[4]), row[5]) for row in rows]
 
     def decide(
         self, decisions: Iterable[Decision], end: Callable[[int], float] = lambda _: 0.0
@@ -243,13 +255,13 @@ class Store(Reader):
     def note(self, values: dict[str, Any], at: float) -> None:
         """Store values of health, and forget those of the day before."""
         rows = [(self.site, at, name, json.dumps(value)) for name, value in sorted(values.items())]
-        with self._base.transaction():
-            self._base.change_many(_HEALTH, rows)
-            for name in sorted(values):
-                self._base.change(
-                    "DELETE FROM health WHERE site = ? AND name = ? AND at < ?",
-                    (self.site, name, at - KEPT_HEALTH),
-                )
+        marks = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+        self._base.change(_HEALTH.format(marks), [cell for row in rows for cell in row])
+        if not 0 <= at - self._trimmed < _TRIM_EVERY:
+            self._trimmed = at
+            self._base.change(
+                "DELETE FROM health WHERE site = ? AND at < ?", (self.site, at - KEPT_HEALTH)
+            )
 
     def alarm(self, client: str, kind: str, words: str, since: float) -> None:
         """Note an alarm; one that stands keeps its beginning."""
@@ -272,19 +284,23 @@ class Store(Reader):
         """Note where the database is."""
         self._base.change(_PLACE, (self.site, self._base.place()))
 
-    def seen(self) -> float | None:
+    def plan(self, plan: dict[str, Any]) -> None:
+        """Note what a judgement of the site needs to know besides what is stored."""
+        self._base.change(_PLAN, (self.site, json.dumps(plan)))
+
+    def seen(self) -> Seen | None:
         """Return the time that was last seen: as noted, or of the latest decision."""
-        rows = self._base.query("SELECT seen FROM clocks WHERE site = ?", (self.site,))
+        rows = self._base.query("SELECT seen, ticks, boot FROM clocks WHERE site = ?", (self.site,))
         if not rows:
             rows = self._base.query(
                 "SELECT closed FROM decisions WHERE site = ? ORDER BY round DESC LIMIT 1",
                 (self.site,),
             )
-        return float(rows[0][0]) if rows else None
+        return Seen(*rows[0]) if rows else None
 
-    def see(self, now: float) -> None:
+    def see(self, seen: Seen) -> None:
         """Note the time, for the next start."""
-        self._base.change(_SEEN, (self.site, now))
+        self._base.change(_SEEN, (self.site, *seen))
 
     def rest(self, until: float) -> None:
         """Have nothing forgotten before a moment."""
@@ -297,13 +313,14 @@ class Store(Reader):
         )
         return bool(rows)
 
-    def turn_back(self, now: float, number: int) -> None:
+    def turn_back(self, seen: Seen, number: int) -> None:
         """Go back to a time before what is stored; nothing is deleted but values of health.
 
         What was stored for later rounds is marked as come too early: it is not decided on, and
         decisions on it are replaced in their time. The floor falls to the present round:
         nothing of a later one was ever deleted.
         """
+        now = seen.at
         with self._base.transaction():
             for table, moment in (("messages", "received"), ("decisions", "closed")):
                 self._base.change(
@@ -325,17 +342,18 @@ class Store(Reader):
                 "UPDATE floors SET round = ? WHERE site = ? AND round > ?",
                 (number, self.site, number),
             )
-            self._base.change(_SEEN, (self.site, now))
+            self._base.change(_SEEN, (self.site, *seen))
 
     def floor(self) -> int:
         """Return the first round that messages are still accepted for."""
         found = self._base.query("SELECT round FROM floors WHERE site = ?", (self.site,))
         return int(found[0][0]) if found else 0
 
-    def forget(self, before: int) -> bool:
+    def forget(self, before: int, moment: float = 0.0) -> bool:
         """Delete messages and decisions of old rounds, some at a time; return if that was all.
 
         The floor rises in the same commit: what was deleted could otherwise be replayed as new.
+        ``moment``: what was refused before goes as well.
         """
         firsts = self.first_round(), self._extreme("min(round) FROM decisions")
         upto = min([before, *(each + FORGOTTEN_AT_ONCE for each in firsts if each is not None)])
@@ -345,6 +363,29 @@ class Store(Reader):
                 self._base.change(
                     f"DELETE FROM {table} WHERE site = ? AND round < ?", (self.site, upto)
                 )
+            for table, column in (("quarantine", "at"), ("refused", "last")):
+                self._base.change(
+                    f"DELETE FROM {table} WHERE site = ? AND {column} < ?", (self.site, moment)
+                )
         if upto == before:
             self._base.settle()
         return upto == before
+
+    def forget_device(self, client: str, upto: tuple[int, int]) -> int:
+        """Delete what a device has sent up to a boot and seq; return how many messages that were.
+
+        How far it had come and what it had spent stays: neither its messages nor its budget are to
+        be used a second time.
+        """
+        count = 0
+        while deleted := self._base.change(
+            _FORGET_DEVICE, (*(self.site, client) * 2, upto[0], *upto)
+        ):
+            count += deleted
+        with self._base.transaction():
+            for table in ("quarantine", "refused"):
+                self._base.change(
+                    f"DELETE FROM {table} WHERE site = ? AND client = ?", (self.site, client)
+                )
+        self._base.scrub()
+        return count

@@ -3,5 +3,6 @@
 enum { WIFI_STA = 1 };
 struct WiFiClass {
   bool mode(int mode);
+  bool setSleep(bool on);
 };
 extern WiFiClass WiFi;

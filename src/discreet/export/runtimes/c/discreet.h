@@ -6,7 +6,7 @@
  *     discreet_sensor hall;
  *     int error = discreet_start(&hall, hall_bundle, sizeof hall_bundle, my_rng,
  *                                my_load, my_store, NULL, 0);
- *     int symbol = discreet_release(&hall, hall_row(&hall.table, reading), period);
+ *     int symbol = discreet_release(&hall, hall_row(&hall.table, reading), uptime);
  *     if (symbol >= 0 && my_send(symbol)) discreet_delivered(&hall);
  *
  * Every function that can fail returns a negative DISCREET_... code, and no symbol is handed
@@ -17,23 +17,18 @@
 #ifndef DISCREET_H
 #define DISCREET_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "discreet_random.h"
 
-enum {
-    DISCREET_BAD_BUNDLE = -1,    /* damaged, or not a bundle of this version */
-    DISCREET_NO_RANDOMNESS = -2, /* the source is absent, fails, falls short or is stuck */
-    DISCREET_NO_LEDGER = -3,     /* nothing is stored; see `make_new` of discreet_start */
-    DISCREET_NOT_STORED = -4,    /* the ledger could not be written, so nothing is released */
+enum { /* and DISCREET_NO_RANDOMNESS, -2 */
+    DISCREET_BAD_BUNDLE = -1, /* damaged, or not a bundle of this version */
+    DISCREET_NO_LEDGER = -3,  /* nothing is stored; see `make_new` of discreet_start */
+    DISCREET_NOT_STORED = -4, /* the ledger could not be written, so nothing is released */
     DISCREET_NOT_STARTED = -5
 };
 
 /* Where a double has 32 bits, as on AVR boards, this does not compile: edges would be misread. */
 typedef char discreet_needs_a_double_of_64_bits[sizeof(double) == 8 ? 1 : -1];
 
-/* Fills a buffer from a cryptographic source; returns how many bytes it filled. */
-typedef int (*discreet_rng)(void *out, size_t size);
 /* Reads the stored record; returns its size, 0 if nothing was ever stored. */
 typedef int (*discreet_load)(void *context, void *record, size_t size);
 /* Stores the record for good, whole or not at all; returns `size` once it is safe. */
@@ -45,16 +40,19 @@ enum {
     DISCREET_H_EPSILON, DISCREET_H_BUDGET, DISCREET_H_PERIOD, DISCREET_H_TEXT, DISCREET_H_NAME,
     DISCREET_HEAD
 };
-/* Words of the record that survives a reboot. `HELD` is the symbol of the whole period or, if
- * symbols are not held that long, one that was drawn afresh and waits to be delivered. */
+/* Words of the record that survives a reboot. `ELAPSED`: seconds of the present period, when the
+ * uptime was `MARK`. `HELD` is the symbol of the whole period or, if symbols are not held that long,
+ * one that was drawn afresh and waits to be delivered. `FIRST`: how the source began. */
 enum {
-    DISCREET_R_MAGIC, DISCREET_R_BUNDLE, DISCREET_R_PERIOD = 3, DISCREET_R_SPENT, DISCREET_R_DRAWS,
-    DISCREET_R_HELD, DISCREET_R_KEY, DISCREET_R_CRC = 15, DISCREET_RECORD
+    DISCREET_R_MAGIC, DISCREET_R_BUNDLE, DISCREET_R_ELAPSED = 3, DISCREET_R_MARK, DISCREET_R_SPENT,
+    DISCREET_R_DRAWS, DISCREET_R_HELD, DISCREET_R_KEY, DISCREET_R_FIRST = 16, DISCREET_R_CRC = 18,
+    DISCREET_RECORD
 };
 #define DISCREET_BUNDLE_MAGIC 0x31435344u /* "DSC1" */
-#define DISCREET_LEDGER_MAGIC 0x314C5344u /* "DSL1" */
+#define DISCREET_LEDGER_MAGIC 0x324C5344u /* "DSL2" */
 #define DISCREET_NONE 0xFFFFFFFFu         /* no limit, no finite epsilon, no symbol held */
-#define DISCREET_BLOCK 8u                 /* words asked of the source at least */
+#define DISCREET_NO_TEXT "\xFF"           /* no reading, where readings are text */
+#define DISCREET_HOUR 3600u               /* no more often is a clock worth a write */
 
 enum { DISCREET_BINS, DISCREET_CATEGORIES, DISCREET_CODES };
 enum { DISCREET_REPEAT_CODE, DISCREET_REPEAT_PERIOD, DISCREET_REPEAT_NEVER };
@@ -67,11 +65,12 @@ typedef struct {
 
 typedef struct {
     discreet_table table;
-    discreet_rng rng; /* NULL until discreet_start has succeeded */
-    discreet_store store;
+    discreet_source source;
+    discreet_store store; /* NULL until discreet_start has succeeded */
     void *context;
-    uint32_t record[DISCREET_RECORD];
+    uint32_t record[DISCREET_RECORD], stored; /* stored: `ELAPSED` as it was last written */
     int pending; /* the symbol that waits to be delivered, or -1 */
+    int running; /* whether the uptime was seen since the start */
 } discreet_sensor;
 
 /* --- Bundles ----------------------------------------------------------------------------- */
@@ -142,6 +141,8 @@ static inline int discreet_open(discreet_table *t, const uint32_t *words, size_t
 
 /* --- Readings to rows -------------------------------------------------------------------- */
 
+/* All of it takes the same instructions for every reading, missing ones included. */
+
 /* The row for a reading that the encoder cannot take: the average of all rows. It is sent
  * like any other, since silence would tell. */
 static inline uint32_t discreet_unreadable(const discreet_table *t)
@@ -154,127 +155,100 @@ static inline uint32_t discreet_missing(const discreet_table *t)
     return t->words == NULL ? 0 : t->rows - 1 - (t->words[DISCREET_H_KIND] >> 8 & 1u);
 }
 
-/* Put a number's bits in an order in which integers compare like the numbers; 0 for NaN. */
-static inline int discreet_number_key(double number, uint32_t *key)
+/* Put a number's bits in an order in which integers compare like the numbers; returns 0 for NaN. */
+static inline uint32_t discreet_number_key(double number, uint32_t *key)
 {
     uint64_t bits;
+    uint32_t low, high, magnitude, negative, is_zero;
     memcpy(&bits, &number, sizeof bits);
-    if ((bits & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u)
-        return 0;
-    if (bits == 0x8000000000000000u)
-        bits = 0; /* minus zero */
-    bits ^= (0u - (bits >> 63)) | 0x8000000000000000u;
-    key[0] = (uint32_t)bits;
-    key[1] = (uint32_t)(bits >> 32);
-    return 1;
+    low = (uint32_t)bits;
+    high = (uint32_t)(bits >> 32);
+    magnitude = high & 0x7FFFFFFFu;
+    is_zero = discreet_equal(magnitude | low, 0); /* minus zero is zero */
+    negative = discreet_hidden(high >> 31) & (1u - is_zero);
+    key[0] = low ^ (0u - negative);
+    key[1] = (magnitude | negative << 31) ^ ((0u - negative) | 0x80000000u);
+    return 1u - (discreet_below(0x7FF00000u, magnitude) |
+                 (discreet_equal(magnitude, 0x7FF00000u) & (1u - discreet_equal(low, 0))));
 }
 
-static inline int discreet_key_below(const uint32_t *a, const uint32_t *b)
+static inline uint32_t discreet_key_below(const uint32_t *a, const uint32_t *b)
 {
-    return a[1] < b[1] || (a[1] == b[1] && a[0] < b[0]);
+    return discreet_below(a[1], b[1]) | (discreet_equal(a[1], b[1]) & discreet_below(a[0], b[0]));
 }
 
 /* For bins: how many edges lie below the number. All are compared. */
 static inline uint32_t discreet_bin(const discreet_table *t, double number)
 {
-    uint32_t key[2], i, plain, row = 0;
-    if (!discreet_number_key(number, key))
-        return discreet_missing(t);
+    uint32_t key[2], i, plain, row = 0, is_number = discreet_number_key(number, key);
     if (discreet_kind(t) != DISCREET_BINS)
         return discreet_unreadable(t);
     plain = t->words[DISCREET_H_PLAIN];
     for (i = 0; i < plain; i++)
-        row += (uint32_t)discreet_key_below(t->keys + 2 * i, key);
-    return row;
+        row += discreet_key_below(t->keys + 2 * i, key);
+    return discreet_choose(is_number, row, discreet_missing(t));
 }
 
 /* For codes: the reading itself. Give discreet_missing(t) if there is none. */
 static inline uint32_t discreet_code(const discreet_table *t, long code)
 {
-    if (discreet_kind(t) != DISCREET_CODES || code < 0 ||
-        (unsigned long)code >= t->words[DISCREET_H_PLAIN])
+    const unsigned long bits = (unsigned long)code;
+    const uint32_t high = (uint32_t)(bits >> 16 >> 16), low = (uint32_t)bits;
+    uint32_t fits;
+    if (discreet_kind(t) != DISCREET_CODES)
         return discreet_unreadable(t);
-    return (uint32_t)code;
+    fits = discreet_below(low, t->words[DISCREET_H_PLAIN]);
+    fits &= sizeof code > 4 ? discreet_equal(high, 0) : 1u;
+    return discreet_choose(fits, low, discreet_unreadable(t));
 }
 
-/* For categories that are text (UTF-8). NULL is a missing reading. */
-static inline uint32_t discreet_category(const discreet_table *t, const char *text)
+/* For codes of which those below 0 say that there is no reading. */
+static inline uint32_t discreet_code_or_none(const discreet_table *t, long code)
 {
-    uint32_t i, plain, bytes, row = 0, found;
-    size_t at = 0, length;
-    int same = 1;
-    if (text == NULL)
-        return discreet_missing(t);
-    if (discreet_kind(t) != DISCREET_CATEGORIES)
+    const uint32_t none = discreet_hidden((uint32_t)((unsigned long)code >> (8 * sizeof code - 1)));
+    return discreet_choose(none, discreet_missing(t), discreet_code(t, code));
+}
+
+/* For categories that are text (UTF-8), in `room` bytes, all of which are read: take the same room
+ * for every reading, with zeros behind its text. DISCREET_NO_TEXT is a missing reading. */
+static inline uint32_t discreet_category(const discreet_table *t, const char *text, size_t room)
+{
+    const unsigned char *read = (const unsigned char *)text;
+    uint32_t i, plain, bytes, row = 0, found, same = 1;
+    size_t at = 0;
+    if (discreet_kind(t) != DISCREET_CATEGORIES || room == 0)
         return discreet_unreadable(t);
     plain = found = t->words[DISCREET_H_PLAIN];
     bytes = t->words[DISCREET_H_TEXT];
-    length = strlen(text);
     for (i = 0; i < bytes; i++) {
-        uint32_t byte = discreet_byte(t->keys + 2 * plain, i);
-        same &= at <= length && byte == (unsigned char)text[at <= length ? at : length];
+        const uint32_t byte = discreet_byte(t->keys + 2 * plain, i);
+        same &= at < room ? discreet_equal(byte, read[at]) : (uint32_t)(at == room && byte == 0);
         at++;
-        if (byte == 0) {
-            if (same && row < plain)
-                found = row;
+        if (byte == 0) { /* the end of a category, which is no secret */
+            found = discreet_choose(row < plain ? same : 0, row, found);
             row++;
             at = 0;
             same = 1;
         }
     }
-    return found;
+    return discreet_choose(discreet_equal(read[0], 255u), discreet_missing(t), found);
 }
 
 /* For categories that are numbers. */
 static inline uint32_t discreet_category_number(const discreet_table *t, double number)
 {
-    uint32_t key[2], i, plain, found;
-    if (!discreet_number_key(number, key))
-        return discreet_missing(t);
+    uint32_t key[2], i, plain, found, is_number = discreet_number_key(number, key);
     if (discreet_kind(t) != DISCREET_CATEGORIES)
         return discreet_unreadable(t);
     plain = found = t->words[DISCREET_H_PLAIN];
     for (i = 0; i < plain; i++)
-        if (t->keys[2 * i] == key[0] && t->keys[2 * i + 1] == key[1])
-            found = i;
-    return found;
+        found = discreet_choose(discreet_equal(t->keys[2 * i], key[0]) &
+                                    discreet_equal(t->keys[2 * i + 1], key[1]),
+                                i, found);
+    return discreet_choose(is_number, found, discreet_missing(t));
 }
 
-/* --- Randomness -------------------------------------------------------------------------- */
-
-/* Ask the source for words, at least DISCREET_BLOCK of them, and refuse what is not random. The
- * zeros are for a source that says it has filled what it has not. */
-static inline int discreet_random(discreet_rng rng, uint32_t *out, uint32_t count)
-{
-    uint32_t i, repeats = 0;
-    memset(out, 0, 4u * (size_t)count);
-    if (rng == NULL || rng(out, 4u * (size_t)count) != (int)(4u * count))
-        return DISCREET_NO_RANDOMNESS;
-    for (i = 1; i < count; i++)
-        repeats += out[i] == out[i - 1];
-    return repeats > 1 ? DISCREET_NO_RANDOMNESS : 0;
-}
-
-/* The check at start-up: 64 blocks in which every bit must have been 0 and 1, and that do not
- * start alike. It finds a source that is broken, not one that is weak. */
-static inline int discreet_health(discreet_rng rng)
-{
-    uint32_t block[DISCREET_BLOCK] = {0}, ones[DISCREET_BLOCK] = {0}, zeros[DISCREET_BLOCK] = {0};
-    uint32_t first = 0, repeats = 0, i, round;
-    for (round = 0; round < 64; round++) {
-        if (discreet_random(rng, block, DISCREET_BLOCK))
-            return DISCREET_NO_RANDOMNESS;
-        repeats += round && block[0] == first;
-        first = round ? first : block[0];
-        for (i = 0; i < DISCREET_BLOCK; i++) {
-            ones[i] |= block[i];
-            zeros[i] |= ~block[i];
-        }
-    }
-    for (i = 0; i < DISCREET_BLOCK; i++)
-        repeats += 2u * (uint32_t)((ones[i] & zeros[i]) != 0xFFFFFFFFu);
-    return repeats > 1 ? DISCREET_NO_RANDOMNESS : 0;
-}
+/* --- Keyed words ------------------------------------------------------------------------- */
 
 static inline void discreet_quarter(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d)
 {
@@ -294,6 +268,7 @@ static inline void discreet_quarter(uint32_t *a, uint32_t *b, uint32_t *c, uint3
 static inline uint32_t discreet_keyed_word(const uint32_t *key, uint32_t row)
 {
     uint32_t start[16] = {0x61707865u, 0x3320646Eu, 0x79622D32u, 0x6B206574u}, x[16], i, round;
+    uint32_t word = 0;
     memcpy(start + 4, key, 32);
     start[12] = row >> 4;
     memcpy(x, start, sizeof x);
@@ -303,49 +278,41 @@ static inline uint32_t discreet_keyed_word(const uint32_t *key, uint32_t row)
             discreet_quarter(x + i, x + 4 + ((i + shift) & 3u), x + 8 + ((i + 2 * shift) & 3u),
                              x + 12 + ((i + 3 * shift) & 3u));
     }
-    return x[row & 15u] + start[row & 15u];
+    for (i = 0; i < 16; i++) /* all are read, whatever the row */
+        word |= (x[i] + start[i]) & (0u - discreet_equal(i, row & 15u));
+    return word;
 }
 
 /* --- Rows to symbols --------------------------------------------------------------------- */
 
-/* The symbol that a word picks in a row. Every threshold is compared, whatever the word, and
- * nothing branches on the outcome: an early exit would let the time tell the symbol. */
+/* The symbol that a word picks in a row. Every threshold of every row is read and compared,
+ * whatever row and word, and nothing branches on the outcome: an early exit would let the time tell
+ * the symbol, and a cache the row. */
 static inline int discreet_pick(const discreet_table *t, uint32_t row, uint32_t word)
 {
-    const uint32_t *threshold;
-    uint32_t j, top, count = 0, excess;
+    const uint32_t *threshold = t->thresholds;
+    uint32_t i, j, top = 0, count = 0;
     if (t->words == NULL)
         return DISCREET_BAD_BUNDLE;
-    row = row < t->rows ? row : t->rows - 1;
-    threshold = t->thresholds + (size_t)row * t->columns;
-    top = discreet_byte(t->tops, row);
-    for (j = 0; j < t->columns; j++)
-        count += 1u - (uint32_t)(((uint64_t)word - threshold[j]) >> 63);
-    excess = count - top; /* wraps if count < top */
-    return (int)(count - (excess & ((excess >> 31) - 1u)));
+    row = discreet_choose(discreet_below(row, t->rows), row, t->rows - 1);
+    for (i = 0; i < t->rows; i++) {
+        const uint32_t here = discreet_equal(i, row);
+        for (j = 0; j < t->columns; j++)
+            count += here & (1u - discreet_below(word, *threshold++));
+        top |= discreet_byte(t->tops, i) & (0u - here);
+    }
+    return (int)discreet_choose(discreet_below(top, count), top, count);
 }
 
-/* Draw a fresh symbol for each row. Nothing is remembered and nothing counted. */
-static inline int discreet_draw(const discreet_table *t, discreet_rng rng, const uint32_t *rows,
-                                size_t count, unsigned char *symbols)
+/* Draw a fresh symbol for a row. Nothing is remembered and nothing counted. */
+static inline int discreet_draw(const discreet_table *t, discreet_source *source, uint32_t row)
 {
-    const discreet_table own = *t; /* a copy: `symbols` might point to anything */
-    uint32_t words[64];
-    size_t i;
-    if (own.words == NULL)
+    uint32_t word;
+    if (t->words == NULL)
         return DISCREET_BAD_BUNDLE;
-    while (count) {
-        size_t now = count < 64 ? count : 64;
-        uint32_t ask = now < DISCREET_BLOCK ? DISCREET_BLOCK : (uint32_t)now;
-        if (discreet_random(rng, words, ask))
-            return DISCREET_NO_RANDOMNESS;
-        for (i = 0; i < now; i++)
-            symbols[i] = (unsigned char)discreet_pick(&own, rows[i], words[i]);
-        rows += now;
-        symbols += now;
-        count -= now;
-    }
-    return 0;
+    if (discreet_random(source, &word, 1))
+        return DISCREET_NO_RANDOMNESS;
+    return discreet_pick(t, row, word);
 }
 
 /* --- A sensor: ledger, memory, release --------------------------------------------------- */
@@ -362,47 +329,56 @@ static inline int discreet_is_own(const discreet_table *t, const uint32_t *recor
 /* Make a record the present one, once it is stored. */
 static inline int discreet_save(discreet_sensor *s, uint32_t *next)
 {
+    memcpy(next + DISCREET_R_FIRST, s->source.first, sizeof s->source.first);
     next[DISCREET_R_CRC] = discreet_crc(next, DISCREET_R_CRC);
     if (s->store(s->context, next, sizeof s->record) != (int)sizeof s->record)
         return DISCREET_NOT_STORED;
     memcpy(s->record, next, sizeof s->record);
+    s->stored = next[DISCREET_R_ELAPSED];
     return 0;
 }
 
-/* Take up work: check the bundle and the source, read the ledger.
+/* Read the record. One that is damaged counts as spent. */
+static inline int discreet_read(discreet_sensor *s, discreet_load load, int make_new)
+{
+    uint32_t *record = s->record;
+    const int found = load(s->context, record, sizeof s->record);
+    if (found == 0 && !make_new && s->table.words[DISCREET_H_BUDGET] != DISCREET_NONE)
+        return DISCREET_NO_LEDGER;
+    if (found == (int)sizeof s->record && record[DISCREET_R_MAGIC] == DISCREET_LEDGER_MAGIC &&
+        record[DISCREET_R_CRC] == discreet_crc(record, DISCREET_R_CRC))
+        return 0;
+    memset(record, 0, sizeof s->record);
+    record[DISCREET_R_SPENT] = found == 0 ? 0 : DISCREET_NONE;
+    return 0;
+}
+
+/* Take up work: check the bundle, read the ledger, test the source.
  *
- * A ledger that is damaged counts as spent. One that is absent is made only if `make_new` says
- * so, as it should when a device is set up and never after; where the bundle has no budget it
- * holds nothing to lose and is always made. */
+ * `context` is handed to rng, load and store. A ledger that is damaged counts as spent. One that is
+ * absent is made only if `make_new` says so, as it should when a device is set up and never after;
+ * where the bundle has no budget it holds nothing to lose and is always made. */
 static inline int discreet_start(discreet_sensor *s, const uint32_t *bundle, size_t size,
                                  discreet_rng rng, discreet_load load, discreet_store store,
                                  void *context, int make_new)
 {
-    int error, found;
+    int error;
     memset(s, 0, sizeof *s);
     s->pending = -1;
+    s->context = context;
     error = discreet_open(&s->table, bundle, size);
     if (!error)
-        error = discreet_health(rng);
+        error = discreet_read(s, load, make_new);
+    if (!error)
+        error = discreet_source_start(&s->source, rng, context, s->record + DISCREET_R_FIRST,
+                                      s->record + DISCREET_R_KEY, 32);
     if (error)
         return error;
-    found = load(context, s->record, sizeof s->record);
-    if (found == 0) {
-        if (!make_new && bundle[DISCREET_H_BUDGET] != DISCREET_NONE)
-            return DISCREET_NO_LEDGER;
-        memset(s->record, 0, sizeof s->record);
-    } else if (found != (int)sizeof s->record ||
-               s->record[DISCREET_R_MAGIC] != DISCREET_LEDGER_MAGIC ||
-               s->record[DISCREET_R_CRC] != discreet_crc(s->record, DISCREET_R_CRC)) {
-        memset(s->record, 0, sizeof s->record);
-        s->record[DISCREET_R_SPENT] = DISCREET_NONE;
-    }
     if (discreet_repeat(&s->table) != DISCREET_REPEAT_PERIOD &&
         discreet_is_own(&s->table, s->record) && s->record[DISCREET_R_HELD] != DISCREET_NONE)
         s->pending = (int)s->record[DISCREET_R_HELD]; /* not delivered before the reboot */
+    s->stored = s->record[DISCREET_R_ELAPSED];
     s->store = store;
-    s->context = context;
-    s->rng = rng;
     return 0;
 }
 
@@ -412,24 +388,40 @@ static inline uint32_t discreet_spent(const discreet_sensor *s)
     return s->record[DISCREET_R_SPENT];
 }
 
-/* Enter a new period, or take up another bundle, with a new key. Returns 1 if it did. A clock
- * that goes back changes nothing. */
-static inline int discreet_turn(const discreet_sensor *s, uint32_t *next, uint32_t period)
+/* Count how long the period has lasted, never more than has passed. After a start the uptime may
+ * have begun again: then what it says has passed, and what was before is not known. */
+static inline void discreet_pass(discreet_sensor *s, uint32_t uptime)
+{
+    uint32_t *elapsed = s->record + DISCREET_R_ELAPSED, mark = s->record[DISCREET_R_MARK], more;
+    more = uptime >= mark ? uptime - mark : s->running ? 0 : uptime;
+    *elapsed = *elapsed > DISCREET_NONE - more ? DISCREET_NONE : *elapsed + more;
+    s->record[DISCREET_R_MARK] = uptime;
+    s->running = 1;
+}
+
+/* Enter a new period, or take up another bundle, with a new key. Returns 1 if it did. */
+static inline int discreet_turn(discreet_sensor *s, uint32_t *next)
 {
     const uint32_t *words = s->table.words;
-    if (period <= next[DISCREET_R_PERIOD] && discreet_is_own(&s->table, next))
+    if (next[DISCREET_R_ELAPSED] < words[DISCREET_H_PERIOD] && discreet_is_own(&s->table, next))
         return 0;
-    if (discreet_random(s->rng, next + DISCREET_R_KEY, 8) ||
-        memcmp(next + DISCREET_R_KEY, s->record + DISCREET_R_KEY, 32) == 0)
+    if (discreet_random(&s->source, next + DISCREET_R_KEY, 8))
         return DISCREET_NO_RANDOMNESS;
     next[DISCREET_R_MAGIC] = DISCREET_LEDGER_MAGIC;
     next[DISCREET_R_BUNDLE] = words[DISCREET_H_MAPPING];
     next[DISCREET_R_BUNDLE + 1] = words[words[DISCREET_H_LENGTH] - 1];
-    /* Another bundle may count its periods in another length: its first one is the present. */
-    next[DISCREET_R_PERIOD] = period;
+    next[DISCREET_R_ELAPSED] = 0;
     next[DISCREET_R_DRAWS] = 0;
     next[DISCREET_R_HELD] = DISCREET_NONE;
     return 1;
+}
+
+/* Whether the clock alone is worth a write: a power cut may take an eighth of a period, or an hour. */
+static inline int discreet_is_late(const discreet_sensor *s)
+{
+    const uint32_t eighth = s->table.words[DISCREET_H_PERIOD] / 8;
+    return s->record[DISCREET_R_ELAPSED] - s->stored >=
+           (eighth < DISCREET_HOUR ? DISCREET_HOUR : eighth);
 }
 
 /* Count one release. Returns 1 if it was counted, 0 if it is free, -1 if it is not affordable.
@@ -449,38 +441,41 @@ static inline int discreet_charge(const discreet_table *t, uint32_t *next, uint3
 }
 
 /* Return the symbol to send for a reading. Until discreet_delivered is called the answer stays
- * the same, so that a retry cannot draw again, not even after a reboot. */
-static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t period)
+ * the same, so that a retry cannot draw again, not even after a reboot.
+ *
+ * `uptime`: seconds on a clock that nobody else can set: since power came on, best with the time
+ * asleep. It may begin again with every start. Never the time of day, which a network sets. */
+static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t uptime)
 {
     const discreet_table *t = &s->table;
-    uint32_t next[DISCREET_RECORD], block[DISCREET_BLOCK], repeat;
+    uint32_t next[DISCREET_RECORD], repeat;
     int turned, counted, symbol;
-    if (s->rng == NULL)
+    if (s->store == NULL)
         return DISCREET_NOT_STARTED;
     if (s->pending >= 0)
         return s->pending;
     repeat = discreet_repeat(t);
-    row = row < t->rows ? row : t->rows - 1;
+    discreet_pass(s, uptime);
     memcpy(next, s->record, sizeof next);
-    turned = discreet_turn(s, next, period);
+    turned = discreet_turn(s, next);
     if (turned < 0)
         return turned;
     counted = discreet_charge(t, next, repeat);
     if (counted == 0 && repeat == DISCREET_REPEAT_PERIOD) {
         symbol = (int)next[DISCREET_R_HELD];
     } else if (counted < 0 || repeat == DISCREET_REPEAT_NEVER) {
-        if (discreet_random(s->rng, block, DISCREET_BLOCK))
-            return DISCREET_NO_RANDOMNESS;
-        symbol = discreet_pick(t, counted < 0 ? t->rows - 1 : row, block[0]);
+        symbol = discreet_draw(t, &s->source, counted < 0 ? t->rows - 1 : row);
+        DISCREET_PUBLIC(symbol);
+        if (symbol < 0)
+            return symbol;
     } else {
+        row = discreet_choose(discreet_below(row, t->rows), row, t->rows - 1);
         symbol = discreet_pick(t, row, discreet_keyed_word(next + DISCREET_R_KEY, row));
     }
     if (repeat != DISCREET_REPEAT_CODE)
         next[DISCREET_R_HELD] = (uint32_t)symbol; /* otherwise the key tells it again */
     /* What no reading changes is not worth a write, and may be drawn again. */
-    if (counted >= 0 &&
-        (turned || counted > 0 || next[DISCREET_R_HELD] != s->record[DISCREET_R_HELD]) &&
-        discreet_save(s, next))
+    if (counted >= 0 && (turned || counted > 0 || discreet_is_late(s)) && discreet_save(s, next))
         return DISCREET_NOT_STORED;
     s->pending = symbol;
     return symbol;
@@ -491,7 +486,7 @@ static inline int discreet_release(discreet_sensor *s, uint32_t row, uint32_t pe
 static inline int discreet_delivered(discreet_sensor *s)
 {
     uint32_t next[DISCREET_RECORD];
-    if (s->rng == NULL)
+    if (s->store == NULL)
         return DISCREET_NOT_STARTED;
     memcpy(next, s->record, sizeof next);
     next[DISCREET_R_HELD] = DISCREET_NONE;

@@ -18,12 +18,15 @@ import struct
 import sys
 import time
 from binascii import crc32
+from hashlib import sha256
 
 NONE = 0xFFFFFFFF  # no budget, no finite epsilon, no symbol held
 BINS, CATEGORIES, CODES = 0, 1, 2
 REPEAT_CODE, REPEAT_PERIOD, REPEAT_NEVER = 0, 1, 2
-_HEAD, _RECORD = "<II32sIIIIIII", "<I8sIIII32s"
-_HEAD_SIZE, _RECORD_SIZE = 68, 60
+_HEAD, _RECORD = "<II32sIIIIIII", "<I8sIIIII32s8s"
+_HEAD_SIZE, _RECORD_SIZE = 68, 72
+_HOUR = 3600  # no more often is a clock worth a write
+_MOST_TEXT = 65536  # bytes of categories, each with the room of the longest
 _BLOCK = 32  # bytes asked of the system at least
 PLATFORM = str(sys.platform)
 
@@ -47,59 +50,170 @@ class LedgerError(SensorError):
 # --- Randomness ----------------------------------------------------------------------------
 
 
-def radio_is_off() -> bool:
-    """Whether this is an ESP32 without radio, whose bytes only look random."""
-    if PLATFORM != "esp32":
-        return False
+# What os.urandom is, by sys.platform. Hardware: generators of noise. Radio: noise while the radio
+# is on. All others are refused: on the CC3200 it is a register of 24 bits that begins with the MAC
+# address, on the SAMD21 a generator with a state of 32 bits, elsewhere not known.
+HARDWARE = ("linux", "darwin", "rp2", "pyboard", "nrf", "mimxrt")
+RADIO = ("esp32", "esp8266")
+
+
+def refusal() -> str:
+    """Return why this board's ``os.urandom`` cannot be used, or nothing."""
+    machine = str(getattr(sys.implementation, "_machine", ""))
+    if PLATFORM in HARDWARE or (PLATFORM == "samd" and "SAMD51" in machine):
+        return ""
+    if PLATFORM not in RADIO:
+        return "os.urandom is not known to be random on " + PLATFORM
+    return "" if radio_is_on() else "without radio there is no randomness"
+
+
+def radio_is_on() -> bool:
+    """Whether Wi-Fi or Bluetooth is on, whose noise an ESP32 and an ESP8266 need."""
     try:
         import network
 
         if network.WLAN(network.STA_IF).active() or network.WLAN(network.AP_IF).active():
-            return False
+            return True
     except (ImportError, AttributeError):  # a chip without Wi-Fi
         pass
     try:
         import bluetooth
 
-        return not bluetooth.BLE().active()
+        return bool(bluetooth.BLE().active())
     except (ImportError, AttributeError):
-        return True
+        return False
 
 
-def random_bytes(size: int) -> bytes:
-    """Return bytes from ``os.urandom``, or refuse."""
-    if radio_is_off():
-        raise RandomnessError("without radio there is no randomness; nothing is released")
-    size = max(size, _BLOCK)
-    try:
-        found = os.urandom(size)
-    except (AttributeError, NotImplementedError, OSError):  # not every port has it
+def _ones(number: int) -> int:
+    return bin(number).count("1")
+
+
+def _in_words(word: int) -> int:
+    return int.from_bytes(word.to_bytes(4, "little") * 8, "little")
+
+
+class Source:
+    """Blocks of ``os.urandom``, each tested, and an HMAC_DRBG (SP 800-90A) that they seed.
+
+    The tests are those of ``discreet_random.h``: repetition count and adaptive proportion of
+    SP 800-90B over all calls, and some that find more at once. ``before``: how the source began at
+    the start before this one.
+    """
+
+    def __init__(self, before: bytes) -> None:
+        self.first, self._seen, self._last = b"", before, 0
+        self._blocks = self._run = self._matches = self._wanted = self._byte = 0
+        self._ones = self._zeros = 0
+        self._counts = [0] * 5
+        self._broken = False
+
+    def start(self, own: bytes) -> None:
+        """Test the source and seed the generator, also with what only this device knows."""
+        digest = sha256()
+        for _ in range(64):
+            digest.update(self.ask())
+        self._seed(digest.digest(), own)
+
+    def _seed(self, entropy: bytes, own: bytes) -> None:
+        self._key, self._value = bytes(32), b"\1" * 32
+        self._update(entropy + self.ask() + own)
+
+    def take(self, size: int) -> bytes:
+        """Return random bytes, from a generator that was just seeded again."""
+        self._update(self.ask())
         found = b""
-    if len(found) != size:
-        raise RandomnessError("no random source answers; nothing is released")
-    start = struct.unpack_from("<8I", found)
-    repeats = 0
-    for i in range(7):
-        repeats += start[i] == start[i + 1]
-    if repeats > 1:
-        raise RandomnessError("the random source repeats itself; nothing is released")
-    return found
+        while len(found) < size:
+            self._value = _hmac(self._key, self._value)
+            found += self._value
+        self._update(b"")
+        return found[:size]
+
+    def _update(self, data: bytes) -> None:
+        for mark in (b"\0", b"\1")[: 2 if data else 1]:
+            self._key = _hmac(self._key, self._value + mark + data)
+            self._value = _hmac(self._key, self._value)
+
+    def ask(self) -> bytes:
+        """Return the next block of the source, or refuse it and all that follow."""
+        problem = refusal()
+        if problem:
+            raise RandomnessError(problem + "; nothing is released")
+        try:
+            block = os.urandom(_BLOCK)
+        except (AttributeError, NotImplementedError, OSError):  # not every port has it
+            block = b""
+        if len(block) != _BLOCK:
+            raise RandomnessError("no random source answers; nothing is released")
+        self._broken = self._test(block) or self._broken
+        if self._broken:
+            raise RandomnessError("the random source repeats itself or is biased")
+        return block
+
+    def _test(self, block: bytes) -> bool:
+        number, words = int.from_bytes(block, "little"), struct.unpack("<8I", block)
+        counts, pairs = self._count(number), 0
+        for i in range(8):
+            for j in range(i):
+                pairs += words[i] == words[j]
+        bad = block[:8] == self._seen or pairs > 1 or _are_off(counts, 1)
+        if self._blocks % 16 == 0:
+            self._wanted, self._matches = block[0], 0
+        bad = self._repeats(block) or bad
+        for i in range(5):
+            self._counts[i] += counts[i]
+        self._ones |= number
+        self._zeros |= _EVERYTHING ^ number
+        self.first = self.first or block[:8]
+        if self._blocks & (self._blocks - 1) == 0:  # what comes again after any time is found
+            self._seen = block[:8]
+        self._last = number
+        self._blocks += 1
+        return self._ends_badly() or bad
+
+    def _count(self, number: int) -> list[int]:
+        found = [_ones(number)]
+        for shift, mask in _NEAR:
+            found.append(_ones((number ^ number >> shift) & mask))
+        found.append(_ones(number ^ self._last) if self._blocks else 128)
+        return found
+
+    def _repeats(self, block: bytes) -> bool:
+        longest = 0
+        for byte in block:
+            self._run = self._run + 1 if byte == self._byte else 1
+            self._byte = byte
+            self._matches += byte == self._wanted
+            longest = max(longest, self._run)
+        return longest >= 7 or self._matches >= 20
+
+    def _ends_badly(self) -> bool:
+        bad = False
+        if self._blocks % 16 == 0:
+            bad = _are_off(self._counts, 16)
+            self._counts = [0] * 5
+        if self._blocks % 64 == 0:  # every bit must have been 0 and 1
+            bad = bad or self._ones & self._zeros != _EVERYTHING
+            self._ones = self._zeros = 0
+        return bad
 
 
-def check_randomness() -> None:
-    """Look for a broken source at start-up; a weak one is not found this way."""
-    ones = zeros = repeats = 0
-    first = b""
-    everything = (1 << 256) - 1
-    for _ in range(64):
-        block = random_bytes(_BLOCK)
-        number = int.from_bytes(block, "little")
-        ones |= number
-        zeros |= everything ^ number
-        repeats += block[:4] == first
-        first = first or block[:4]
-    if ones & zeros != everything or repeats > 1:
-        raise RandomnessError("the random source is stuck; nothing is released")
+_EVERYTHING = (1 << 256) - 1
+_NEAR = ((1, _in_words(0x7FFFFFFF)), (8, _in_words(0x00FFFFFF)), (32, (1 << 224) - 1))
+_SIZES = (256, 248, 192, 224, 256)
+
+
+def _are_off(counts: list[int], blocks: int) -> bool:
+    bad = False
+    for i in range(5):
+        bits = _SIZES[i] * blocks
+        bad = bad or (2 * counts[i] - bits) ** 2 > 56 * bits
+    return bad
+
+
+def _hmac(key: bytes, data: bytes) -> bytes:
+    inner = sha256(bytes([byte ^ 0x36 for byte in key]) + b"\x36" * 32)
+    inner.update(data)
+    return sha256(bytes([byte ^ 0x5C for byte in key]) + b"\x5c" * 32 + inner.digest()).digest()
 
 
 def keyed_words(key: bytes, counter: int) -> list[int]:
@@ -155,46 +269,63 @@ class Table:
         name = text + (head[8] + 3) // 4 * 4
         if name + (head[9] + 3) // 4 * 4 + 4 != len(body):
             raise BundleError("the table makes no sense; export it again")
-        self._text = body[text : text + head[8]]
+        self._room, self._text = _padded(body[text : text + head[8]], self.plain)
 
     def row(self, reading: object) -> int:
-        """Return the row for a reading: its code, or the last row if no code fits."""
-        unreadable = self.rows - 1
-        if reading is None or reading != reading:
-            return unreadable - self.missing
-        if self.kind == CATEGORIES:
-            return self._category(reading)
-        if not isinstance(reading, (int, float, bool)):  # a bool is no int here
-            raise TypeError("this sensor reads numbers; convert the reading first")
-        if self.kind == CODES:
-            fits = 0 <= reading < self.plain and reading == int(reading)
-            return int(reading) if fits else unreadable
-        key, code = _number_key(reading), 0
-        for i in range(self.plain):
-            code += self._key(i) < key
-        return code
+        """Return the row for a reading: its code, or the last row if no code fits.
 
-    def _category(self, reading: object) -> int:
-        if isinstance(reading, float):
-            key = _number_key(reading)
-            for i in range(self.plain):
-                if self._key(i) == key:
-                    return i
-            return self.plain
-        if not isinstance(reading, (int, str, bool)):
+        Readings of one kind take the same steps, and so does a missing one.
+        """
+        unreadable, is_text = self.rows - 1, isinstance(reading, str)
+        if is_text and self.kind != CATEGORIES:
+            try:
+                reading, is_text = float(str(reading)), False
+            except ValueError:  # "unavailable" and the like: no code fits
+                return unreadable
+        if reading is None:
+            reading = float("nan")
+        if self.kind == CATEGORIES and not isinstance(reading, float):
+            if not is_text and not isinstance(reading, (int, bool)):  # a bool is no int here
+                raise TypeError("this sensor reads numbers and text; convert the reading first")
+            return self._text_row(str(reading).encode())
+        if not isinstance(reading, (int, float, bool)):
             raise TypeError("this sensor reads numbers and text; convert the reading first")
-        wanted = str(reading).encode()
-        # No split on zero bytes, which some ports lack room for: look at one text at a time.
-        start = 0
-        for i in range(self.plain):
-            end = self._text.find(b"\0", start)
-            if self._text[start:end] == wanted:
-                return i
-            start = end + 1
-        return self.plain
+        missing, number = reading != reading, _finite(reading)
+        if self.kind == CODES:
+            found = self._code_row(number)
+        else:
+            found = self._number_row(_number_key(number), self.kind == BINS)
+        return (found, unreadable - self.missing)[missing]
 
-    def _key(self, i: int) -> int:
-        return int(struct.unpack_from("<Q", self._body, self._keys + 8 * i)[0])
+    def _code_row(self, number: float) -> int:
+        near = int(min(max(number, -1.0), float(self.plain)))
+        fits = (near == number) & (near >= 0) & (near < self.plain)
+        return (self.rows - 1, near)[fits]
+
+    def _number_row(self, key: "tuple[int, int, int, int]", bins: bool) -> int:
+        """Return how many keys lie below or, for categories, the one that is equal."""
+        a, b, c, d = key
+        below, found, at = 0, self.plain, self._keys
+        for i in range(self.plain):
+            p, q, r, s = struct.unpack_from("<4H", self._body, at)
+            same = (q == b, r == c, s == d)
+            below += (s < d) | same[2] & ((r < c) | same[1] & ((q < b) | same[0] & (p < a)))
+            found = (found, i)[(p == a) & same[0] & same[1] & same[2]]
+            at += 8
+        return (found, below)[bins]
+
+    def _text_row(self, wanted: bytes) -> int:
+        """Return the category of a text; every byte of every one is compared."""
+        room, text, found, at = self._room, self._text, self.plain, 0
+        fits = len(wanted) < room
+        wanted = (wanted + bytes(room))[:room]
+        for i in range(self.plain):
+            differs = 0
+            for k in range(room):
+                differs |= text[at + k] ^ wanted[k]
+            found = (found, i)[(differs == 0) & fits]
+            at += room
+        return found
 
     def pick(self, row: int, word: int) -> int:
         """Return the symbol that a 32-bit word picks in a row."""
@@ -214,23 +345,48 @@ class Table:
         top = body[self._tops + row]
         return (count, top)[count > top]
 
-    def draw(self, rows: list[int]) -> list[int]:
-        """Draw a fresh symbol for each row. Nothing is remembered and nothing counted."""
-        words, found = random_bytes(4 * len(rows)), []
-        for i in range(len(rows)):
-            low, high = struct.unpack_from("<HH", words, 4 * i)
-            found.append(self.pick_halves(rows[i], low, high))
-        return found
+    def draw(self, row: int, source: Source) -> int:
+        """Draw a fresh symbol for a row. Nothing is remembered and nothing counted."""
+        low, high = struct.unpack("<HH", source.take(4))
+        return self.pick_halves(row, low, high)
 
 
-def _number_key(number: float) -> int:
-    """Return 64 bits that compare as integers like the numbers do."""
+def _finite(number: float) -> float:
+    """Return a number as a float; 0 in place of what is none, so that it takes the same steps."""
     try:
-        packed = struct.pack("<d", number + 0.0)
+        return (float(number), 0.0)[number != number] + 0.0  # no minus zero
     except OverflowError:  # an integer beyond all floats
-        packed = struct.pack("<d", float("inf") if number > 0 else -float("inf"))
-    bits = int(struct.unpack("<Q", packed)[0])
-    return bits ^ ((1 << 64) - 1) if bits >> 63 else bits | 1 << 63
+        return float("inf") if number > 0 else -float("inf")
+
+
+def _number_key(number: float) -> "tuple[int, int, int, int]":
+    """Return 64 bits that compare as integers like the numbers do, in quarters, the last first.
+
+    Quarters, since MicroPython handles integers of 31 bits and more in another and slower way.
+    """
+    a, b, c, d = struct.unpack("<4H", struct.pack("<d", number))
+    mask = -(d >> 15) & 0xFFFF
+    return a ^ mask, b ^ mask, c ^ mask, d ^ (mask | 0x8000)
+
+
+def _padded(text: bytes, count: int) -> "tuple[int, bytes]":
+    """Return the room of the longest text with its end, and all texts in such rooms."""
+    starts, longest, start = [], 0, 0
+    for _ in range(count if text else 0):
+        end = text.find(b"\0", start)
+        if end < 0:
+            raise BundleError("the table makes no sense; export it again")
+        starts.append((start, end))
+        longest = max(longest, end - start)
+        start = end + 1
+    room = longest + 1
+    if len(starts) * room > _MOST_TEXT:
+        raise BundleError("the categories take more room than there is; learn with fewer")
+    found = bytearray(len(starts) * room)
+    for i in range(len(starts)):
+        start, end = starts[i]
+        found[i * room : i * room + end - start] = text[start:end]
+    return room, bytes(found)
 
 
 # --- The sensor ----------------------------------------------------------------------------
@@ -246,37 +402,53 @@ class Sensor:
     def __init__(self, table: str, ledger: str, make_new: bool = False) -> None:
         with open(table, "rb") as stream:
             self.table = Table(stream.read())
-        check_randomness()
         self._path = ledger
-        self.bundle, self.period, self.spent, self.draws = bytes(8), 0, 0, 0
-        self.held, self._key = NONE, bytes(32)
+        self.bundle, self.elapsed, self.mark, self.spent, self.draws = bytes(8), 0, 0, 0, 0
+        self.held, self._key, first = NONE, bytes(32), bytes(8)
         self.pending = -1
         record = _stored(ledger)
         if record is not None:
-            self._unpack(record)
+            first = self._unpack(record)
         elif not make_new and self.table.budget != NONE:
             raise LedgerError("there is no ledger; make_new=True makes one on a new device")
+        self.source = Source(first)
+        self.source.start(self._key)
         if self.table.repeat != REPEAT_PERIOD and self._is_own() and self.held != NONE:
             self.pending = self.held  # not delivered before the reboot
         self._memory = self._symbols_of(self._key)
+        self._running, self._last_write = False, self.elapsed
+        self._ticks, self._awake = _ticks(), 0
 
-    def _unpack(self, data: bytes) -> None:
+    def _unpack(self, data: bytes) -> bytes:
         if not _is_sound(data):
             self.spent = NONE
-            return
+            return bytes(8)
         fields = struct.unpack(_RECORD, data[:-4])
-        self.bundle, self.period, self.spent, self.draws, self.held, self._key = fields[1:]
+        self.bundle, self.elapsed, self.mark, self.spent, self.draws = fields[1:6]
+        self.held, self._key, first = fields[6:]
+        return bytes(first)
 
-    def release(self, reading: object, period: int = -1) -> int:
+    def release(self, reading: object, uptime: int = -1) -> int:
         """Return the symbol to send; the same one until ``delivered``, also after a reboot.
 
-        The number of the period is taken from the clock unless it is given.
+        ``uptime``: seconds on a clock that nobody else can set, with the time asleep; by default
+        since this sensor was made. Never the time of day, which a network sets.
         """
         if self.pending < 0:
-            if period < 0:
-                period = int(time.time()) // self.table.period
-            self.pending = self._release(self.table.row(reading), period)
+            row = self.table.row(reading)
+            self.pending = self._release(row, self.awake() if uptime < 0 else uptime)
         return self.pending
+
+    def awake(self) -> int:
+        """Return the seconds since this sensor was made. Ask at least every six days."""
+        now = _ticks()
+        self._awake += (
+            time.ticks_diff(now, self._ticks)
+            if hasattr(time, "ticks_diff")
+            else (now - self._ticks)
+        )
+        self._ticks = now
+        return self._awake // 1000
 
     def delivered(self) -> None:
         """Note that the symbol has arrived; the next release is for a new reading.
@@ -285,50 +457,67 @@ class Sensor:
         """
         waits = self.pending >= 0 and self.held != NONE and self._is_own()
         if waits and self.table.repeat != REPEAT_PERIOD:
-            self._keep(self.period, self.spent, self.draws, NONE, self._key)
+            self._keep(self.elapsed, self.spent, self.draws, NONE, self._key)
         self.pending = -1
+
+    def spend(self, floor: int) -> None:
+        """Count what was released before the state of the device was lost."""
+        fields = (self.bundle, self.elapsed, self.mark, floor, self.draws, self.held, self._key)
+        _store(self._path, struct.pack(_RECORD, 0x324C5344, *fields, self.source.first))
+        self.spent = floor
 
     def _is_own(self) -> bool:
         """Whether the record was written for this table."""
         sound = self.held == NONE or self.held < self.table.symbols
         return sound and self.bundle == self.table.tag
 
-    def _release(self, row: int, period: int) -> int:
+    def _pass(self, uptime: int) -> None:
+        """Count how long the period has lasted, never more than has passed.
+
+        After a start the uptime may have begun again: then what it says has passed, and what was
+        before is not known.
+        """
+        if not 0 <= uptime <= NONE:
+            raise LedgerError("the uptime must be from 0 to 4294967295 seconds")
+        more = uptime - self.mark
+        if more < 0:
+            more = 0 if self._running else uptime
+        self.elapsed, self.mark = min(NONE, self.elapsed + more), uptime
+        self._running = True
+
+    def _release(self, row: int, uptime: int) -> int:
         table = self.table
-        draws, held = self.draws, self.held
-        key, latest = self._key, self.period
-        turned = period > self.period or not self._is_own()
+        self._pass(uptime)
+        draws, held, key, elapsed = self.draws, self.held, self._key, self.elapsed
+        turned = elapsed >= table.period or not self._is_own()
         if turned:
-            if not 0 <= period <= NONE:
-                raise LedgerError("the period must be from 0 to 4294967295")
-            # Another bundle may count its periods in another length, so take what is given.
-            key, draws, held, latest = random_bytes(32), 0, NONE, period
-            if key == self._key:
-                raise RandomnessError("the random source repeats itself; nothing is released")
+            key, draws, held, elapsed = self.source.take(32), 0, NONE, 0
         spent, counted = self._charged(draws, held)
         if counted < 0:  # what no reading changes is not worth a write, and may be drawn again
-            return table.draw([table.rows - 1])[0]
+            return table.draw(table.rows - 1, self.source)
         memory = self._symbols_of(key) if turned else self._memory
         draws = min(NONE, draws + counted)
         if table.repeat == REPEAT_PERIOD and counted == 0:
             symbol = held
         elif table.repeat == REPEAT_NEVER:
-            symbol = table.draw([row])[0]
+            symbol = table.draw(row, self.source)
         else:
             symbol = memory[row]
         if table.repeat != REPEAT_CODE:
             held = symbol  # otherwise the key tells it again
-        if turned or counted > 0 or held != self.held:
-            self._keep(latest, spent, draws, held, key)
+        late = elapsed - self._last_write >= max(_HOUR, table.period // 8)
+        if turned or counted > 0 or late:
+            self._keep(elapsed, spent, draws, held, key)
             self._memory = memory
         return symbol
 
-    def _keep(self, period: int, spent: int, draws: int, held: int, key: bytes) -> None:
+    def _keep(self, elapsed: int, spent: int, draws: int, held: int, key: bytes) -> None:
         """Make a record the present one, once it is stored."""
-        tag = self.table.tag
-        _store(self._path, struct.pack(_RECORD, 0x314C5344, tag, period, spent, draws, held, key))
-        self.bundle, self.period, self.spent, self.draws = tag, period, spent, draws
-        self.held, self._key = held, key
+        tag, first = self.table.tag, self.source.first
+        fields = (tag, elapsed, self.mark, spent, draws, held, key, first)
+        _store(self._path, struct.pack(_RECORD, 0x324C5344, *fields))
+        self.bundle, self.elapsed, self.spent, self.draws = tag, elapsed, spent, draws
+        self.held, self._key, self._last_write = held, key, elapsed
 
     def _charged(self, draws: int, held: int) -> tuple[int, int]:
         """Return what is spent after one more release, and 1, 0 if free, -1 if not affordable."""
@@ -355,10 +544,14 @@ class Sensor:
         return found
 
 
+def _ticks() -> int:
+    return time.ticks_ms() if hasattr(time, "ticks_ms") else int(time.monotonic() * 1000)
+
+
 def _is_sound(data: bytes) -> bool:
     return (
         len(data) == _RECORD_SIZE + 4
-        and data[:4] == b"DSL1"
+        and data[:4] == b"DSL2"
         and crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
     )
 

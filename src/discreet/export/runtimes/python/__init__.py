@@ -1,1 +1,1 @@
-"""For Linux gateways: ``discreet_sensor`` needs Python alone, ``discreet_gateway`` is fast."""
+"""For Linux gateways: many readings at once; ``discreet_sensor.runtime`` needs Python alone."""

@@ -7,7 +7,7 @@ call, and whole arrays are compared at a time.
     from discreet_gateway import GatewaySensor
 
     hall = GatewaySensor("hall.bundle", public_key="...", ledger="hall.ledger", name="hall")
-    symbols = hall.release_many(readings, period)
+    symbols = hall.release_many(readings)
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 if TYPE_CHECKING or __package__:
-    from . import discreet_sensor as device
+    from discreet_sensor import runtime as device
 else:  # beside it in an export
     import discreet_sensor as device
 
@@ -118,7 +118,7 @@ class GatewaySensor(device.Sensor):
         self.vectors = VectorTable(self.table)
 
     def release_many(
-        self, readings: Sequence[device.Reading] | NDArray[Any], period: int
+        self, readings: Sequence[device.Reading] | NDArray[Any], *, uptime: int | None = None
     ) -> NDArray[np.uint8]:
         """Return one counted symbol for each reading, in order, as ``release_rows`` would.
 
@@ -129,7 +129,7 @@ class GatewaySensor(device.Sensor):
         self.ledger.check_owner()
         rows = self.vectors.rows(readings)
         with self._alone:
-            return np.asarray(self._released(rows, period), dtype=np.uint8)
+            return np.asarray(self._released(rows, uptime), dtype=np.uint8)
 
     def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
         told, unread = np.asarray(told, dtype=np.intp), np.full(idle, self.table.rows - 1)

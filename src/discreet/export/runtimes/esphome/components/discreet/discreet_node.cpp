@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "discreet_node.h"
-#include "discreet_radio.h"
+#include "discreet_noise.h"
 
 #include <cmath>
+#include <cstring>
 
+#include "esphome/core/hal.h"
 #include "esphome/core/helpers.h"
 #include "esphome/core/log.h"
 
@@ -12,11 +14,7 @@ namespace discreet {
 
 static const char *const TAG = "discreet";
 
-static int random_source(void *out, size_t size) {
-  if (!discreet_radio_is_on())
-    return -1;
-  return random_bytes(static_cast<uint8_t *>(out), size) ? static_cast<int>(size) : -1;
-}
+static int random_source(void *, void *out, size_t size) { return discreet_noise(out, size); }
 
 int DiscreetNode::load_(void *node, void *record, size_t size) {
   auto *self = static_cast<DiscreetNode *>(node);
@@ -30,9 +28,9 @@ int DiscreetNode::store_(void *node, const void *record, size_t size) {
 }
 
 void DiscreetNode::setup() {
-  // One ledger per bundle: the sensor's name is part of its words, the mapping is not part of
-  // the place, so that a new mapping goes on counting.
-  const uint32_t place = fnv1_hash(std::string("discreet-") + this->get_name().c_str());
+  // One ledger per sensor, whatever the entity is called, and whatever the mapping: a new one goes
+  // on counting.
+  const uint32_t place = fnv1_hash(std::string("discreet-") + this->bundle_);
   this->ledger_ = global_preferences->make_preference<Record>(place, true);
   const int error = discreet_start(&this->sensor_, this->words_, this->size_, random_source, load_,
                                    store_, this, this->make_new_);
@@ -45,8 +43,10 @@ void DiscreetNode::setup() {
 uint32_t DiscreetNode::row_() const {
   const discreet_table *table = &this->sensor_.table;
   if (this->text_ != nullptr) {
-    const char *text = this->text_->has_state() ? this->text_->state.c_str() : nullptr;
-    return discreet_category(table, text);
+    char text[256] = DISCREET_NO_TEXT;  // all of it is compared, whatever the text
+    if (this->text_->has_state())
+      strncpy(text, this->text_->state.c_str(), sizeof text);
+    return discreet_category(table, text, sizeof text);
   }
   const float state = this->source_->has_state() ? this->source_->state : NAN;
   if (std::isnan(state))
@@ -60,13 +60,16 @@ uint32_t DiscreetNode::row_() const {
   return discreet_code(table, static_cast<long>(state));
 }
 
-uint32_t DiscreetNode::period_() const {
-  // Before the clock is set it counts from 1970: the stored period simply goes on.
-  return static_cast<uint32_t>(this->time_->timestamp_now() / this->words_[DISCREET_H_PERIOD]);
+// Not the time of day, which the network sets.
+uint32_t DiscreetNode::uptime_() {
+  const uint32_t now = millis();
+  this->milliseconds_ += now - this->last_;  // goes on where millis() begins again
+  this->last_ = now;
+  return discreet_uptime(this->milliseconds_);
 }
 
 void DiscreetNode::update() {
-  const int symbol = discreet_release(&this->sensor_, this->row_(), this->period_());
+  const int symbol = discreet_release(&this->sensor_, this->row_(), this->uptime_());
   if (symbol < 0) {
     ESP_LOGW(TAG, "nothing is released (%d)", symbol);
     this->status_set_warning();

@@ -5,19 +5,15 @@ from typing import Any
 
 import esphome.codegen as cg
 import esphome.config_validation as cv
-from esphome.components import sensor, text_sensor, time
-from esphome.const import CONF_SOURCE_ID, CONF_TIME_ID, PLATFORM_ESP32, PLATFORM_HOST
+from esphome.components import sensor, text_sensor
+from esphome.const import CONF_SOURCE_ID
 
-DEPENDENCIES = ["time"]
-AUTO_LOAD = ["text_sensor"]
+from . import CHIPS, discreet_ns, has_noise, stays_inside
+
+AUTO_LOAD = ["binary_sensor", "text_sensor"]
 CONF_BUNDLE = "bundle"
 CONF_NEW_LEDGER = "new_ledger"
 CONF_TEXT_SOURCE_ID = "text_source_id"
-_RUNTIME = {"discreet", "discreet_node", "discreet_radio"}
-# ESPHome has other chips, but there its random bytes are not from a cryptographic source.
-_CHIPS = [PLATFORM_ESP32, PLATFORM_HOST]
-
-discreet_ns = cg.esphome_ns.namespace("discreet")
 DiscreetNode = discreet_ns.class_("DiscreetNode", sensor.Sensor, cg.PollingComponent)
 
 
@@ -25,21 +21,20 @@ def _bundle(value: Any) -> str:
     """Accept the name of a bundle that lies beside this file."""
     name = str(cv.valid_name(value))
     found = sorted(each.stem for each in Path(__file__).parent.glob("*.h"))
-    found = [each for each in found if each not in _RUNTIME]
+    found = [each for each in found if not each.startswith("discreet")]
     if name not in found:
         raise cv.Invalid(f"no bundle {name!r} in the component. There are: {', '.join(found)}.")
     return name
 
 
 CONFIG_SCHEMA = cv.All(
-    cv.only_on(_CHIPS),
+    cv.only_on(CHIPS),
     sensor.sensor_schema(DiscreetNode, accuracy_decimals=0)
     .extend(
         {
             cv.Required(CONF_BUNDLE): _bundle,
             cv.Exclusive(CONF_SOURCE_ID, "source"): cv.use_id(sensor.Sensor),
             cv.Exclusive(CONF_TEXT_SOURCE_ID, "source"): cv.use_id(text_sensor.TextSensor),
-            cv.GenerateID(CONF_TIME_ID): cv.use_id(time.RealTimeClock),
             cv.Optional(CONF_NEW_LEDGER, default=False): cv.boolean,
         }
     )
@@ -48,15 +43,22 @@ CONFIG_SCHEMA = cv.All(
 )
 
 
+def _final_validate(config: Any) -> None:
+    has_noise()
+    stays_inside(config.get(CONF_SOURCE_ID) or config[CONF_TEXT_SOURCE_ID])
+
+
+FINAL_VALIDATE_SCHEMA = _final_validate
+
+
 async def to_code(config: Any) -> None:
     """Write the C++ that sets the node up."""
     node = await sensor.new_sensor(config)
     await cg.register_component(node, config)
     name = config[CONF_BUNDLE]
     cg.add_global(cg.RawStatement(f'#include "esphome/components/discreet/{name}.h"'))
-    cg.add(node.set_bundle(cg.RawExpression(f"{name}_bundle, sizeof {name}_bundle")))
+    cg.add(node.set_bundle(cg.RawExpression(f'"{name}", {name}_bundle, sizeof {name}_bundle')))
     for key, setter in ((CONF_SOURCE_ID, node.set_source), (CONF_TEXT_SOURCE_ID, node.set_text)):
         if key in config:
             cg.add(setter(await cg.get_variable(config[key])))
-    cg.add(node.set_time(await cg.get_variable(config[CONF_TIME_ID])))
     cg.add(node.set_new_ledger(config[CONF_NEW_LEDGER]))

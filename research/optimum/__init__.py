@@ -1,0 +1,1 @@
+"""The best tables for a known distribution, by linear programs."""

@@ -1,0 +1,43 @@
+"""``discreet forget``: delete what one device has sent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from discreet.cli.options import SiteFolder, argument
+from discreet.cli.terminal import interruptible, plain_print
+from discreet.network import find_site, need_network
+
+
+def forget(
+    name: Annotated[str, argument("DEVICE", "Name of the device.")],
+    site: SiteFolder = None,
+) -> None:
+    """Delete what one device has sent, for good.
+
+    Its messages, what was refused of it and the daily counts of symbols. What it has spent of its
+    budget stays, or the budget would be refilled; so do the decisions. A later `discreet restore`
+    does not bring the messages back.
+
+    Example:
+
+        discreet forget hall
+    """
+    with interruptible("stopped in the middle. Run the command again."):
+        need_network()
+        from discreet.network.site.forgetting import forget_device
+
+        done = forget_device(find_site(site), name)
+        plain_print(f"deleted {done.messages} messages of {name}, and what was refused of it")
+        plain_print("decisions stay, and what it has spent: its budget is not refilled")
+        if done.postgres:
+            plain_print(
+                "the rows are gone from the tables; PostgreSQL's write-ahead log, base backups, "
+                "dumps and replicas keep them for as long as you keep those"
+            )
+        plain_print(
+            "backups from before still hold it: restoring one into this site leaves it out. "
+            "Delete them if nobody is to read it there"
+        )
+        if done.live:
+            plain_print(f"what it sends from now on is stored; to end that: discreet revoke {name}")

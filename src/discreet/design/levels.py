@@ -1,0 +1,353 @@
+"""The search for a level: which limit on the rows of a design delivers what was asked for.
+
+One search for all methods. Levels rise in strictness; rows left out tell what each delivers. Of
+many rows some are left out for good: the tables designed without them are the ones that are kept,
+and what is told of them is true of these very tables. Of few rows, each fold is left out in turn,
+and the tables kept are designed on all rows, at the level that the folds chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Protocol
+
+import numpy as np
+
+from discreet.arrays import Ints
+from discreet.design.answers import (
+    Answers,
+    answer_from_codes,
+    answer_unseen,
+    finish_fusion,
+    join,
+    raw_advantage,
+)
+from discreet.design.deciding import class_shares
+from discreet.design.expected import Expected, Request
+from discreet.design.feasible import uniform_tables
+from discreet.design.folds import Fold, Sample, split_folds
+from discreet.design.leaks import Leaks, average, estimate_leaks
+from discreet.design.problem import Settings, Target
+from discreet.design.results import Designed
+from discreet.design.risks import Tables
+from discreet.errors import InputError
+from discreet.leakage.exact import information_epsilon
+from discreet.leakage.joint_outputs import output_probabilities
+from discreet.progress import Progress, Report
+
+MANY_ROWS = 8_000
+"""From so many on, some rows are left out for good."""
+MANY_GROUPS = 100
+"""From so many groups on, likewise."""
+_LEFT_OUT, _MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
+_FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
+_TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
+_ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
+_FIRST = 2  # of the levels: where the search begins
+
+
+class Design(Protocol):
+    """A way from rows to tables, without some of the rows; ``left_out`` numbers them."""
+
+    def __call__(
+        self,
+        left_out: Ints | None,
+        target: Target,
+        *,
+        rng: np.random.Generator,
+        starts: Sequence[Tables] = (),
+        report: Report | None = None,
+    ) -> Designed: ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is left out in turn, or for good; ``too_few`` says why nothing can be."""
+
+    folds: list[Fold] = field(default_factory=list)
+    for_good: bool = False
+    too_few: InputError | None = None
+
+    @property
+    def left_out(self) -> Ints | None:
+        """The rows that no design ever sees."""
+        return self.folds[0][1] if self.for_good else None
+
+
+def leave_out(
+    sample: Sample,
+    groups: Ints | None,
+    rng: np.random.Generator,
+    *,
+    n_folds: int,
+    listed: bool = True,
+    for_good: bool = True,
+) -> Parts:
+    """Choose which rows to leave out.
+
+    ``listed``: whether outputs are few enough to be listed. ``for_good``: whether rows may be left
+    out for good, where they are many.
+    """
+    for_good = for_good and _has_many(sample, groups)
+    if for_good:
+        n_folds = max(_LEFT_OUT, -(-len(sample.codes) // _MOST_LEFT_OUT))
+    elif not listed:
+        n_folds = min(n_folds, _FOLDS_DRAWN)
+    try:
+        folds = split_folds(sample, n_folds, groups, rng)
+    except InputError as error:
+        return Parts(too_few=error)
+    return Parts(folds[:1] if for_good else folds, for_good)
+
+
+def _has_many(sample: Sample, groups: Ints | None) -> bool:
+    many = len(sample.codes) >= MANY_ROWS
+    return many and (groups is None or len(np.unique(groups)) >= MANY_GROUPS)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Designs at one level, one for each part left out, and what the parts showed."""
+
+    target: Target
+    designs: list[Designed]
+    leaks: Leaks
+    epsilon: float | None
+
+    @property
+    def stopped(self) -> bool:
+        return any(designed.stopped for designed in self.designs)
+
+    @property
+    def under_model(self) -> float:
+        """What leaks under the models that were designed on: hardly ever more than is true."""
+        return max(designed.leak for designed in self.designs)
+
+    def keeps(self, request: Request, to_spare: float = _TO_SPARE) -> bool:
+        """Tell whether rows left out show a request to be kept, with standard errors to spare."""
+        most = max(self.leaks.advantage, self.under_model) + to_spare * self.leaks.error
+        within = request.max_advantage is None or most <= request.max_advantage
+        limit = request.epsilon
+        return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The level to take, what to expect of it, and the tables and the fusion rule to keep."""
+
+    target: Target
+    expected: Expected | None
+    designed: Designed
+
+
+class LevelSearch:
+    """Designs at one level after the other, each time without the same parts.
+
+    ``beyond``: attackers are told the public fact. ``n_jobs``: designs at the same time.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        sample: Sample,
+        groups: Ints | None,
+        parts: Parts,
+        design: Design,
+        rng: np.random.Generator,
+        *,
+        beyond: bool = False,
+        report: Report | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.settings, self.sample, self.groups, self.design = settings, sample, groups, design
+        self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
+        self.left_out = parts
+        self.seeds = rng.integers(2**63, size=len(parts.folds))
+        self.parts = [(sample.take(known), sample.take(unseen)) for known, unseen in parts.folds]
+        self.last: dict[int, Tables] = {}
+        self.tried: dict[Target, Tried] = {}
+        self.best: Tried | None = None  # of those that keep what was asked
+        self.planned = 1
+
+    def take(self, target: Target) -> Found:
+        """Return the design for one level, without a search."""
+        if self.left_out.for_good:
+            return self._found(self.try_level(target), met=None)
+        designed = self._design_all(target)
+        if not self.parts or designed.stopped:
+            return Found(target, None, designed)
+        tried = self.try_level(target)
+        return Found(target, self._expect(tried, met=None), designed)
+
+    def find(self, levels: Sequence[Target], request: Request) -> Found:
+        """Return the least strict of levels, which rise in strictness, that keeps a request."""
+        if self.left_out.too_few is not None:
+            raise self.left_out.too_few
+        self.planned = 1 + int(np.ceil(np.log2(len(levels))))
+        low, high, kept = 0, len(levels), None
+        middle = min(_FIRST, high - 1)
+        while low < high:
+            tried = self.try_level(levels[middle])
+            if tried.keeps(request):
+                kept, high = tried, middle
+                self.best = tried
+            else:
+                low = middle + 1
+            if tried.stopped:
+                break
+            middle = (low + high) // 2
+        if kept is None:
+            return self._found_none(request)
+        return self._found(kept, met=True, asked=request.max_advantage)
+
+    def look_for_use(self, levels: Sequence[Target]) -> list[Expected]:
+        """Return what to expect of the first levels that are of use, three at most."""
+        found: list[Expected] = []
+        for level in levels:
+            tried = self.try_level(level)
+            expected = self._expect(tried, met=None)
+            last = found[-1].advantage_with_error if found else 0.0
+            if expected.useful and expected.advantage_with_error > last + _APART:
+                found.append(expected)
+            if len(found) == _ALTERNATIVES or tried.stopped:
+                break
+        return found
+
+    def _found_none(self, request: Request) -> Found:
+        """Take the least strict level tried whose estimate is within the request, shown or not.
+
+        Without one, the strictest; say nothing if even that surely leaks more.
+        """
+        tried = list(self.tried.values())
+        likely = [each for each in tried if each.keeps(request, to_spare=0.0)]
+        taken = max(likely, key=lambda each: each.under_model) if likely else tried[-1]
+        asked = request.max_advantage
+        if asked is not None and taken.leaks.low > asked:
+            return self._silent(taken.target, asked)
+        return self._found(taken, met=taken.keeps(request), asked=asked)
+
+    def _found(self, tried: Tried, met: bool | None, asked: float | None = None) -> Found:
+        expected = self._expect(tried, met, asked)
+        designed = tried.designs[0]
+        if not self.left_out.for_good:
+            designed = self._design_all(tried.target, [designed.tables])
+        stopped = designed.stopped or any(each.stopped for each in self.tried.values())
+        return Found(tried.target, expected, replace(designed, stopped=stopped))
+
+    def _design_all(self, target: Target, starts: Sequence[Tables] = ()) -> Designed:
+        designed = self.design(None, target, rng=self.rng, starts=starts, report=self.report)
+        return self._with_fusion(designed, self.sample, self.rng)
+
+    def _silent(self, target: Target, asked: float) -> Found:
+        tables = uniform_tables(self.sample.sizes, self.settings.n_symbols)
+        designs = [Designed(tables, float("nan"), np.empty(0), np.empty(0))] * len(self.parts)
+        leaks = Leaks(np.zeros(1), np.zeros(1), np.zeros(1))
+        expected = self._expect(Tried(target, designs, leaks, None), met=False, asked=asked)
+        designed = self._with_fusion(designs[0], self.sample, self.rng)
+        return Found(target, replace(expected, silent=True), designed)
+
+    def try_level(self, target: Target) -> Tried:
+        """Design without each part in turn, and look at what is left out."""
+        if target not in self.tried:
+            parts = range(len(self.parts))
+            with ThreadPoolExecutor(self.n_jobs) as pool:
+                designs = list(pool.map(partial(self._design_part, target), parts))
+            leaks = average([self._leaks(designs[k].tables, k) for k in parts])
+            epsilon = None
+            if target.epsilon is not None and self.settings.lists_outputs:
+                ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
+                epsilon = float(np.mean(ratios))
+            self.tried[target] = Tried(target, designs, leaks, epsilon)
+        return self.tried[target]
+
+    def _leaks(self, tables: Tables, k: int) -> Leaks:
+        own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
+        return estimate_leaks(tables, *self.parts[k], own, beyond=self.beyond)
+
+    def _design_part(self, target: Target, k: int) -> Designed:
+        designed = self.design(
+            self.left_out.folds[k][1],
+            target,
+            rng=np.random.default_rng(self.seeds[k]),
+            starts=[self.last[k]] if k in self.last else [],
+            report=self._report_part(k),
+        )
+        self.last[k] = designed.tables
+        return designed
+
+    def _with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
+        fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng)
+        return replace(designed, fusion=fusion)
+
+    def _report_part(self, k: int) -> Report | None:
+        """Return a report that counts the design of one part as a share of the whole search."""
+        report = self.report
+        if report is None:
+            return None
+
+        def tell(progress: Progress) -> bool:
+            done = len(self.tried) + (k + progress.done) / len(self.parts)
+            share = min(done / self.planned, 0.99)
+            if self.best is not None:
+                progress = replace(progress, leak=self.best.leaks.advantage)
+            # Whatever has been designed so far keeps its limit on the rows it was designed on.
+            return report(replace(progress, phase="search", done=share, keeps=True))
+
+        return tell
+
+    @cached_property
+    def _raw_answers(self) -> Answers:
+        seed = int(self.seeds[0])
+        return answer_from_codes(self.sample, self.left_out.folds, self.settings.aim, seed)
+
+    @cached_property
+    def _raw_advantage(self) -> float:
+        return raw_advantage(*self.parts[0], beyond=self.beyond)
+
+    def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
+        """Return what rows left out show of the designs at one level."""
+        sample, groups, folds = self.sample, self.groups, self.left_out.folds
+        answers = []
+        for k, (known, unseen) in enumerate(self.parts):
+            rng = np.random.default_rng([int(self.seeds[k]), 1])
+            designed = self._with_fusion(tried.designs[k], known, rng)
+            tried.designs[k] = designed
+            assert designed.fusion is not None
+            answers.append(answer_unseen(designed.fusion, designed.tables, unseen, rng))
+        joined = join(answers)
+        order = np.concatenate([held for _, held in folds])
+        low, high = joined.interval(None if groups is None else groups[order])
+        raw = self._raw_answers
+        return Expected(
+            advantage=tried.leaks.advantage,
+            advantage_error=tried.leaks.error,
+            raw_advantage=self._raw_advantage,
+            epsilon=tried.epsilon,
+            public_error=joined.error,
+            balanced_accuracy=joined.balanced_accuracy,
+            balanced_low=low,
+            balanced_high=high,
+            decided=tuple(joined.shares.tolist()),
+            guessing_error=1.0 - float(class_shares(sample.public).max()),
+            raw_error=raw.error,
+            raw_balanced_accuracy=raw.balanced_accuracy,
+            folds=len(folds),
+            met=met,
+            asked=asked,
+        )
+
+
+def _ratio(tables: Tables, unseen: Sample, beyond: bool) -> float:
+    """Return max |log p(g|z)/p(g)| among rows left out."""
+    outputs, found = output_probabilities(tables, unseen.codes), 0.0
+    for h in range(unseen.public.n_classes) if beyond else [None]:
+        inside = np.full(len(outputs), True) if h is None else unseen.public.index == h
+        for fact in unseen.private:
+            counts = np.bincount(fact.index[inside])
+            there = np.flatnonzero(counts)
+            means = [outputs[inside & (fact.index == k)].mean(axis=0) for k in there]
+            found = max(found, information_epsilon(np.stack(means), counts[there] / counts.sum()))
+    return found

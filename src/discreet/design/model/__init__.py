@@ -1,1 +1,0 @@
-"""The best tables that an estimated distribution allows, and how sure that is."""

@@ -1,0 +1,102 @@
+"""Connect a device to its site, over ``umqtt.simple`` or a client like it.
+
+    from discreet_client import Device
+    from discreet_mqtt import Client
+    from umqtt.simple import MQTTClient
+
+    device = Device("hall.enrolment", "/state", read)  # make_new=True the first time
+    Client(device, MQTTClient).run()
+
+``read(name)`` returns the reading of a sensor at the end of a round, None if there is none. Set the
+clock first, by ``ntptime`` say: without the time nothing is drawn and nothing sent.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import time
+from binascii import a2b_base64
+
+from discreet_client import Device, Enrolment, utc
+
+from discreet_sensor import SensorError
+
+
+class Client:
+    """Keeps a connection and publishes what is due. ``mqtt``: the class of ``umqtt.simple``."""
+
+    def __init__(self, device: Device, mqtt: object) -> None:
+        self.device, self._mqtt = device, mqtt
+        self._line, self._pause, self._next, self._pinged = None, 200, 0, 0
+        self.problem = ""
+
+    def run(self) -> None:
+        """Work until the site stops this device: another one sends with its name."""
+        while not self.device.stopped:
+            time.sleep_ms(self.step())
+
+    def step(self) -> int:
+        """Do what is due; return after how many milliseconds to come again."""
+        device, now = self.device, utc()
+        try:
+            if now:
+                device.rounds(now)
+        except (SensorError, OSError) as error:
+            self.problem = str(error)
+        ticks = time.ticks_ms()
+        try:
+            self._speak(now, ticks)
+        except OSError as error:  # the line is gone; so is whatever was under way
+            self._hang_up(str(error))
+        # To the millisecond: how long the work took must not show in when the message leaves.
+        return max(1, min(device.wait(utc()), 20))
+
+    def _speak(self, now: int, ticks: int) -> None:
+        if self._line is None:
+            if time.ticks_diff(self._next, ticks) <= 0:
+                self._connect(ticks)
+            return
+        self._line.check_msg()
+        for slot in self.device.due(now, ticks):
+            self._line.publish(self.device.topic, self.device.payload(slot, ticks), False, 1)
+        if time.ticks_diff(ticks, self._pinged) > 15000:
+            self._pinged = ticks
+            self._line.ping()
+
+    def _connect(self, ticks: int) -> None:
+        device, e = self.device, self.device.enrolment
+        self._next = time.ticks_add(ticks, self._pause // 2 + os.urandom(1)[0] * self._pause // 512)
+        self._pause = min(10000, 2 * self._pause)
+        context = _context(e) if e.flags & 1 else None
+        line = self._mqtt(e.client, e.host, port=e.port, keepalive=30, ssl=context)
+        line.set_callback(lambda topic, data: device.heard(bytes(data)))
+        line.connect()
+        self._line = line
+        line.subscribe(device.ack_topic)
+        device.connected()
+        self._pause, self._pinged = 200, ticks
+
+    def _hang_up(self, problem: str) -> None:
+        self.problem = problem
+        line, self._line = self._line, None
+        try:
+            if line is not None:
+                line.sock.close()
+        except (OSError, AttributeError):
+            pass
+
+
+def _context(e: Enrolment) -> object:
+    import tls
+
+    context = tls.SSLContext(tls.PROTOCOL_TLS_CLIENT)
+    context.verify_mode = tls.CERT_REQUIRED
+    context.load_verify_locations(_der(e.ca))
+    context.load_cert_chain(_der(e.certificate), _der(e.private_key))
+    return context
+
+
+def _der(pem: bytes) -> bytes:
+    """Return what PEM holds: not every port reads it."""
+    lines = pem.decode().split("-----")
+    return a2b_base64(lines[2].replace("\n", ""))

@@ -1,0 +1,28 @@
+"""Start a device of a discreet site: connect to your network and put your readings here."""
+
+import time
+
+import ntptime
+from discreet_client import Device
+from discreet_mqtt import Client
+from umqtt.simple import MQTTClient  # mip.install("umqtt.simple")
+
+
+def read(name):
+    """Return the reading of a sensor at the end of a round; None if there is none."""
+    return None
+
+
+def set_clock():
+    """Wait for the time: without it nothing is drawn and nothing sent."""
+    while True:
+        try:
+            ntptime.settime()
+            return
+        except OSError:
+            time.sleep(5)
+
+
+set_clock()
+# make_new=True on the day the device is set up, and never after.
+Client(Device("/lib/NAME.enrolment", "/discreet", read, make_new=False), MQTTClient).run()

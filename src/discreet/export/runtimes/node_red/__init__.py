@@ -1,0 +1,1 @@
+"""The Node-RED node: an npm package that is a client of a site."""

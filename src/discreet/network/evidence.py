@@ -1,0 +1,229 @@
+"""What a judgement of a site rests on: settings, what its files hold, and the rows of its store.
+
+Whoever judges has the folder of the site, or only its database, in which the fusion centre has
+noted the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from discreet.network.store.reading import Reader
+from discreet.network.store.rows import (
+    Alarm,
+    ClientState,
+    Decision,
+    Refusal,
+    Sample,
+    latest_notes,
+)
+
+QUIET = 30.0
+"""Seconds after which a fusion centre that notes nothing is taken for stopped."""
+_SET_BACK = 5.0
+_LISTED = 20
+_RATE_WINDOW = 60.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One that counts; ``expires``: in seconds since 1970."""
+
+    name: str
+    role: str
+    serial: str
+    expires: float
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What the files of a site hold, as distinct from what its processes have loaded.
+
+    ``mapping``, ``earlier``: ids of the mapping to run, and of those that some devices still send
+    by. ``settings``: changes when ``site.json`` does. ``certificates``: those that count; none if
+    they are not known. ``own``: serial of the certificate that a worker would load.
+    """
+
+    mapping: str
+    earlier: tuple[str, ...] = ()
+    settings: str = ""
+    certificates: tuple[Certificate, ...] = ()
+    own: str = ""
+
+    def runs_as(self, other: Deployed) -> bool:
+        """Whether a worker that has loaded the other need not start again."""
+        return replace(self, certificates=()) == replace(other, certificates=())
+
+    def serial_of(self, name: str) -> str:
+        """Return the latest certificate of a name; "" if it is not known."""
+        return next((each.serial for each in reversed(self.certificates) if each.name == name), "")
+
+
+class Plan(Protocol):
+    """What is asked of the settings of a site here."""
+
+    @property
+    def site(self) -> str: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def epoch(self) -> float: ...
+    @property
+    def interval(self) -> float: ...
+    @property
+    def deadline(self) -> float: ...
+    @property
+    def workers(self) -> int: ...
+
+
+class Enrolled(Protocol):
+    """What is asked of a device here."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def revoked(self) -> object: ...
+    @property
+    def mapping(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class NotedPlan:
+    """Settings of a site as its fusion centre has noted them in the database."""
+
+    site: str
+    key: str
+    epoch: float
+    interval: float
+    deadline: float
+    workers: int
+
+
+@dataclass(frozen=True)
+class NotedDevice:
+    """A device as the fusion centre has noted it."""
+
+    batch: int
+    revoked: bool
+    mapping: str | None
+
+
+def noted_plan(
+    site: Plan, devices: Mapping[str, Enrolled], deployed: Deployed | None
+) -> dict[str, Any]:
+    """Return what a judgement needs besides what is stored, to be noted there."""
+    about = NotedPlan(
+        site.site, site.key or site.site, site.epoch, site.interval, site.deadline, site.workers
+    )
+    found = {
+        name: asdict(NotedDevice(each.batch, bool(each.revoked), each.mapping))
+        for name, each in devices.items()
+    }
+    return {
+        "plan": asdict(about),
+        "devices": found,
+        "deployed": None if deployed is None else asdict(deployed),
+    }
+
+
+def read_plan(noted: dict[str, Any]) -> tuple[NotedPlan, dict[str, NotedDevice], Deployed | None]:
+    """Return what ``noted_plan`` has noted.
+
+    Raises TypeError, KeyError: if it is of another version.
+    """
+    devices = {name: NotedDevice(**each) for name, each in noted["devices"].items()}
+    deployed = noted["deployed"]
+    if deployed is not None:
+        listed = tuple(Certificate(**each) for each in deployed.pop("certificates"))
+        earlier = tuple(deployed.pop("earlier"))
+        deployed = Deployed(**deployed, earlier=earlier, certificates=listed)
+    return NotedPlan(**noted["plan"]), devices, deployed
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was read from the database."""
+
+    decision: Decision | None = None
+    recent: tuple[Decision, ...] = ()
+    clients: tuple[ClientState, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    rate: float | None = None
+    health: tuple[tuple[str, Sample], ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> Stored:
+        found = reader.overview(_LISTED, _RATE_WINDOW)
+        return cls(
+            decision=found.decisions[-1] if found.decisions else None,
+            recent=found.decisions,
+            clients=found.clients,
+            refusals=found.refusals,
+            rate=found.rate,
+            health=tuple(found.health.items()),
+            alarms=found.alarms,
+        )
+
+    def _noted(self, name: str) -> list[Any]:
+        """Return the last value of that name of every worker that is there."""
+        notes = latest_notes(dict(self.health), (self.noted or 0.0) - QUIET)
+        return [note[name] for note in notes if note.get(name) is not None]
+
+    @property
+    def queue(self) -> int | None:
+        """How many messages wait to be stored, with all workers."""
+        found = self._noted("queue")
+        return sum(found) if found else None
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from arrival to acknowledgement, with the slowest worker."""
+        return max(self._noted("lag_seconds"), default=None)
+
+    @property
+    def shed(self) -> int | None:
+        """How many messages the broker dropped, as seen by the worker that was there longest."""
+        return max(self._noted("shed"), default=None)
+
+    @property
+    def offset(self) -> float:
+        """How far the fusion centre's clock is ahead of the time that counts."""
+        found = [float(each) for each in self._noted("clock_offset_seconds")]
+        return max(found, key=abs, default=0.0)
+
+    def time(self, wall: float) -> float:
+        """Return the time that counts; ``wall``: by the clock of the fusion centre's machine.
+
+        What it noted last is in the past: if that is not so, the clock was set since.
+        """
+        noted = (self.noted or 0.0) - _SET_BACK
+        possible = [each for each in (wall, wall - self.offset) if each >= noted]
+        return min(possible, default=wall)
+
+    @property
+    def noted(self) -> float | None:
+        """When the fusion centre last noted anything about itself."""
+        return max((each.at for _, each in self.health), default=None)
+
+    @property
+    def broker(self) -> str:
+        """Whether every worker has the broker: "here", "away" or "" if not known."""
+        states = {each.get("state", "") for each in self.part("broker")}
+        return "away" if "away" in states else max(states, default="")
+
+    def part(self, name: str) -> list[dict[str, Any]]:
+        """Return the state of a part, as each worker has noted it."""
+        return [parts[name] for parts in self._noted("parts") if name in parts]
+
+    @property
+    def runs(self) -> list[dict[str, str]]:
+        """Name, mapping and certificate of every worker that is there."""
+        return self._noted("runs")
+
+    @property
+    def suspended(self) -> dict[str, str]:
+        """Why devices are not heard for a while, by name."""
+        return {name: why for found in self._noted("suspended") for name, why in found.items()}

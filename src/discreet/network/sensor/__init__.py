@@ -1,1 +1,0 @@
-"""The sensor: readings in, symbols out, on a fixed schedule."""

@@ -1,0 +1,152 @@
+"""What to learn from which columns of which files, checked before any row is looked at."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from discreet.choices import METHODS, ByColumn
+from discreet.data.columns import check_column, choose_sensors
+from discreet.data.fit_encoders import by_column
+from discreet.data.groups import group_columns
+from discreet.data.split import Split
+from discreet.data.strict_model import explain
+from discreet.data.tables import Table, find_files, time_columns
+from discreet.errors import InputError, TimesLeftOutWarning
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to learn from which columns.
+
+    Attributes
+    ----------
+    table : Path
+        The file with the rows, or a pattern that several are called like.
+    further : sequence of Path
+        Files that go on where the first ends.
+    sensors : sequence of str, optional
+        Columns with readings; by default all that are not named otherwise.
+    options : dict
+        Parameters of the mapper. Those that it takes by column may be a ``ByColumn``.
+    time_column : str, optional
+        When each row was written; from it the mapping learns how long the public fact lasts.
+    every : float, optional
+        Seconds from one round to the next; by default what is usual between rows.
+    """
+
+    table: Path
+    public: str
+    private: Sequence[str]
+    sensors: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    method: str = "auto"
+    split: Split = field(default_factory=Split)
+    options: dict[str, Any] = field(default_factory=dict)
+    further: Sequence[Path] = ()
+    time_column: str | None = None
+    every: float | None = None
+
+    @property
+    def facts(self) -> list[str]:
+        """The public fact, then the private ones."""
+        return [self.public, *self.private]
+
+    def files(self) -> list[Path]:
+        """Return all files with rows, patterns resolved."""
+        return find_files([self.table, *self.further])
+
+
+def make_split(holdout: float, seed: int, group: str | None) -> Split:
+    """Return the split, or refuse one that a mapping file could not record.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        return Split(holdout=holdout, seed=seed, group=group)
+    except ValidationError as error:
+        raise InputError(f"the split cannot be used: {explain(error)}.") from None
+
+
+def check_method(method: str) -> None:
+    """Refuse a method that there is not."""
+    if method not in METHODS:
+        raise InputError(f"--method must be one of {', '.join(METHODS)}, got {method!r}.")
+
+
+def check_roles(columns: Sequence[str], task: Task) -> list[str]:
+    """Return the sensors; refuse columns that are not there, or named in two roles.
+
+    A column of times is no sensor.
+    """
+    facts, groups = task.facts, group_columns(task.split.group, columns)
+    for name in facts:
+        check_column(columns, name, role_of(task, name))
+        if facts.count(name) > 1:
+            raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
+        if name in groups:
+            raise InputError(
+                f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "
+                "would put each of its classes on one side. Group by another column."
+            )
+    times = [] if task.time_column is None else [task.time_column]
+    for name in times:
+        check_column(columns, name, "times")
+    return choose_sensors(columns, task.sensors, [*facts, *groups, *times, *task.exclude])
+
+
+def role_of(task: Task, name: str) -> str:
+    """Return what a fact is to the task, in words."""
+    return "public fact" if name == task.public else "private fact"
+
+
+def fill_in(options: dict[str, Any], numbers: dict[str, bool]) -> dict[str, Any]:
+    """Return the mapper's parameters, with choices by column in the form that it takes.
+
+    Parameters
+    ----------
+    options : dict
+    numbers : dict of str to bool
+        The sensors, and whether each holds numbers.
+
+    Raises
+    ------
+    InputError
+        If a choice is for a column that is no sensor.
+    """
+    return options | {
+        name: _choice_by_sensor(name, choice, numbers)
+        for name, choice in options.items()
+        if isinstance(choice, ByColumn)
+    }
+
+
+def _choice_by_sensor(option: str, choice: ByColumn, numbers: dict[str, bool]) -> Any:
+    own = by_column(option, choice.own, list(numbers))
+    if not own:
+        return choice.common
+    # Bins for all are bins for numbers; asked for by name they would be refused for text.
+    rest = [name for name, is_number in numbers.items() if option != "binning" or is_number]
+    return dict.fromkeys(rest, choice.common) | own
+
+
+def without_times(task: Task, table: Table) -> Task:
+    """Return the task without sensors that nobody named and that are times."""
+    used = [*task.facts, *group_columns(task.split.group, table.columns), *task.exclude]
+    times = [] if task.sensors is not None else time_columns(table)
+    times = [name for name in times if name not in (*used, task.time_column)]
+    for name in times:
+        warnings.warn(
+            f"column {name!r} holds times and is no sensor. For the hour of the day or the weekday "
+            f"name the sensors, as in --sensors A,B,{name}:hour,{name}:weekday.",
+            TimesLeftOutWarning,
+            stacklevel=3,
+        )
+    return replace(task, exclude=[*task.exclude, *times]) if times else task

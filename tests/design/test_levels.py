@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.choices import LOSSES
+from discreet.data.labels import Labels
+from discreet.design.expected import Expected, Request
+from discreet.design.folds import Sample
+from discreet.design.kernels import CountKernel
+from discreet.design.leaks import Leaks
+from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
+from discreet.design.problem import Settings, Target
+from discreet.design.results import Designed
+
+SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
+
+
+def rows(n, rng):
+    """One sensor reads the public fact, the other the private one."""
+    h, g = rng.integers(2, size=(2, n))
+    codes = np.stack([h, g], axis=1)
+    return Sample(codes, (2, 2), Labels("h", h, range(2)), (Labels("g", g, range(2)),), (0, 0))
+
+
+def told(keep):
+    return np.array([[0.5 + keep, 0.5 - keep], [0.5 - keep, 0.5 + keep]])
+
+
+class Speaking:
+    """A made-up method: the advantage of the second sensor is what the target leaves."""
+
+    def __init__(self, stop_after=None):
+        self.left_out, self.stop_after = [], stop_after
+
+    def __call__(self, left_out, target, *, rng, starts=(), report=None):
+        self.left_out.append(left_out)
+        keep = 0.5 * (1.0 - target.ratio)
+        stopped = self.stop_after is not None and len(self.left_out) > self.stop_after
+        none = np.empty(0)
+        return Designed([told(0.5), told(keep)], 0.0, none, none, stopped=stopped, leak=keep)
+
+
+def search(n, rng, design, **more):
+    sample = rows(n, rng)
+    parts = leave_out(sample, None, rng, n_folds=3)
+    return LevelSearch(SETTINGS, sample, None, parts, design, rng, **more)
+
+
+LEVELS = [Target(1.0 - 2.0 * leak) for leak in (0.2, 0.15, 0.1, 0.06, 0.02, 0.01)]
+
+
+@pytest.mark.parametrize(("asked", "leak"), [(0.25, 0.2), (0.13, 0.1), (0.05, 0.02)])
+def test_the_least_strict_level_that_rows_left_out_show_to_be_kept_is_taken(rng, asked, leak):
+    found = search(6000, rng, Speaking()).find(LEVELS, Request(asked))
+    assert found.target == Target(1.0 - 2.0 * leak)
+    expected = found.expected
+    assert expected.met and expected.asked == asked and expected.folds == 3
+    assert expected.advantage == pytest.approx(leak, abs=0.02)
+    assert expected.raw_advantage == pytest.approx(0.5, abs=0.01)
+    assert expected.public_error == pytest.approx(0.0) == expected.raw_error
+
+
+def test_of_many_rows_the_very_mapping_is_tried_on_rows_it_never_saw(rng):
+    design = Speaking()
+    found = search(MANY_ROWS, rng, design).find(LEVELS, Request(0.13))
+    assert found.expected.folds == 1 and found.expected.met
+    first = design.left_out[0]
+    assert first is not None and len(first) == pytest.approx(MANY_ROWS / 3, rel=0.01)
+    assert all(each is first for each in design.left_out)
+
+
+def test_of_few_rows_folds_are_left_out_in_turn_and_all_are_designed_on_at_last(rng):
+    design = Speaking()
+    search(600, rng, design).find(LEVELS, Request(0.2))
+    folds = np.concatenate(design.left_out[:3])
+    np.testing.assert_array_equal(np.sort(folds), np.arange(600))
+    assert design.left_out[-1] is None
+
+
+def test_where_every_level_surely_leaks_more_nothing_is_said(rng):
+    found = search(6000, rng, Speaking()).find(LEVELS[:3], Request(0.01))
+    assert found.expected.silent and found.expected.met is False
+    assert all(np.all(table == table[0]) for table in found.designed.tables)
+
+
+def test_a_stop_leaves_the_best_so_far(rng):
+    found = search(600, rng, Speaking(stop_after=4)).find(LEVELS, Request(0.25))
+    assert found.designed.stopped and found.expected.met
+
+
+def test_levels_of_use_are_named_three_at_most(rng):
+    found = search(6000, rng, Speaking()).look_for_use(LEVELS[::-1])
+    assert len(found) == 3 and all(each.useful for each in found)
+    leaks = [each.advantage for each in found]
+    assert leaks == sorted(leaks)
+
+
+def tried(advantage, error, under_model=0.0, epsilon=None):
+    slope = 1.0
+    root = advantage / slope
+    variance = ((root + error) ** 2 - root**2) ** 2
+    leaks = Leaks(np.array([root**2]), np.array([variance]), np.array([slope]))
+    none = np.empty(0)
+    return Tried(Target(0.9), [Designed([], 0.0, none, none, leak=under_model)], leaks, epsilon)
+
+
+@given(st.floats(0.0, 0.4), st.floats(0.001, 0.1), st.floats(0.0, 0.4), st.floats(0.01, 0.5))
+def test_met_is_estimate_plus_standard_errors_within_the_limit(middle, error, model, limit):
+    most = max(middle, model) + 1.25 * error
+    if abs(most - limit) > 1e-6:
+        assert tried(middle, error, model).keeps(Request(limit)) == (most <= limit)
+
+
+def test_both_limits_have_to_be_met():
+    found = tried(0.03, 0.01, epsilon=1.0)
+    assert found.keeps(Request(0.05, 1.0)) and found.keeps(Request(None, 1.0))
+    assert not found.keeps(Request(0.05, 0.9)) and not found.keeps(Request(0.02, 1.0))
+    # Where the outputs are too many to list, epsilon holds by construction.
+    assert tried(0.03, 0.01).keeps(Request(0.05, 0.1))
+    assert not tried(0.0, 0.0, epsilon=float("inf")).keeps(Request(None, 5.0))
+
+
+def expected(low, decided):
+    middle = low + 0.05
+    return Expected(
+        advantage=0.0,
+        advantage_error=0.0,
+        raw_advantage=0.1,
+        epsilon=None,
+        public_error=0.5,
+        balanced_accuracy=middle,
+        balanced_low=low,
+        balanced_high=middle + 0.05,
+        decided=decided,
+        guessing_error=0.4,
+        raw_error=0.1,
+        raw_balanced_accuracy=0.9,
+        folds=2,
+        met=None,
+    )
+
+
+def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():
+    assert expected(0.501, (0.6, 0.4)).useful
+    assert not expected(0.5, (0.6, 0.4)).useful
+    assert not expected(0.7, (1.0, 0.0)).useful
+    assert expected(0.35, (0.6, 0.4, 0.0)).useful  # guessing among three
+    assert expected(0.35, (0.6, 0.4, 0.0)).public_advantage == pytest.approx(0.4 - 1 / 3)

@@ -1,0 +1,81 @@
+// Runs jobs from stdin through the modules of the Node-RED node: JSON in, JSON out.
+// node node_red_jobs.js PACKAGE vectors|health|releases
+"use strict";
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+
+const [folder, job] = process.argv.slice(2);
+const lib = (name) => require(path.join(folder, "lib", name));
+const input = JSON.parse(fs.readFileSync(0, "utf8"));
+
+function vectors(found) {
+  const wire = lib("wire"), { Table } = lib("table"), key = Buffer.from(found.key, "hex");
+  return {
+    messages: found.messages.map((each) => wire.encode({
+      ...each, boot: BigInt(each.boot), symbols: Buffer.from(each.symbols, "hex"), mapping: Buffer.from(each.mapping, "hex"),
+    }, key, found.topic).toString("hex")),
+    acknowledgements: found.acknowledgements.map((each) =>
+      wire.decodeAck(Buffer.from(each.bytes, "hex"), key, found.ack_topic).map((entry) => [String(entry.boot), entry.first, entry.length, entry.status])),
+    bad: found.bad_acknowledgements.map((each) => wire.decodeAck(Buffer.from(each.bytes, "hex"), key, found.ack_topic)),
+    tables: found.tables.map((each) => {
+      const table = new Table(Buffer.from(each.body, "hex"));
+      return { rows: table.rows, readings: each.readings.map(([reading]) => table.row(reading)), draws: each.draws.map(([row, word]) => table.pick(row, word)) };
+    }),
+  };
+}
+
+function health(streams) {
+  const { Health } = lib("health");
+  return streams.map((text) => {
+    const data = Buffer.from(text, "base64"), tests = new Health();
+    for (let at = 0; at < data.length; at += 32) if (!tests.test(data.subarray(at, at + 32))) return at / 32;
+    return null;
+  });
+}
+
+function releases(jobs) {
+  const { Sensor } = lib("sensor"), { Source } = lib("health"), { Table } = lib("table");
+  return jobs.map(({ body, entropy, record, history }) => {
+    const place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "ledger");
+    const bytes = Buffer.from(entropy, "base64");
+    let at = 0;
+    const source = new Source((size) => bytes.subarray(at, (at += size)));
+    if (record) fs.writeFileSync(file, Buffer.from(record, "base64"));
+    const start = () => new Sensor(new Table(Buffer.from(body, "base64")), file, source, true);
+    let sensor = start();
+    const symbols = history.map(([rows, uptime, reboot]) => {
+      const found = sensor.releaseRows(rows, uptime);
+      if (reboot) sensor = start();
+      return found;
+    });
+    const stored = fs.readFileSync(file).toString("base64");
+    fs.rmSync(place, { recursive: true });
+    return { symbols, stored };
+  });
+}
+
+// The messages of a client for rows by round and sensor, each acknowledged at once.
+function messages({ enrolment, entropy, rows }) {
+  const { Client } = lib("client"), { Source } = lib("health");
+  const place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
+  const { epoch, interval, sensors } = JSON.parse(enrolment), bytes = Buffer.from(entropy, "base64"), found = [];
+  let at = 0, now = 1000 * epoch, up = 0;
+  fs.fsyncSync = () => {}; // slow, and no part of the question
+  fs.writeFileSync(file, enrolment);
+  const source = new Source((size) => bytes.subarray(at, (at += size)));
+  const client = new Client(file, path.join(place, "state"), { clock: () => now, uptime: () => up, source });
+  client.sensors.forEach(({ table }) => { table.row = (reading) => reading; }); // they are rows
+  client.on("released", (message) => found.push(message.data.toString("hex")));
+  rows.forEach((row, number) => {
+    sensors.forEach((name, t) => client.read(name, row[t]));
+    now = 1000 * (epoch + (number + 1) * interval) + 250;
+    up = number + 1;
+    client.follow(now);
+    client.outbox.forget(client.outbox.waiting);
+  });
+  fs.rmSync(place, { recursive: true });
+  return found;
+}
+
+process.stdout.write(JSON.stringify({ vectors, health, releases, messages }[job](input)));

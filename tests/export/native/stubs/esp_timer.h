@@ -1,3 +1,0 @@
-#pragma once
-#include <stdint.h>
-int64_t esp_timer_get_time(void);

@@ -1,0 +1,38 @@
+"""Devices in Python, C and MicroPython on a real site: kills, lost answers, reboots, revocation."""
+
+import time
+
+import pytest
+from support.network_figures.clients import KINDS, MixedHome, needs_kind, survive
+from support.network_figures.home import wait_until
+from support.sites import needs_mosquitto
+
+from discreet.network.site.joining import revoke
+
+pytestmark = [pytest.mark.slow, needs_mosquitto]
+each_kind = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=needs_kind(kind)) for kind in KINDS]
+)
+
+
+@each_kind
+def test_kills_and_lost_answers_lose_nothing(tmp_path, kind):
+    home = survive(tmp_path, rounds=60, kills=2, kinds=(kind,), seed=1)
+    tally = home.tally()
+    assert tally.clean and tally.stored >= 60, str(tally)
+    assert home.observer.differing == 0 and home.observer.repeated > 0
+    boots = {boot for _, boot, _ in home.written()}
+    assert len(boots) >= 2  # the first start, and those after kills that lived to send
+
+
+@each_kind
+def test_a_revoked_device_is_shut_out_and_goes_on_trying(tmp_path, kind):
+    with MixedHome(tmp_path, kinds=(kind,)) as home:
+        wait_until(lambda: home.least_stored() >= 5, "traffic")
+        assert revoke(home.site, kind).outcome == "out"
+        later = time.time() + 600
+        wait_until(lambda: home.waiting(later) > 5, "messages that nobody takes")
+        stored = home.count_stored()
+        wait_until(lambda: home.waiting(later) > 15, "more of them")
+        assert home.count_stored() == stored
+        assert home.processes[kind].poll() is None
