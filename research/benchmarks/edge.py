@@ -199,11 +199,11 @@ def hostile(scale: float) -> Iterator[Row]:
     start = time.perf_counter()
     refused, sound = figures.fuzz_python(folder(), KEY, count)
     yield "Python: mutated bundles refused", f"{refused:,} of {count:,}", "all"
-    yield "  bodies that parse once signed and mended", f"{sound:,}", "no crash"
+    yield "  bodies that parse once signed and repaired", f"{sound:,}", "no crash"
     yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
     start = time.perf_counter()
     sound = sum(figures.fuzz_bodies(micropython_runtime(), count))
-    yield f"MicroPython: of {count:,} bodies, mended, that parse", f"{sound:,}", "no crash"
+    yield f"MicroPython: of {count:,} bodies, repaired, that parse", f"{sound:,}", "no crash"
     yield "  seconds", f"{time.perf_counter() - start:.1f}", "no hang"
 
 

@@ -6,7 +6,7 @@ First the paper's synthetic world at correlation 0, with the tables of ``researc
 which a day tells 0.22. The private fact is constant for a day of 1,440 rounds; the public one
 stays with the probability given. All ways tell as much in a day as every fourth round does. "Day"
 takes rounds to be independent given the private fact, which they are not where the public fact
-lasts; "told" is for an attacker who is told the public fact of every round. Errors are simulated.
+lasts; "beyond" is for an attacker who knows the public fact of every round. Errors are simulated.
 
 Then a made-up house in which people walk through four rooms whose sensors overhear one another:
 whether somebody is in the kitchen is public, whether one person is ill that day is private. Where
@@ -69,11 +69,11 @@ def one_round(joint: Floats, way: Way) -> str:
     return f"{mixed(joint, way.kept).sum(axis=1).reshape(2, -1).min(axis=0).sum():.3f}"
 
 
-def ways_of(joint: Floats, told: bool) -> list[Way]:
+def ways_of(joint: Floats, beyond: bool) -> list[Way]:
     """Return all ways that tell as much as every fourth round, and first the tables as they are."""
     chain = Chain.constant(EVEN)
-    most = tell(joint, FOURTH, chain, DAY, told=told).advantage
-    return [CLEAR, *ways_to_speak(joint, chain, DAY, most, told=told)]
+    most = tell(joint, FOURTH, chain, DAY, beyond=beyond).advantage
+    return [CLEAR, *ways_to_speak(joint, chain, DAY, most, beyond=beyond)]
 
 
 # --- The paper's world -----------------------------------------------------------------------
@@ -82,14 +82,14 @@ def ways_of(joint: Floats, told: bool) -> list[Way]:
 def paper_rows() -> Iterator[str]:
     joint = exact_joint(tables_for_a_day(), 0.0).reshape(2, 2, 2, 2, 2, 2)
     private = Chain.constant(EVEN)
-    for told in (False, True):
-        kind = "told the public fact" if told else "day"
+    for beyond in (False, True):
+        kind = "beyond the public fact" if beyond else "day"
         yield f"paper's world; equal by '{kind}', as every fourth round"
         heads = "".join(f"{f'stay {stay}':>15}" for stay in STAYS)
-        yield f"{'':48}{'day':>7}{'told':>7}{'no memory':>11}{heads}"
+        yield f"{'':48}{'day':>7}{'beyond':>7}{'no memory':>11}{heads}"
         table: dict[Way, list[float]] = {}
-        for way in ways_of(joint, told):
-            days = [tell(joint, way, private, DAY, told=t).advantage for t in (False, True)]
+        for way in ways_of(joint, beyond):
+            days = [tell(joint, way, private, DAY, beyond=t).advantage for t in (False, True)]
             found = [answer(joint, way, Chain.of_stay(s, EVEN), private) for s in STAYS]
             table[way] = [each.error for each in found]
             errors = "".join(f"{f'{e.error:.3f} ± {e.deviation:.3f}':>15}" for e in found)
@@ -140,7 +140,7 @@ def house_rows(persons: int) -> Iterator[str]:
     lived = LivedRounds.of_codes(mapping, mapping.encode(others), fact, series)
     stays = ", ".join(f"{chain.moves[k][k]:.3f}" for k in range(2))
     yield f"house with {persons} persons; kitchen empty, in use stays: {stays}"
-    heads = f"{'told':>7}{'no memory':>11}{'simulated':>11}{'learned from':>14}{'other days':>15}"
+    heads = f"{'beyond':>7}{'no memory':>11}{'simulated':>11}{'learned from':>14}{'other days':>15}"
     yield f"{'':48}{heads}"
     taught, errors = {}, {}
     for way in ways_of(joint, True):
@@ -148,9 +148,9 @@ def house_rows(persons: int) -> Iterator[str]:
         simulated, taught[way], errors[way] = (
             answer(joint, way, public, private, lived=each) for each in (None, learned, lived)
         )
-        told = f"{name_of(way):48}{known.advantage:7.3f}{one_round(joint, way):>11}"
-        told += f"{simulated.error:>11.3f}{taught[way].error:>14.3f}"
-        yield told + f"{f'{errors[way].error:.3f} ± {errors[way].deviation:.3f}':>15}"
+        line = f"{name_of(way):48}{known.advantage:7.3f}{one_round(joint, way):>11}"
+        line += f"{simulated.error:>11.3f}{taught[way].error:>14.3f}"
+        yield line + f"{f'{errors[way].error:.3f} ± {errors[way].deviation:.3f}':>15}"
     del taught[CLEAR]
     chosen = min(taught, key=lambda way: taught[way].error)
     yield f"  chosen on days learned from: {name_of(chosen)}; on others {errors[chosen].error:.3f}"

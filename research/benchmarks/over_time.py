@@ -7,7 +7,7 @@ sides, how long that takes, the closed form and the naive sum. Then fifteen roun
 symbols. Then mappings learned from draws of the paper's synthetic world (correlation 0), whose law
 is known exactly, for a private fact that does not change during a day of 1,440 rounds. Last,
 mappings that were designed for such a day, asked to tell at most 0.10 in all of it, from more rows:
-what a day tells, what it tells somebody who is told the public fact of every round, and what it
+what a day tells, what it tells somebody who knows the public fact of every round, and what it
 tells them if that fact stays all day at the class that gives away more.
 """
 

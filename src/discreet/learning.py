@@ -375,11 +375,11 @@ def _pass_over(
             yield Part(each, begin, kept, number, tuple(fact.index[here] for fact in facts))
             begin, number = begin + size, number + int(kept.sum())
 
-    def told(found: Iterable[Passed]) -> Iterator[Passed]:
+    def reported(found: Iterable[Passed]) -> Iterator[Passed]:
         seen = 0
         for each in found:
             seen += each.table.rows
             _tell("count", seen / table.rows, report)
             yield each
 
-    return add_up(plan, told(run(plan, parts())))
+    return add_up(plan, reported(run(plan, parts())))

@@ -35,7 +35,7 @@ class RoundsFigure:
     """What a mapping tells over many rounds, of the private fact that it tells most about.
 
     ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate. ``target``: the
-    limit on one round that was learned for. ``beyond_answer``: for attackers who are told the
+    limit on one round that was learned for. ``beyond_answer``: for attackers who know the
     public fact. ``designed``: whether the design itself keeps what was asked under its model of the
     rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not.
     ``shown``: a round's estimate times what the rounds add up to, which may be more than can be; at
@@ -145,12 +145,15 @@ def _measure(
     target: float,
 ) -> RoundsFigure:
     rows = learned.training
-    told = {
+    figures = {
         name: advantage_of_rounds(learned.mapping, rows, rounds=rounds, stay=stay, fact=name)
         for name, stay in moves.items()
     }
-    worst, left_out = max(told, key=lambda name: told[name]), _left_out(learned, asked / first)
-    return RoundsFigure(rounds, asked, target, worst, max(told[worst], left_out), len(rows))
+    worst, left_out = (
+        max(figures, key=lambda name: figures[name]),
+        _left_out(learned, asked / first),
+    )
+    return RoundsFigure(rounds, asked, target, worst, max(figures[worst], left_out), len(rows))
 
 
 def _left_out(learned: Learned, times: float) -> float:

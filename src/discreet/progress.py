@@ -19,7 +19,7 @@ class Progress:
     ``private_risk``, ``floor``: the private risk nearest to its floor, and that floor. ``leak``,
     ``limit``: an attacker's advantage and what was asked for, where that is what is limited.
     ``keeps``: whether a stop now would leave a mapping; None if that is so in the last phase only.
-    ``seconds``: about how long all of it will take, told before it begins. ``left``: seconds until
+    ``seconds``: about how long all of it will take, known before it begins. ``left``: seconds until
     a limit of time, if there is one.
     """
 

@@ -71,7 +71,7 @@ def test_what_is_told_is_the_sum_over_all_sequences(told, every, in_turn):
         # Both facts are even and independent, so that being told the public one tells nothing.
         seen = np.hstack(list(law)) if told else law.sum(axis=0)
         laws.append(seen / seen.sum(axis=1, keepdims=True))
-    found = tell(world(), Way(every, in_turn, 0.8, 0.0), PRIVATE, 4, told=told)
+    found = tell(world(), Way(every, in_turn, 0.8, 0.0), PRIVATE, 4, beyond=told)
     assert found.advantage == pytest.approx(enumerated(laws), abs=1e-4)
 
 
@@ -79,7 +79,7 @@ def test_who_is_told_the_public_fact_learns_no_less():
     for seed in range(5):
         way = Way(1, False, 0.7, 0.0)
         least, most = (
-            tell(world(seed), way, PRIVATE, 50, told=told).advantage for told in (False, True)
+            tell(world(seed), way, PRIVATE, 50, beyond=told).advantage for told in (False, True)
         )
         assert least <= most + 1e-4
 

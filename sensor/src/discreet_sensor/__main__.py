@@ -36,18 +36,19 @@ def work(
     from discreet_sensor.sources import STDIN, open_sources
 
     _log_to_stderr(quiet)
-    told = load_enrolment(file)
-    sources = open_sources(read or [STDIN], told.sensors, interval=told.interval, hold=hold)
+    enrolment = load_enrolment(file)
+    sources = open_sources(
+        read or [STDIN], enrolment.sensors, interval=enrolment.interval, hold=hold
+    )
     stop, hurry = threading.Event(), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: hurry.set() if stop.is_set() else stop.set())
     if not quiet:
-        every = told.batch * told.interval
-        _print(
-            f"{told.client} of site {told.site}: a message every {every:g} s to {told.broker.host}"
-        )
+        every = enrolment.batch * enrolment.interval
+        who, host = f"{enrolment.client} of site {enrolment.site}", enrolment.broker.host
+        _print(f"{who}: a message every {every:g} s to {host}")
     try:
-        waiting = run_sensor(SensorTask(told, state, drain=drain), sources, stop, hurry)
+        waiting = run_sensor(SensorTask(enrolment, state, drain=drain), sources, stop, hurry)
     finally:
         sources.close()
     if waiting and not quiet:

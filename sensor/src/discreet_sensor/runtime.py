@@ -282,7 +282,7 @@ def random_bytes(size: int) -> bytes:
 
 
 def check_randomness(before: bytes = bytes(8)) -> None:
-    """Test the source anew, with 64 blocks, as at every start. A weak one may pass.
+    """Test the source again, with 64 blocks, as at every start. A weak one may pass.
 
     Parameters
     ----------
@@ -429,11 +429,11 @@ class Table:
         self.categories: list[str] = []
         if self.kind == CATEGORIES:
             if text[-1:] not in (b"", b"\0") or text.count(b"\0") != self.plain:
-                raise _damaged("its categories cannot be told apart")
+                raise _damaged("its categories cannot be distinguished")
             self.categories = [_text(each) for each in text.split(b"\0")[:-1]]
             self._places = {each: i for i, each in enumerate(self.categories)}
             if len(self._places) < self.plain:
-                raise _damaged("its categories cannot be told apart")
+                raise _damaged("its categories cannot be distinguished")
         elif text:
             raise _damaged("it holds text that nothing reads")
         if self.kind == BINS:
@@ -976,17 +976,17 @@ class Sensor:
     def _released(self, rows: Any, uptime: int | None, keep: bool = False) -> Any:
         self._pass(system_uptime() if uptime is None else uptime)
         record, answered = self._charged(self._turned(), len(rows))
-        told, idle = rows[:answered], len(rows) - answered
+        open_rows, idle = rows[:answered], len(rows) - answered
         if not answered:  # what no reading changes is not worth a write, and may be drawn again
-            return self._answers(told, idle, [])
+            return self._answers(open_rows, idle, [])
         memory = self._memory
         if record.key != self.ledger.record.key:
             memory = self._symbols_of(record.key)
         if self.table.repeat == REPEAT_PERIOD:
             if record.held == NONE:
-                record = record._replace(held=memory[told[0]])
+                record = record._replace(held=memory[open_rows[0]])
             memory = [record.held] * self.table.rows
-        symbols = self._answers(told, idle, memory)
+        symbols = self._answers(open_rows, idle, memory)
         if keep and self.table.repeat == REPEAT_NEVER:
             record = record._replace(held=int(symbols[0]))  # otherwise the key tells it again
         if record != self.ledger.record or self._is_late():
@@ -1019,10 +1019,10 @@ class Sensor:
         passed = self.ledger.record.elapsed - self._stored
         return passed >= max(_HOUR, int(self.table.period) // 8)
 
-    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
-        """Return the symbols of the rows that may be told, and others that no reading changes."""
+    def _answers(self, answered: Any, idle: int, memory: Sequence[int]) -> Any:
+        """Return the symbols of the rows that are answered, and others that no reading changes."""
         fresh = self.table.repeat == REPEAT_NEVER
-        symbols = self.table.draw(told) if fresh else [memory[row] for row in told]
+        symbols = self.table.draw(answered) if fresh else [memory[row] for row in answered]
         return symbols + self.table.draw([self.table.rows - 1] * idle)
 
     def _is_own(self, record: Record) -> bool:

@@ -88,7 +88,7 @@ def audit(
     max_advantage, epsilon : float, optional
         Limits to check. They are met only if certified.
     beyond_answer : bool, default=False
-        ``max_advantage`` limits what is gained by an attacker who is told the public fact.
+        ``max_advantage`` limits what is gained by an attacker who knows the public fact.
     confidence : float, default=0.95
         With which each bound holds, on all private facts together; stated limits hold all
         at once. Different kinds of bounds do not share it.

@@ -201,8 +201,8 @@ def _figures(data: AuditData, rows: AuditRows) -> Figures:
 def _budgets(data: AuditData, given: Floats) -> tuple[Budget, ...]:
     """Return the paper's budgets: of its proposition, and of its theorem where it applies."""
     found = [proposition_budget(given)]
-    told = data.mapping.design.parameters
-    loss, theta = LOSSES.get(str(told.get("loss"))), told.get("threshold")
+    parameters = data.mapping.design.parameters
+    loss, theta = LOSSES.get(str(parameters.get("loss"))), parameters.get("threshold")
     if loss is not None and isinstance(theta, int | float):
         at_zero = float(loss.value(np.zeros(1))[0])
         found.append(theorem_budget(given, float(theta), 0.01, at_zero=at_zero, a=loss.a, r=loss.r))

@@ -314,7 +314,7 @@ def _rule(fusion: Fusion) -> str:
 
 
 def _decided_differently(before: Mapping, other: Fusion, public: Fact) -> float:
-    """Return the share of outputs with another decision; classes are told apart by their text."""
+    """Return the share of outputs with another decision; classes are matched by their text."""
     texts = [[written(each) for each in fact.classes] for fact in (before.public, public)]
     places = np.array([texts[0].index(t) if t in texts[0] else -1 for t in texts[1]])
     differing = 0

@@ -88,7 +88,7 @@ def _same_categories(
 
 
 def _parts(encoder: Encoder) -> dict[Any, Plain]:
-    """Return cut points, categories or codes by what they are told apart by."""
+    """Return cut points, categories or codes by what they are distinguished by."""
     if isinstance(encoder, BinsEncoder):
         return {edge: edge for edge in encoder.edges}
     if isinstance(encoder, CategoriesEncoder):

@@ -46,7 +46,7 @@ NONE, VALID, DUE, BROKEN = "none", "valid", "due", "broken"
 _ANSWER_WEIGHT = 0.1  # of the wealth; the private facts share the rest
 _MOST_BYTES = 64 * 2**20
 _MOST_TABLES = 1_000
-_REMEDY = "Restore it from a good copy, or delete it to begin the re-check anew."
+_REMEDY = "Restore it from a good copy, or delete it to start the re-check over."
 
 _Date = Annotated[date, Field(strict=False)]
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]

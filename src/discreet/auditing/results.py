@@ -58,7 +58,7 @@ class FactAudit:
 
     ``figures``: none where the outputs are too many to list. ``certificates``: upper bounds, each
     with its confidence, assumptions and words. ``beyond_answer``: what is gained by an attacker who
-    is told the public fact. ``telling_groups``: share of the groups that may give away more than
+    knows the public fact. ``telling_groups``: share of the groups that may give away more than
     the limit, each by its own rows. ``findings``: leaks that were found, named. ``rounds``: what
     many rounds tell, if that was asked.
     """

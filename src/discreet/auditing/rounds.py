@@ -2,7 +2,7 @@
 
 The bound (``bounds.window``) rests on the hidden state being the fact. Where there is a series,
 that is tested, and the bound is withheld where the test fails. If rounds are linked by the public
-fact alone, the bound is one beyond the answer: on what is gained by an attacker who is told the
+fact alone, the bound is one beyond the answer: on what is gained by an attacker who knows the
 public fact of every round. Without a series the chain of the private fact is declared.
 """
 
@@ -64,9 +64,9 @@ class SeriesData:
 class RoundsAudit:
     """What many rounds tell of a private fact.
 
-    ``beyond_answer``: whether the certificate speaks of an attacker who is told the public facts.
+    ``beyond_answer``: whether the certificate speaks of an attacker who knows the public facts.
     ``by_window``: the certified advantage for shorter windows, too. ``seconds``: length of a round,
-    if a series told it. ``attacks``: what was reached, on drawn symbols: estimates.
+    if estimated from a series. ``attacks``: what was reached, on drawn symbols: estimates.
     """
 
     rounds: int
@@ -150,7 +150,7 @@ def certify_series(
         held = _held_back(found, alone, moves)
         return RoundsAudit(rounds, held, False, _curve(bounds), seconds, ())
     both = fact * public.n_classes + series.public
-    told = check_hidden_state(series.codes, both, series.series, seed)
+    check = check_hidden_state(series.codes, both, series.series, seed)
     share = alpha / (2 * public.n_classes)
     kept = max(
         bound_kept(_steps_within(series, fact, h, rows.n_classes), share)
@@ -158,10 +158,10 @@ def certify_series(
     )
     per_class = [_bounds(each, kept, rounds, share) for each in rows_within(rows, public)]
     bounds = max(per_class, key=lambda each: each[-1].advantage)
-    basis = _checked("the public and the private fact", told, series)
+    basis = _checked("the public and the private fact", check, series)
     found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
     moves = why_no_chain(fact, series.series, series.group, series.public)
-    return RoundsAudit(rounds, _held_back(found, told, moves), True, _curve(bounds), seconds, ())
+    return RoundsAudit(rounds, _held_back(found, check, moves), True, _curve(bounds), seconds, ())
 
 
 def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
@@ -189,7 +189,7 @@ def _certificate(
 ) -> Certificate:
     name = f"advantage{beyond} of {bound.rounds} rounds"
     value: float | NotCertifiable = bound.advantage
-    who = "who is told every public fact " if beyond else ""
+    who = "who knows every public fact " if beyond else ""
     words = (
         f"At confidence {percent(1 - alpha)} no attacker {who}who sees {bound.rounds} rounds beats "
         f"guessing the private fact of any one of them by more than {100 * bound.advantage:.2f} "

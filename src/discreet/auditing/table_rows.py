@@ -3,7 +3,7 @@
 Rows that taught a mapping cannot vouch for it. The mapping carries digests of the table it
 was learned from; on that table only the rows that were held out are used, and none if none
 were. A shuffled copy of it is refused, and so are the very rows that were learned from.
-Whether a part of them is in any other table cannot be told, and the audit says so.
+Whether a part of them is in any other table is unknown, and the audit says so.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def audit(
         bool,
         flag(
             "--beyond-answer",
-            "--max-advantage limits what an attacker gains who is told the public fact.",
+            "--max-advantage limits what an attacker gains who knows the public fact.",
         ),
     ] = False,
     epsilon: Annotated[
@@ -335,8 +335,8 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
     for each in names:
         estimate = fact.estimates.get(each.name)
-        told = "" if estimate is None else f"   {estimate:.3f}"
-        lines.append(f"  {each.name:{width}}{_bound(each):>20}{told}")
+        estimated = "" if estimate is None else f"   {estimate:.3f}"
+        lines.append(f"  {each.name:{width}}{_bound(each):>20}{estimated}")
     reasons = dict.fromkeys(
         getattr(each.value, "reason", None) for each in names if each.bound is None
     )

@@ -64,7 +64,7 @@ def budget(
         ),
     ] = None,
     beyond_answer: Annotated[
-        bool, flag("--beyond-answer", "For an attacker who is told the public fact.")
+        bool, flag("--beyond-answer", "For an attacker who knows the public fact.")
     ] = False,
     at_most: Annotated[
         float | None,
@@ -214,7 +214,7 @@ def describe(found: Sequence[LeakOverTime], origin: str, beyond_answer: bool) ->
         if origin and not each.law.worst:
             yield f"  {origin}"
         if beyond_answer:
-            yield "  told the public fact, which stays at the class that gives away most"
+            yield "  knowing the public fact, which stays at the class that gives away most"
         yield "anything: C1 times the fresh draws, whatever depends on whatever"
         yield _advice(each)
 
@@ -250,8 +250,8 @@ def _table(each: LeakOverTime) -> Iterator[str]:
     one = "not known"
     if each.one_round is not None:
         most = "at most " if each.law.worst else ""
-        gain, told = each.one_round
-        one = f"advantage {most}{gain:.4f}, information {most}{told:.2g} nats"
+        gain, information = each.one_round
+        one = f"advantage {most}{gain:.4f}, information {most}{information:.2g} nats"
     epsilon = _number(each.one_round_epsilon)
     yield f"private fact {shown(each.fact)}, one round: {one}, epsilon {epsilon}"
     yield (
@@ -265,10 +265,12 @@ def _table(each: LeakOverTime) -> Iterator[str]:
 def _row(leak: PolicyLeak, most: float) -> str:
     name = f"{leak.policy}: {_POLICIES[leak.policy]}" if leak.policy in _POLICIES else leak.policy
     closed = "" if leak.closed_form is None else f"{leak.closed_form:.4f}"
-    told = "no bound" if leak.information.how == "no bound" else f"{leak.information.high:.2g}"
+    information = (
+        "no bound" if leak.information.how == "no bound" else f"{leak.information.high:.2g}"
+    )
     without = f"{_number(leak.any_epsilon)}, {_any_advantage(leak, most)}"
     return (
-        f"{name:32}{leak.releases:>9,}{_range(leak.advantage):>24}{closed:>13}{told:>13}"
+        f"{name:32}{leak.releases:>9,}{_range(leak.advantage):>24}{closed:>13}{information:>13}"
         f"{_number(leak.epsilon):>10}   {without}"
     )
 

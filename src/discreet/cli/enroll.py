@@ -121,26 +121,28 @@ def enroll(
             plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
         else:
             out = out or Path(f"{name}.enrol" if to == "python" else name)
-            given, told = _typed(ctx), list[str]()
+            given, policy_lines = _typed(ctx), list[str]()
             if stay is not None or rows:
                 of_site = load_site(folder)
                 known = Mapping.load(folder / of_site.mapping)
                 seconds = period or of_site.period
-                repeat, told = choose_repeat(known, repeat, rows, stay, seconds, of_site.interval)
+                repeat, policy_lines = choose_repeat(
+                    known, repeat, rows, stay, seconds, of_site.interval
+                )
                 given |= {"repeat"}
             policy = Policy(budget=budget, period=period or 86_400, repeat=repeat or "code")
             wish = EnrolmentRequest(
                 name, sensor or [], batch, policy, days, renew, given, anyway, to
             )
             done = enroll_device(folder, wish, out)
-            _say_enrolled(name, out, done, told)
+            _say_enrolled(name, out, done, policy_lines)
             _say_install(name, out, to)
         return _say_how_it_ends(folder, done)
 
 
-def _say_enrolled(name: str, out: Path, done: Enrolled, told: Sequence[str]) -> None:
+def _say_enrolled(name: str, out: Path, done: Enrolled, policy_lines: Sequence[str]) -> None:
     plain_print(f"wrote {out}: {name} speaks for {', '.join(map(repr, done.sensors))}")
-    print_lines(told)
+    print_lines(policy_lines)
     if done.lasting is not None:
         say_lasting(done.lasting)
     if done.spent is None:
@@ -175,7 +177,7 @@ def _say_how_it_ends(folder: Path, done: Enrolled) -> int:
             "--renew once more, where the broker is reached, ends that."
         )
         return NOT_IN_FORCE
-    if not done.told:
+    if not done.notified:
         plain_print(f"a broker that runs elsewhere has to reload: {how_to_reload(folder)}")
     return 0
 
@@ -193,7 +195,7 @@ def revoke(
     """Shut a device out at once, and make sure that it is.
 
     Its session is cut, its certificate refused and its messages are not believed any
-    more. Exit code 3 if a broker runs that could not be told.
+    more. Exit code 3 if a running broker could not be notified.
 
     Example:
 

@@ -74,17 +74,17 @@ def export(
         from discreet.mapping.mapping import Mapping
 
         known = Mapping.load(mapping)
-        chosen, told = choose_repeat(known, repeat, rows, stay, period, interval)
+        chosen, policy_lines = choose_repeat(known, repeat, rows, stay, period, interval)
         policy = Policy(budget=budget, period=period, repeat=chosen)
         task = ExportTask(mapping, to, out, key, policy, interval, anyway)
         exported = write_bundles(task)
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
         if not quiet:
-            print_lines(describe(task, exported, told))
+            print_lines(describe(task, exported, policy_lines))
 
 
-def describe(task: ExportTask, exported: Exported, told: Sequence[str]) -> list[str]:
+def describe(task: ExportTask, exported: Exported, policy_lines: Sequence[str]) -> list[str]:
     """Return the closing lines: what was written and what it promises."""
     count = len(exported.tables)
     mapping_id = next(iter(exported.tables.values())).mapping_id
@@ -92,7 +92,7 @@ def describe(task: ExportTask, exported: Exported, told: Sequence[str]) -> list[
     for name, table in exported.tables.items():
         called = "" if name == table.name else f" ({table.name})"
         lines.append(f"  {name}{called}: {_cost(table)}")
-    lines += [*told, *exported.lasting.lines()]
+    lines += [*policy_lines, *exported.lasting.lines()]
     if any(table.ratio is None for table in exported.tables.values()):
         lines.append("without a bound no budget can be kept: learn with --ldp-epsilon to have one")
     if exported.key is not None:

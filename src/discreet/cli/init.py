@@ -92,7 +92,9 @@ def init(
         from discreet.network.site.making import SitePlan, make_folder
         from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
 
-        chosen, told = choose_repeat(Mapping.load(mapping), repeat, rows, stay, period, interval)
+        chosen, policy_lines = choose_repeat(
+            Mapping.load(mapping), repeat, rows, stay, period, interval
+        )
         plan = SitePlan(
             folder=folder,
             mapping=mapping,
@@ -114,7 +116,7 @@ def init(
         )
         site, span = make_folder(plan)
         lines = _made(folder, site)
-        print_lines([lines[0], *told])
+        print_lines([lines[0], *policy_lines])
         say_lasting(span)
         print_lines(lines[1:])
 

@@ -121,7 +121,7 @@ def learn(
         bool,
         flag(
             "--beyond-answer",
-            "Ask it of attackers who are told the public fact: what the answer itself tells does "
+            "Ask it of attackers who know the public fact: what the answer itself tells does "
             "not count.",
         ),
     ] = False,
@@ -333,7 +333,7 @@ def run_learn(
     rounds: int | None = None,
     stay: float | None = None,
 ) -> Learned:
-    """Learn as told, write the mapping, and say what was done.
+    """Learn as asked, write the mapping, and say what was done.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
     learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
@@ -427,9 +427,9 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         lines.append("stopped early: this is the best mapping found until then")
     expected = mapper.expected_
     if expected is not None:
-        told = bool(getattr(mapper, "beyond_answer", False))
+        beyond = bool(getattr(mapper, "beyond_answer", False))
         lines += [
-            _privacy_line(expected, told),
+            _privacy_line(expected, beyond),
             *_answer_lines(expected, mapper.mapping_.public.name),
         ]
     elif mapper.privacy_ratio_ is not None:
@@ -468,13 +468,13 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
     )
 
 
-def _privacy_line(expected: Expected, told: bool) -> str:
+def _privacy_line(expected: Expected, beyond: bool) -> str:
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
     tried = "rows left out of it" if expected.folds == 1 else f"{expected.folds} folds"
     asked = "" if expected.asked is None else f"; asked: {expected.asked:g}"
     return (
         f"expected of one report ({tried}, an estimate and no certificate): "
-        f"attacker's advantage {'beyond the public fact ' * told}{expected.advantage:.3f} ± "
+        f"attacker's advantage {'beyond the public fact ' * beyond}{expected.advantage:.3f} ± "
         f"{expected.advantage_error:.3f} (raw readings: {expected.raw_advantage:.3f}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict

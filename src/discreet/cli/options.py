@@ -1,6 +1,6 @@
 """The options that several commands have, and what options may be.
 
-What can be told from the options alone is checked here and in the commands, before any file is
+What can be checked from the options alone is checked here and in the commands, before any file is
 opened; each mistake is one message.
 """
 

@@ -42,11 +42,11 @@ def choose_repeat(
         note = f"--repeat {_KEPT}: give --stay and --rows to have the policy that tells least"
         return stated or _KEPT, [] if stated else [note]
     found = _leaks(mapping, rows, stay, period, interval)
-    told = {
+    leaks = {
         leak.policy: max(each.leaks[k].advantage.high for each in found)
         for k, leak in enumerate(found[0].leaks)
     }
-    least = min(_SAME_USE, key=lambda policy: (told[policy], policy == "code"))
+    least = min(_SAME_USE, key=lambda policy: (leaks[policy], policy == "code"))
     return stated or least, _lines(found, stated, least)
 
 
@@ -75,7 +75,7 @@ def _lines(found: Sequence[LeakOverTime], stated: str | None, least: str) -> lis
 
     lines = []
     for each in found:
-        told = ", ".join(
+        compared = ", ".join(
             f"{leak.policy} {shown}"
             if (shown := leak.advantage.how) == NO_BOUND
             else f"{leak.policy} {leak.advantage.high:.4f}"
@@ -83,7 +83,7 @@ def _lines(found: Sequence[LeakOverTime], stated: str | None, least: str) -> lis
         )
         lines.append(
             f"a day of {each.rounds:,} rounds, advantage on {each.fact!r} (an estimate, if that "
-            f"fact alone links rounds): {told}"
+            f"fact alone links rounds): {compared}"
         )
     if stated is None:
         lines.append(f"--repeat {least}: of never and code, which answer alike, it tells least")

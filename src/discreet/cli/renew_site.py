@@ -39,7 +39,7 @@ def renew_site(
         done = renew(folder, host)
         plain_print(f"new certificates, until {done.expires}: {', '.join(done.names)}")
         plain_print("the old ones are on the revocation list")
-        if not done.told:
+        if not done.notified:
             plain_print(f"the broker has to reload: {how_to_reload(folder)}")
         plain_print("the fusion centre and its workers load theirs by themselves")
         if done.services:

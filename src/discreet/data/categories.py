@@ -1,4 +1,4 @@
-"""Values of a column that are told apart one by one, and what they may stand for."""
+"""Values of a column that are distinguished one by one, and what they may stand for."""
 
 from __future__ import annotations
 

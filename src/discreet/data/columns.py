@@ -45,7 +45,7 @@ def plain(value: object) -> Plain | None:
 
 
 def written(value: Plain) -> str:
-    """Return how a value is written, which is what categories and classes are told apart by.
+    """Return how a value is written, which is what categories and classes are distinguished by.
 
     ``1`` and ``1.0`` are written the same, since one missing cell turns a column of
     integers into floats; ``True`` and ``1`` are not, although Python calls them equal.

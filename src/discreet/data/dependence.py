@@ -72,7 +72,7 @@ class Dependence(Model):
     most remarkable one, at any distance, of the same rows after shuffling. ``rows``: how many rows
     (or groups) were looked at; fewer than ``MIN_ROWS`` are not checked. ``classes_in_runs``:
     whether the private classes themselves do not come in random order: then their frequencies
-    cannot be told from these rows. ``copies``: how many different rows occur ``lag`` times, if
+    cannot be estimated from these rows. ``copies``: how many different rows occur ``lag`` times, if
     those are too many.
     """
 

@@ -3,7 +3,7 @@
 Each row becomes one number, and the numbers are added up, so that parts of a table can be gone over
 in any order, by anybody, and no row is ever sorted. Rows in their order are known by a second sum,
 in which each number is mixed with the place of its row. What is recorded is a SHA-256 of the sums:
-from it no row can be told, and no other table is found that has the same by chance. The numbers
+it reveals no row, and no other table has the same by chance. The numbers
 are no cryptographic hashes, and nothing rests on nobody being able to make a second table.
 """
 

@@ -30,7 +30,7 @@ _MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
 _SHUFFLES = 199
 _MOST_ROWS = 20_000  # in one stretch of the series; more show the same
 _STRETCHES = (2, 8, 32, 128, 512)  # rounds
-_MOST_LEVELS = 16  # codes of a sensor that are told apart, the commonest
+_MOST_LEVELS = 16  # codes of a sensor that are distinguished, the commonest
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def check_distinct(values: Sequence[Plain]) -> None:
         if text in seen:
             raise PydanticCustomError(
                 "discreet_distinct",
-                "must be distinct; {pair} cannot be told apart",
+                "must be distinct; {pair} cannot be distinguished",
                 {"pair": f"{shown(seen[text])} and {shown(value)}"},
             )
         seen[text] = value

@@ -218,7 +218,7 @@ def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
 def raw_advantage(known: Sample, unseen: Sample, *, beyond: bool = False) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
-    ``beyond``: they are told the public fact.
+    ``beyond``: they know the public fact.
     """
     rng, found = np.random.default_rng(0), 0.0
     before, after = (_told_codes(part) if beyond else part.codes for part in (known, unseen))

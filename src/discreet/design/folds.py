@@ -57,7 +57,7 @@ class Sample:
 
 
 def shuffle_private(sample: Sample, rng: np.random.Generator) -> Sample:
-    """Return the sample with its private facts dealt anew among the rows."""
+    """Return the sample with its private facts dealt again among the rows."""
     order = rng.permutation(len(sample.codes))
     return replace(sample, private=tuple(_take(fact, order) for fact in sample.private))
 

@@ -76,12 +76,12 @@ def average(parts: Sequence[Leaks]) -> Leaks:
         np.stack([getattr(part, name) for part in parts])
         for name in ("distance", "variance", "slope")
     )
-    told = np.isfinite(distance)
-    count = np.maximum(told.sum(axis=0), 1)
+    finite = np.isfinite(distance)
+    count = np.maximum(finite.sum(axis=0), 1)
     return Leaks(
-        np.where(told, distance, 0.0).sum(axis=0) / count,
-        np.where(told, variance, 0.0).sum(axis=0) / count**2,
-        np.where(told, slope, 0.0).sum(axis=0) / count,
+        np.where(finite, distance, 0.0).sum(axis=0) / count,
+        np.where(finite, variance, 0.0).sum(axis=0) / count**2,
+        np.where(finite, slope, 0.0).sum(axis=0) / count,
     )
 
 
@@ -96,7 +96,7 @@ def estimate_leaks(
     """Estimate from ``unseen`` what tables leak that were designed on ``known``.
 
     ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
-    are told the public fact.
+    know the public fact.
     """
     n_rows = len(known.codes) + len(unseen.codes)
     found = [
@@ -112,8 +112,8 @@ def _audiences(
     known: Sample, unseen: Sample, beyond: bool
 ) -> Iterator[tuple[Labels, Labels, Ints, Ints]]:
     """Yield each private fact of unseen and known rows, and the rows that attackers look at."""
-    told = range(unseen.public.n_classes) if beyond else [None]
-    for h in told:
+    given = range(unseen.public.n_classes) if beyond else [None]
+    for h in given:
         inside, rows = (
             np.flatnonzero(part.public.index == h) if beyond else np.arange(len(part.codes))
             for part in (known, unseen)

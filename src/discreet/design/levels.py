@@ -2,7 +2,7 @@
 
 One search for all methods. Levels rise in strictness; rows left out tell what each delivers. Of
 many rows some are left out for good: the tables designed without them are the ones that are kept,
-and what is told of them is true of these very tables. Of few rows, each fold is left out in turn,
+and what is said of them is true of these very tables. Of few rows, each fold is left out in turn,
 and the tables kept are designed on all rows, at the level that the folds chose.
 """
 
@@ -146,7 +146,7 @@ class Found:
 class LevelSearch:
     """Designs at one level after the other, each time without the same parts.
 
-    ``beyond``: attackers are told the public fact. ``n_jobs``: designs at the same time.
+    ``beyond``: attackers know the public fact. ``n_jobs``: designs at the same time.
     """
 
     def __init__(

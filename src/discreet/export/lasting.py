@@ -16,7 +16,7 @@ from discreet.export.neutral import MICRO, NONE, Policy, SensorTable
 
 DAY = 86_400
 ALL_OF_THEM = "no bound on all of them"
-_SETTLES = math.log(199)  # nats; two classes can then be told apart in 99.5 % of the cases
+_SETTLES = math.log(199)  # nats; two classes can then be distinguished in 99.5 % of the cases
 
 
 @dataclass(frozen=True)

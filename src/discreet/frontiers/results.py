@@ -34,7 +34,7 @@ _REMEDY = "Name another file, or remove this one and run `discreet frontier` aga
 def mark(points: Sequence[Point], rule: Rule) -> tuple[Point, ...]:
     """Return the points in order, with knee, dominated points and corrected bounds set.
 
-    Knee and dominated points are told by the error that decisions by ``rule`` keep small.
+    Knee and dominated points are judged by the error that decisions by ``rule`` keep small.
     """
     ordered = sorted(points, key=lambda p: (p.method, p.n_symbols, p.ratio or 0.0))
     places = [Place(point.advantage.value, point.judged(rule).value) for point in ordered]

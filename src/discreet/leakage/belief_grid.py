@@ -127,7 +127,7 @@ def _few_outputs(given: Floats, up: bool) -> Floats:
 
 
 def _edges(given: Floats, chain: Chain, rounds: int, points: int) -> Floats:
-    """Return where beliefs are told apart: finely where they can be, and 0 and 1.
+    """Return where beliefs are distinguished: finely where they can be, and 0 and 1.
 
     Even steps of the angle arccos(1 - 2 b) tell equally much. Beliefs lie where the log-ratios of
     all rounds take them, up to rare tails, and where a chain that forgets lets them come.

@@ -158,17 +158,17 @@ def epsilon_recursion(moves: Floats, one_round: float, rounds: int) -> list[floa
     """Return what 1, 2, ... rounds on one side tell: L <- one_round + F(L)."""
     found = [one_round]
     for _ in range(rounds - 1):
-        found.append(one_round + _told_through(moves, found[-1]))
+        found.append(one_round + _information_through(moves, found[-1]))
     return found
 
 
-def _told_through(moves: Floats, told: float) -> float:
+def _information_through(moves: Floats, information: float) -> float:
     """Return F(L): the largest log-ratio of two rows of ``moves`` times weights in [1, e^L].
 
     The best weights are e^L for the classes with the largest ratios of the two rows, so that only
     prefixes of that order are tried.
     """
-    rest, best = np.exp(-told), 0.0
+    rest, best = np.exp(-information), 0.0
     for one, other in permutations(moves, 2):
         with np.errstate(divide="ignore", invalid="ignore"):
             order = np.argsort(-np.nan_to_num(one / other, posinf=np.inf))

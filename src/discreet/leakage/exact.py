@@ -31,7 +31,7 @@ def balanced_accuracy(given: Floats) -> float:
 def pair_risk(given: Floats) -> float:
     """Return min R, the least average error over the worst pair of classes.
 
-    1/2 means that no pair can be told apart, 0 that one can be for certain.
+    1/2 means that no pair can be distinguished, 0 that one can be for certain.
     """
     pairs = combinations(range(len(given)), 2)
     return min(0.5 * float(np.minimum(given[a], given[b]).sum()) for a, b in pairs)

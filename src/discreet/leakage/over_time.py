@@ -153,7 +153,7 @@ def over_time(
     every : sequence of int, default=(4, 16)
         Also look at sensors that report in every k-th round only.
     beyond_answer : bool, default=False
-        For an attacker who is told the public fact, which stays at the class that gives away most.
+        For an attacker who knows the public fact, which stays at the class that gives away most.
     random_state : int, default=0
         Seed of what is simulated.
 

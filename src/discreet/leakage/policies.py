@@ -107,17 +107,17 @@ def _leak(
     without = math.inf if remembers and law.structural else releases * law.structural
     worst = advantage_at(without, law.n_classes)
     if chain is None:
-        gain, told = _from_epsilon(without, law.shares)
-        return PolicyLeak(policy, releases, gain, told, without, None, without, worst)
+        gain, information = _from_epsilon(without, law.shares)
+        return PolicyLeak(policy, releases, gain, information, without, None, without, worst)
     slower, closed = chain.every(span), None
     epsilon = without if remembers else epsilon_over_rounds(slower, law.epsilon, releases)
     if remembers:
-        gain, told = _remembered(law, chain, rounds, period, seed)
+        gain, information = _remembered(law, chain, rounds, period, seed)
     else:
-        gain, told = _fresh(law, slower, releases, epsilon, seed)
+        gain, information = _fresh(law, slower, releases, epsilon, seed)
         if law.given is not None and law.n_classes == 2:
             closed = closed_form(law.given, slower, releases)
-    return PolicyLeak(policy, releases, gain, told, epsilon, closed, without, worst)
+    return PolicyLeak(policy, releases, gain, information, epsilon, closed, without, worst)
 
 
 def _fresh(
@@ -162,13 +162,15 @@ def _from_epsilon(epsilon: float, prior: Floats) -> tuple[Range, Range]:
     return _at_most(advantage_at(epsilon, len(prior)), epsilon, prior)
 
 
-def _at_most(gain: float, told: float, prior: Floats, how: str = AT_MOST) -> tuple[Range, Range]:
+def _at_most(
+    gain: float, information: float, prior: Floats, how: str = AT_MOST
+) -> tuple[Range, Range]:
     """Return upper bounds on advantage and information, which are none where they say nothing."""
     most, everything = 1.0 - 1.0 / len(prior), entropy(prior)
-    bounded = gain < NO_BETTER * most, told < NO_BETTER * everything
+    bounded = gain < NO_BETTER * most, information < NO_BETTER * everything
     return (
         Range(0.0, min(gain, most), how if bounded[0] else NO_BOUND),
-        Range(0.0, min(told, everything), AT_MOST if bounded[1] else NO_BOUND),
+        Range(0.0, min(information, everything), AT_MOST if bounded[1] else NO_BOUND),
     )
 
 

@@ -124,9 +124,9 @@ def _sampled(laws: PeriodLaws, chain: Chain, rounds: int, rng: np.random.Generat
 
 def _information(shares: Floats, prior: Floats, alpha: float) -> tuple[float, float]:
     weighted = shares * prior
-    told = weighted.sum(axis=1)
+    total = weighted.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(shares > 0, np.log(shares / told[:, None]), 0.0)
+        logs = np.where(shares > 0, np.log(shares / total[:, None]), 0.0)
     most = float(np.log(1 / prior.min()))
     values = len(prior) * (weighted * logs).sum(axis=1)
     low, high = mean_between(values, len(prior) * prior.max() * most, alpha)

@@ -93,19 +93,19 @@ def answering_ways(
     rounds: int,
     most: float,
     *,
-    told: bool = True,
+    beyond: bool = True,
     lived: LivedRounds | None = None,
     seed: int = 0,
 ) -> list[AnsweringWay]:
     """Return ways to speak that tell at most so much, those that answer best first.
 
-    ``joint``: p(public, private, symbols) of a round, with an axis for each sensor. ``told``: count
-    what symbols add for an attacker who is told the public fact of every round. Otherwise rounds
+    ``joint``: p(public, private, symbols) of a round, with an axis for each sensor. ``beyond``:
+    count what symbols add for an attacker who knows the public fact of every round. Otherwise they
     are taken to be independent given the private fact, which they are not where a public one lasts.
     ``lived``: try ways on these rounds; simulated ones depend on one another through the public
     fact alone, so that they flatter ways that speak often where more than that fact lasts.
     """
-    ways = ways_to_speak(joint, private, rounds, most, told=told)
+    ways = ways_to_speak(joint, private, rounds, most, beyond=beyond)
     answers = [answer(joint, way, public, private, lived=lived, seed=seed) for way in ways]
     return sorted(answers, key=lambda way: way.error)
 
@@ -133,18 +133,18 @@ def joint_of_rows(mapping: Mapping, rows: pd.DataFrame, fact: Fact) -> Floats:
 
 
 def ways_to_speak(
-    joint: Floats, private: Chain, rounds: int, most: float, *, told: bool = True
+    joint: Floats, private: Chain, rounds: int, most: float, *, beyond: bool = True
 ) -> list[Way]:
     """Return ways to speak that tell at most so much, each as clear as it may be.
 
     More rarely than in a way without any noise there is nothing to gain.
     """
     found = []
-    sizes = [joint.shape[t] * (joint.shape[0] if told else 1) for t in range(2, joint.ndim)]
+    sizes = [joint.shape[t] * (joint.shape[0] if beyond else 1) for t in range(2, joint.ndim)]
     turns = len(sizes) > 1 and math.prod(sizes) <= _MOST_SEEN
     for in_turn in (False, True) if turns else (False,):
         for every in EVERY:
-            way = _clearest(joint, private, rounds, Way(every, in_turn, 1.0, 0.0), most, told)
+            way = _clearest(joint, private, rounds, Way(every, in_turn, 1.0, 0.0), most, beyond)
             if way is not None:
                 found.append(way)
             if way is not None and way.kept == 1.0:
@@ -152,13 +152,13 @@ def ways_to_speak(
     return found
 
 
-def tell(joint: Floats, way: Way, private: Chain, rounds: int, *, told: bool = True) -> Way:
+def tell(joint: Floats, way: Way, private: Chain, rounds: int, *, beyond: bool = True) -> Way:
     """Return a way with what all rounds tell of the private fact, of two classes."""
     noisy, given = mixed(joint, way.kept), np.ones((joint.shape[1], 1))
     turns = speakers(joint, way.in_turn)
     for axes in turns:
         # Rounds of one turn are taken together, as if the fact stayed for its length.
-        law = _seen(heard(noisy, axes), told)
+        law = _seen(heard(noisy, axes), beyond)
         given = (given[:, :, None] * law[:, None, :]).reshape(len(given), -1)
     span = way.every * len(turns)
     ((_, high),) = figures_between(given, private.every(span), [-(-rounds // span)])
@@ -194,12 +194,12 @@ def mixed(joint: Floats, kept: float) -> Floats:
 
 
 def _clearest(
-    joint: Floats, private: Chain, rounds: int, way: Way, most: float, told: bool
+    joint: Floats, private: Chain, rounds: int, way: Way, most: float, beyond: bool
 ) -> Way | None:
     """Return the way with as little noise as it may have; None if hardly anything is left."""
 
     def at(kept: float) -> Way:
-        return tell(joint, replace(way, kept=kept), private, rounds, told=told)
+        return tell(joint, replace(way, kept=kept), private, rounds, beyond=beyond)
 
     if (clear := at(1.0)).advantage <= most:
         return clear
@@ -229,12 +229,12 @@ def evidence(joint: Floats, axes: Sequence[int]) -> Floats:
         return np.asarray(np.log(_given(heard(joint, axes).sum(axis=1))).T)
 
 
-def _seen(law: Floats, told: bool) -> Floats:
+def _seen(law: Floats, beyond: bool) -> Floats:
     """Return p(what an attacker sees | private) of a round.
 
     Told the public fact: p(public) p(symbols | public, private), for what symbols tell beyond it.
     """
-    if not told:
+    if not beyond:
         return _given(law.sum(axis=0))
     shares = law.sum(axis=(1, 2)) / law.sum()
     return np.concatenate([p * _given(part) for p, part in zip(shares, law, strict=True)], axis=1)

@@ -1,7 +1,7 @@
 """``Mapper``, the default: a design from counts, for any number of sensors and rows.
 
 Rows are counted once. Which of several limits under the model delivers what was asked for is
-told by rows left out; the time is limited, and at its end the best so far is kept.
+measured on rows left out; the time is limited, and at its end the best so far is kept.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Mapper(PrivacyMapper):
         Ask that |log p(g|z)/p(g)| stay below it, likewise. Where the outputs are too many to list
         it is shared out among the sensors and holds by construction.
     beyond_answer : bool, default=False
-        Ask both of attackers who are told the public fact.
+        Ask both of attackers who know the public fact.
     rounds : float, default=1
         Ask ``max_advantage`` of so many rounds together, in which the private fact stays the same.
         Tables are then blind to it within each public class, as far as so many rows can show,

@@ -142,7 +142,7 @@ class Fact(Model):
         return frozen(np.array(self.classes, dtype=None if len(kinds) == 1 else object))
 
     def places(self, values: Any) -> NDArray[np.int64]:
-        """Return the class of every row, told apart by how the classes are written."""
+        """Return the class of every row, distinguished by how the classes are written."""
         column = as_series(values)
         gone = is_missing(column)
         if gone.any():

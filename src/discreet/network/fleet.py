@@ -64,7 +64,7 @@ class Fleet(Collector):
         self._alone, self._looked = threading.Lock(), 0.0
 
     def look(self) -> list[SiteState]:
-        """Return how all of them are, the worst first; at most every few seconds anew."""
+        """Return how all of them are, the worst first; refreshed at most every few seconds."""
         with self._alone:
             if not self._seen or time.monotonic() - self._looked > _KEPT_SECONDS:
                 self._look()

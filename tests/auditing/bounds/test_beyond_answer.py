@@ -28,7 +28,7 @@ def test_leaks_that_cancel_show_once_the_public_fact_is_known(rng):
     assert found.total.bound >= 0.4  # the exact value within either class
     assert min(found.estimates) == pytest.approx(0.4, abs=1e-12)
     assert found.answer.bound < 0.05
-    assert "who is told the truth of 'h'" in found.total.words
+    assert "who knows 'h'" in found.total.words
 
 
 def test_an_answer_that_gives_all_away_leaves_nothing_beyond(rng):

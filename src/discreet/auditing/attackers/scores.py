@@ -75,7 +75,7 @@ class AttackResult:
 
     ``accuracy``, ``balanced_accuracy``, ``auc``: at the confidence asked for, each by itself. AUC
     is one class against the rest, averaged over classes where there are more than two. None where
-    it was skipped. ``worst_pair``: the two classes it told apart best; its interval should be taken
+    it was skipped. ``worst_pair``: the classes it distinguished best; its interval should be taken
     at the error probability divided by the number of pairs, as ``best_attack`` does. ``questions``:
     all classes first, then each pair when there are more than two. ``rows``: rows tested.
     ``learned``: most rows that any of its fits learned from. ``note``: what was left out for speed,

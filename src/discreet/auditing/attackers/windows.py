@@ -76,15 +76,15 @@ def _carried(given: Floats, stretch: Ints, step: Floats, length: int) -> Floats:
 
     ``step[g, h]``: P(the class one round earlier in this direction is h | this one's is g).
     """
-    told = np.ones_like(given)
+    belief = np.ones_like(given)
     for back in range(length, 0, -1):  # the farthest round comes first
         earlier = np.arange(len(given)) - back
         there = earlier >= 0
         there[there] = stretch[earlier[there]] == stretch[there]
         seen = np.ones_like(given)
         seen[there] = given[earlier[there]]
-        told = _scaled((told * seen) @ step.T)
-    return told
+        belief = _scaled((belief * seen) @ step.T)
+    return belief
 
 
 def _scaled(likelihoods: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """What the symbols tell about a private fact beyond the public one, which they are meant to tell.
 
 The fusion centre knows the public fact, almost. So beside what any attacker gains from the
-symbols there is what one gains from them who is told the truth of the public fact: within
+symbols there is what one gains from them who knows the public fact: within
 each public class h, half the total variation between p(z|h, a) and p(z|h, b). And the public
 fact by itself gives something away, however little the symbols add.
 
@@ -34,7 +34,7 @@ BEYOND = "advantage beyond the answer"
 
 @dataclass(frozen=True)
 class BeyondAnswer:
-    """What is told to somebody who knows the public fact, and what that fact tells by itself.
+    """What leaks to somebody who knows the public fact, and what that fact tells by itself.
 
     ``total``: holds within every public class. ``by_class``: within each public class, in their
     order; each holds by itself. ``estimates``: the same on the audited rows; they promise nothing.
@@ -102,7 +102,7 @@ def _told(found: Certificate, rows: AuditRows, where: str, alpha: float) -> Cert
         nothing = NotCertifiable(f"within {where}, {found.value.reason}")
         return replace(found, name=name, value=nothing, words=nothing.words)
     words = (
-        f"{opening(rows, alpha)} no attacker who is told that {where} beats guessing by more than "
+        f"{opening(rows, alpha)} no attacker who knows that {where} beats guessing by more than "
         f"{100 * found.value:.2f} percentage points."
     )
     return replace(found, name=name, words=words)
@@ -117,7 +117,7 @@ def _total(
         return replace(open_class, name=BEYOND, rows=rows.counts)
     worst = max(by_class, key=lambda each: each.bound or 0.0)
     words = (
-        f"{opening(rows, alpha)} no attacker who is told the truth of {public!r} beats guessing at "
+        f"{opening(rows, alpha)} no attacker who knows {public!r} beats guessing at "
         f"{private!r} by more than {100 * (worst.bound or 0.0):.2f} percentage points, whatever "
         "that truth is."
     )

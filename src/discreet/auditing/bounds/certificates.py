@@ -134,7 +134,7 @@ def many(count: int) -> str:
 
 
 def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
-    """Bound the total variation between the outputs of the two classes best told apart.
+    """Bound the total variation between the outputs of the two most distinguishable classes.
 
     Let A be the best set of outputs for the truly worst pair (a, b): it is fixed, if
     unknown. TV = p(A|a) - p(A|b), and the rows' version of that is at most their plug-in

@@ -51,7 +51,7 @@ VARIANCE_SHARE = 0.1  # of alpha, for the variances
 
 
 def kernel_total_variation(rows: KernelRows, alpha: float) -> float:
-    """Bound the total variation between the outputs of the two classes best told apart.
+    """Bound the total variation between the outputs of the two most distinguishable classes.
 
     Only the truly worst pair has to hold, so that the maximum over pairs costs no alpha.
     """

@@ -62,7 +62,7 @@ class LowerBound:
 
     ``advantage``: with probability ``confidence`` the best attacker's advantage,
     ``exact.advantage``, is at least this; 0 if nothing is shown to leak. ``classes``: the classes
-    that are told apart: all of them, or two. ``estimate``: the advantage of the same attacker on
+    that are distinguished: all of them, or two. ``estimate``: the advantage of the same attacker on
     the rows that bounded it, without bias.
     """
 

@@ -80,9 +80,9 @@ def bound_window(rows: AuditRows, kept: float, rounds: int, alpha: float) -> Win
     """Bound the advantage from x at ``alpha`` and from ``kept``, which is taken to hold."""
     x = bound_one_round(rows, alpha)
     m = rows.n_classes
-    told = math.sqrt(min(x * add_up(kept, rounds), 1.0))
+    distance = math.sqrt(min(x * add_up(kept, rounds), 1.0))
     # Balanced accuracy is 1/m sum_z max_g p_g, at most 1/m + (m - 1)/m of the widest pair's TV.
-    return WindowBound(rounds, told * (1.0 - 1.0 / m), x, kept, alpha, m)
+    return WindowBound(rounds, distance * (1.0 - 1.0 / m), x, kept, alpha, m)
 
 
 # --- One round -----------------------------------------------------------------------------

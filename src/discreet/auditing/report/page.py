@@ -186,8 +186,8 @@ def _note(mapping: Mapping, t: int) -> str:
 
 
 def _parameters(mapping: Mapping) -> list[tuple[str, str]]:
-    told = list(mapping.design.parameters.items())[:_LISTED_LINES]
-    return [(name, "not set" if value is None else shown(value, 120)) for name, value in told]
+    parameters = list(mapping.design.parameters.items())[:_LISTED_LINES]
+    return [(name, "not set" if value is None else shown(value, 120)) for name, value in parameters]
 
 
 def _versions(audit: Audit) -> str:

@@ -174,13 +174,13 @@ ATTACKERS = {
 
 CERTIFICATES = {
     "advantage": ("Gain over guessing", "advantage of the best possible attacker"),
-    "total variation": ("How far two classes differ", "total variation; 0 alike, 1 told apart"),
+    "total variation": ("How far two classes differ", "total variation; 0 alike, 1 distinguished"),
     "accuracy": ("How often an attacker is right", "with the classes as frequent as they are"),
     "information epsilon": ("What one output can change, ε", "max |log p(g|z)/p(g)|"),
     "pairwise epsilon": ("What sets two classes apart, ε", "max log p(z|a)/p(z|b)"),
     "structural epsilon": ("Whatever the world is like, ε", "structural, from the tables alone"),
     "advantage beyond the answer": (
-        "Gain beyond the answer", "for an attacker who is told the public fact"
+        "Gain beyond the answer", "for an attacker who knows the public fact"
     ),
     "advantage of the public fact by itself": (
         "Gain from the answer alone", "the public fact, true and undisturbed, and no symbols"

@@ -2,7 +2,7 @@
 
 Given the cell, units (sensors, or blocks of sensors that depend) are independent, so that p(z|cell)
 of an output is a product of small tables, and its slope in every table is cheap. Few outputs are
-listed; of many, some are drawn anew for every step, each weighed by one over its probability, so
+listed; of many, some are drawn for every step, each weighed by one over its probability, so
 that sums over outputs are estimated without bias. What is maximised is the worth of the best
 decisions, less a price for every bit of leak above its limit.
 """
@@ -35,14 +35,14 @@ _PRICE, _PRICE_DRAWN = 4.0, 12.0
 PRICES = (0.1, 0.4, 1.6)
 """Of evidence, for each time that its root is above the limit's: which is best shows by trying."""
 _TINY, _ROUNDING = 1e-300, 1e-9
-# Of a unit of what is told within a public class, which limits on the whole let pass where leaks of
+# Of a unit of what leaks within a public class, which limits on the whole let pass where leaks of
 # two public classes cancel out: how well they do is known only as well as the rows tell it.
 _WITHIN = 0.15
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be told.
+    """What may leak.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Limits:
     floors : sequence of float
         Least entry of each sensor's table.
     beyond : bool
-        Whether attackers are told the public fact.
+        Whether attackers know the public fact.
     evidence : float or None
         Most x of one round (``Evidence``), for what many rounds tell.
     """
@@ -69,7 +69,7 @@ class Limits:
 class Judged:
     """Tables with the worth of the best decisions and the largest excess over a limit.
 
-    ``within``: an attacker's advantage who is told the public fact, on average over its classes.
+    ``within``: an attacker's advantage who knows the public fact, on average over its classes.
     """
 
     tables: list[Floats]
@@ -95,10 +95,10 @@ class Problem:
     def __post_init__(self) -> None:
         model = self.units.model
         self.public = self.worth[:, None] * model.class_rows(0)
-        told = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
+        classes = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
         self.guarded: list[Floats] = []  # p(cell|class), for each fact and what attackers know
         self.bases: list[Floats] = []  # p(cell) to the same attackers
-        for h in told:
+        for h in classes:
             known = np.full(len(model.prior), True) if h is None else model.facts[:, 0] == h
             for fact in range(1, model.facts.shape[1]):
                 rows = model.class_rows(fact, known)
@@ -223,7 +223,7 @@ def climb(
 ) -> list[Floats]:
     """Follow the slope of logits (Adam), and return the average of the last tables.
 
-    ``stop`` is told now and then how much is done, and may ask for the tables as they are.
+    ``stop`` is called with the share that is done, and may ask for the tables as they are.
     """
     units = problem.units
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
@@ -269,7 +269,7 @@ def settle(problem: Problem, tables: list[Floats]) -> Judged:
     least, most = 0.0, 1.0
     silent = [np.full_like(table, 1.0 / table.shape[1]) for table in tables]
     best = problem.judge(silent)
-    for _ in range(14 if problem.listed is not None else 4):  # drawn, they are told roughly
+    for _ in range(14 if problem.listed is not None else 4):  # drawn, they are known roughly
         share = 0.5 * (least + most)
         pairs = zip(tables, silent, strict=True)
         mixed = problem.judge([(1 - share) * table + share * noise for table, noise in pairs])

@@ -1,4 +1,4 @@
-"""Which sensors depend on one another given the cell, told from counts of pairs.
+"""Which sensors depend on one another given the cell, found from counts of pairs.
 
 Copies, chains and exclusive-ors all show in pairs. Sensors that depend form a block, whose joint
 outputs are listed; so a block has only as many sensors as that allows, the closest first.

@@ -132,7 +132,7 @@ class _Teller:
         self.stopped = False
 
     def part(self, found: Sequence[Judged], begin: float, span: float) -> Callable[[float], bool]:
-        """Return what is told the share of one climb that is done, itself a part of the whole."""
+        """Return a callback for the share of one climb that is done, itself a part of the whole."""
 
         def tell(share: float) -> bool:
             if self.report is None:

@@ -2,7 +2,7 @@
 
 x = sum (p - p')**2 / (2 (p + p')) of two private classes adds up at most: over units that are
 independent given the cell, and over rounds. So what many rounds may tell limits the sum of the x
-of all units, and no output is listed. The attacker is told the public fact of every round, which
+of all units, and no output is listed. The attacker knows the public fact of every round, which
 takes each class as often as it does in the rows.
 
 Rows are few where rounds are many: that two classes look alike in them does not make them so. The
@@ -51,7 +51,7 @@ class Evidence:
         return found
 
     def worst(self, padded: Floats) -> tuple[float, Floats]:
-        """Return the x of the two classes that are told apart best, and its slope in the tables."""
+        """Return the x of the two most distinguishable classes, and its slope in the tables."""
         chances, products = self.units.chances(padded)
         squares, squared = self.units.chances(padded**2)
         parts = [self._of_pair(pair, chances, squares) for pair in self.pairs]

@@ -73,7 +73,7 @@ class Closer:
         self._next = None
 
     def lead(self, now: float) -> None:
-        """Take over the closing, unless done before; begin anew if the time went back."""
+        """Take over the closing, unless done before; start over if the time went back."""
         if self._next is not None and self._clock.end(self._next - 1) <= now + _BACK:
             return
         self.follow(now)

@@ -1,4 +1,4 @@
-"""Which devices a worker listens to, and what is told of those that it does not."""
+"""Which devices a worker listens to, and what it reports of the others."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def floor_of(
 ) -> tuple[int, int] | None:
     """Return the last boot of a device, and what was spent for its sensors; None if not known.
 
-    Whatever device spoke for a sensor before: what it has told about it stays told.
+    Whatever device spoke for a sensor before: what it has released about it stays released.
     """
     if site.database.startswith("sqlite:") and not SiteFiles(folder).database_file(site).exists():
         return 0, 0

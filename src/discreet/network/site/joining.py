@@ -97,7 +97,7 @@ class Enrolled:
     name: str
     sensors: tuple[str, ...]
     expires: str
-    told: bool
+    notified: bool
     old: Revoked | None = None
     late: int = 0
     lasting: Lasting | None = None
@@ -169,13 +169,13 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             save_register(
                 folder, site, authority, changed, clients.with_client(request.name, client)
             )
-        told, old = reload_broker(folder), None
+        notified, old = reload_broker(folder), None
         if probe is not None:  # whoever is connected with the old file would stay so
             _save_probe(folder, request.name, probe)
             old = _cut(folder, site, authority, request.name, probe)
     late, spent = _late(site, client.batch), floor and floor[1]
     ends = made.expires.date().isoformat()
-    return Enrolled(request.name, sensors, ends, told, old, late, span, spent)
+    return Enrolled(request.name, sensors, ends, notified, old, late, span, spent)
 
 
 def _late(site: Site, batch: int) -> int:

@@ -36,14 +36,14 @@ from discreet_sensor.enrolment import is_loopback
 
 @dataclass(frozen=True)
 class RenewedSite:
-    """What has new certificates, until when they are good, and whether the broker was told.
+    """What has new certificates, until when they are good, and whether the broker was notified.
 
     ``services``: whether units and the Compose file were rewritten.
     """
 
     names: tuple[str, ...]
     expires: str
-    told: bool
+    notified: bool
     services: bool = False
 
 

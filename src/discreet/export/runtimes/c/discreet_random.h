@@ -143,7 +143,7 @@ static inline uint32_t discreet_test_windows(discreet_source *s)
 }
 
 /* Test a block. What a source repeats after any number of blocks is found in time: `seen` is taken
- * anew after 1, 2, 4, ... of them. */
+ * again after 1, 2, 4, ... of them. */
 static inline uint32_t discreet_test(discreet_source *s, const uint32_t *block)
 {
     uint32_t counts[DISCREET_COUNTS] = {0}, bad, i;

@@ -131,9 +131,9 @@ class GatewaySensor(device.Sensor):
         with self._alone:
             return np.asarray(self._released(rows, uptime), dtype=np.uint8)
 
-    def _answers(self, told: Any, idle: int, memory: Sequence[int]) -> Any:
-        told, unread = np.asarray(told, dtype=np.intp), np.full(idle, self.table.rows - 1)
+    def _answers(self, answered: Any, idle: int, memory: Sequence[int]) -> Any:
+        answered, unread = np.asarray(answered, dtype=np.intp), np.full(idle, self.table.rows - 1)
         if self.table.repeat == device.REPEAT_NEVER:
-            return self.vectors.draw(np.concatenate([told, unread]))
-        known = np.array(memory, dtype=np.uint8).take(told)
+            return self.vectors.draw(np.concatenate([answered, unread]))
+        known = np.array(memory, dtype=np.uint8).take(answered)
         return np.concatenate([known, self.vectors.draw(unread)])
