@@ -41,10 +41,9 @@ KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2,
 
 
 def fit(X, y, private, groups=None, seed=0, **wishes):
+    make = METHODS[METHOD]  # imported before the clock runs, as scikit-learn is
     begin = time.process_time()
-    mapper = METHODS[METHOD](
-        kernel=KERNEL, random_state=seed, **(wishes or {"max_advantage": ASKED})
-    )
+    mapper = make(kernel=KERNEL, random_state=seed, **(wishes or {"max_advantage": ASKED}))
     if METHOD == "auto":
         mapper.set_params(time_budget=None)
     mapper.fit(X, y, private=private, groups=groups)
@@ -227,12 +226,15 @@ def large(n_rows):
     h, g = rng.integers(2, size=(2, n_rows))
     lean = np.outer(h, np.arange(32) % 4) + np.outer(g, np.arange(32) % 3)
     X = np.minimum(rng.integers(0, 12, size=(n_rows, 32)) + lean, 15)
+    fit(X[:2000], h[:2000], g[:2000])  # imports what is imported when it is needed
     _, cpu = fit(X, h, g)
     codes = OneHotEncoder().fit_transform(X)
+    LogisticRegression().fit(codes[:2000], h[:2000])
     begin = time.process_time()
     LogisticRegression().fit(codes, h)
     other = time.process_time() - begin
-    print(f"{n_rows} rows x 32 sensors: {cpu:.1f} s, logistic regression {other:.1f} s")
+    print(f"{n_rows} rows x 32 sensors: {cpu:.2f} s of CPU, logistic regression {other:.2f} s, "
+          f"{cpu / other:.2f} times")  # fmt: skip
 
 
 def main() -> None:

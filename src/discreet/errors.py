@@ -68,6 +68,10 @@ class TimesLeftOutWarning(DiscreetWarning):
     """A column of times is no sensor unless its hour or weekday is named as one."""
 
 
+class ConstantSensorWarning(DiscreetWarning):
+    """Sensors that always read the same, or nothing, are left out."""
+
+
 class SampledRowsWarning(DiscreetWarning):
     """A method that cannot look at all rows was designed on some of them."""
 

@@ -27,7 +27,7 @@ from discreet.cluster.fit import file_parts, run_on
 from discreet.data.column_scan import DEFAULT_STRATEGY
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.encoders import Encoder
-from discreet.data.fit_encoders import fit_encoders
+from discreet.data.fit_encoders import fit_sensors
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
 from discreet.data.opening import open_table as open_files
@@ -179,16 +179,18 @@ def prepare(
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
     sample = _draw_sample(table, sensors, facts, held_out, report)
-    encoders = fit_encoders(
+    kept = fit_sensors(
         sample.rows,
         strategy=options.get("binning", DEFAULT_STRATEGY),
         n_bins=options.get("n_bins", 10),
         facts=sample.facts,
         worth=True,
     )
+    sensors = [name for name, _ in kept]
+    options = _for_sensors(options, sensors)
     dependence, warning = _look_at_order(task, table, sensors, groups)
     plan = Plan(
-        tuple(zip(sensors, encoders, strict=True)),
+        tuple(kept),
         tuple(fact.n_classes for fact in facts),
         (*sensors, *task.facts),
     )
@@ -201,7 +203,7 @@ def prepare(
         training=passed.training.unordered,
         dependence=dependence,
     )
-    coded = sample.code(sensors, encoders, groups, passed, source)
+    coded = sample.code(kept, groups, passed, source)
     chain = _find_chain(task, table, facts[0], groups, held_out)
     return Prepared(task, table, options, facts, groups, held_out, coded, warning, chain)
 
@@ -264,6 +266,14 @@ def _tell(phase: str, done: float, report: Report | None) -> None:
         raise StoppedError("stopped before there was a mapping to keep.")
 
 
+def _for_sensors(options: dict[str, Any], sensors: list[str]) -> dict[str, Any]:
+    """Return the mapper's parameters without choices for sensors that were left out."""
+    counts = options.get("n_symbols")
+    if not isinstance(counts, dict):
+        return options
+    return options | {"n_symbols": {name: counts[name] for name in sensors if name in counts}}
+
+
 def _check_training(rows: int, split: Split) -> None:
     if rows < MIN_TRAINING_ROWS:
         raise InputError(
@@ -316,8 +326,7 @@ class _Drawn:
 
     def code(
         self,
-        sensors: list[str],
-        encoders: list[Encoder],
+        sensors: list[tuple[str, Encoder]],
         groups: Labels | None,
         passed: Passed,
         source: Source,
@@ -326,9 +335,7 @@ class _Drawn:
         own = None
         if groups is not None:  # in numbers without gaps, in the same order
             own = np.unique(groups.index[self.chosen], return_inverse=True)[1].astype(np.int64)
-        return code_sample(
-            sensors, encoders, self.rows, self.facts, self.numbers, own, passed.counts, source
-        )
+        return code_sample(sensors, self.rows, self.facts, self.numbers, own, passed.counts, source)
 
 
 def _draw_sample(

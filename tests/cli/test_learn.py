@@ -227,8 +227,7 @@ N = len(rooms())
     [
         (changed(who="ann"), "private fact 'who' has one class only, 'ann'"),
         (changed(fall=1), "public fact 'fall' has one class only, 1"),
-        (changed(hall=3), "sensor 'hall' reads 3 in all 56 rows .* --exclude 'hall'"),
-        (changed(hall=np.nan), "sensor 'hall' is missing in all 56 rows.* --exclude 'hall'"),
+        (changed(hall=3, door=np.nan), r"in all 56 rows.* 'hall' \(3\).* Add sensors"),
         (rooms().head(5), "the table has 5 rows; at least 20"),
         (rooms().head(0), "no rows"),
         (changed(day=1), "group 'day' has one group only, '1'"),
@@ -250,14 +249,21 @@ def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, wo
     assert re.search(words, mistake(*options))
 
 
-def test_a_sensor_that_changes_only_in_the_held_out_rows_is_named(mistake):
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_sensor_that_changes_only_in_held_out_rows_is_left_out(command, in_memory, monkeypatch):
+    if not in_memory:
+        monkeypatch.setattr(opening, "DEFAULT_MEMORY", 0)
     home = rooms()
     held_out = split_rows(home, Split(), ["fall", "who"])[1]
-    home.assign(hall=np.isin(np.arange(N), held_out[:3]).astype(int)).to_csv(
-        "home.csv", index=False
-    )
-    error = mistake("--exclude", "day")
-    assert "'hall' reads 0 in all 56 rows to learn from" in error and "hold out less" in error
+    home["door"] = np.isin(np.arange(N), held_out[:3]).astype(int)
+    home.assign(lamp="on").to_csv("home.csv", index=False)
+    asked = ("--exclude", "day", "--symbols", "door=3", "--max-advantage", "0.3")
+    code, _, error = command("learn", "home.csv", *FACTS, "--out", "home.json", *asked)
+    assert code in (0, 3)
+    assert error.count("warning: the same in all 56 rows looked at: 'door' (0), 'lamp' ('on')") == 1
+    assert Mapping.load("home.json").names == ["hall"]
+    code, printed, _ = command("audit", "home.json", "home.csv")
+    assert code in (0, 3) and "were not used to learn" in printed
 
 
 # --- Mistakes in the files -----------------------------------------------------------------

@@ -15,10 +15,10 @@ from discreet.data.categories import MAX_CATEGORIES
 from discreet.data.column_scan import ColumnScan
 from discreet.data.columns import as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder, encode_table
-from discreet.data.fit_encoders import fit_encoders
+from discreet.data.fit_encoders import fit_encoders, fit_sensors
 from discreet.data.labels import Labels
 from discreet.data.merging import choose_bins, merge_bins
-from discreet.errors import InputError
+from discreet.errors import ConstantSensorWarning, InputError
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
@@ -322,20 +322,27 @@ def test_codes_are_taken_as_they_are(rng):
     refused("holds 'x'", scan, pd.Series(["x"]), "codes")
 
 
-def test_columns_that_say_nothing_or_too_much_are_refused():
-    for words, values in (
-        ("missing in all 50 rows", np.full(50, np.nan)),
-        ("missing in all 50 rows", np.full(50, None)),
-        ("reads 1 in all 50 rows", np.ones(50)),
-        ("reads 'a' in all 50 rows", ["a"] * 50),
-        ("40 different texts in 50 rows", [f"id-{k % 40}" for k in range(50)]),
-    ):
-        refused(words, scan(pd.Series(values)).check_worth)
-    scan(pd.Series([1.0, np.nan] * 20)).check_worth()  # its gaps say something
+def test_columns_that_say_too_much_are_refused():
+    ids = pd.Series([f"id-{k % 40}" for k in range(50)])
+    refused("40 different texts in 50 rows", scan(ids).check_worth)
     scan(pd.Series(np.arange(50)), "categories").check_worth()
     many = pd.Series(map("id-{}".format, range(2000)))
     refused("more than 1000 different values, like 'id-1000'", scan, many)
     refused("holds dates", scan, pd.Series(pd.date_range("2020", periods=50)))
+
+
+def test_columns_that_never_change_are_left_out_with_one_warning():
+    table = pd.DataFrame({
+        "gone": [np.nan] * 50, "none": [None] * 50, "one": 1.0, "text": "a", "word": "unknown",
+        "gaps": [1.0, np.nan] * 25, "heard": range(50),
+    })  # fmt: skip
+    with pytest.warns(ConstantSensorWarning) as told:
+        found = fit_sensors(table, strategy={"one": "quantile"}, worth=True)
+    assert [name for name, _ in found] == ["gaps", "heard"]  # gaps say something, too
+    assert [encoder for _, encoder in found] == fit_encoders(table[["gaps", "heard"]])
+    (message,) = (str(each.message) for each in told)
+    assert "'gone' (missing), 'none' (missing), 'one' (1), 'text' ('a'), 'word'" in message
+    refused(r"'one' \(1\).*there are no others", fit_sensors, table[["one"]])
 
 
 def test_gaps_do_not_tell_what_a_column_holds():

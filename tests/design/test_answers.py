@@ -186,14 +186,13 @@ def test_raw_codes_show_what_there_is_to_know(rng):
     assert not answer_from_codes(shuffled, folds, Aim(), 0).useful()
 
 
-def test_of_many_rows_some_are_taken_and_every_class_stays(rng, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_ROWS", 500)
+def test_of_many_rows_some_are_taken_and_every_class_stays(rng):
     public = Labels("h", (np.arange(40_000) < 3).astype(np.int64), range(2))
     index = np.arange(0, 40_000, 2)
-    found = module._some(index, public, rng)
+    found = module._some(index, public, rng, 500)
     assert 500 <= len(found) <= 600 and set(found) <= set(index)
     assert (public.index[found] == 1).sum() == 2
-    np.testing.assert_array_equal(module._some(index[:500], public, rng), index[:500])
+    np.testing.assert_array_equal(module._some(index[:500], public, rng, 500), index[:500])
 
 
 @pytest.mark.slow

@@ -9,7 +9,12 @@ import pytest
 from sklearn.base import clone
 
 from discreet import Mapper
-from discreet.errors import InputError, UninformativeMappingWarning, UnmetRequestWarning
+from discreet.errors import (
+    ConstantSensorWarning,
+    InputError,
+    UninformativeMappingWarning,
+    UnmetRequestWarning,
+)
 from discreet.leakage.belief_grid import figures_between
 from discreet.leakage.chains import Chain
 from research.paper.synthetic import draw_table, exact_figures, exact_joint, tables_by_reading
@@ -35,6 +40,22 @@ def test_asked_is_delivered_in_the_papers_world():
     error, leak = np.median(found, axis=0)
     assert leak <= 0.05
     assert error <= 0.05
+
+
+@pytest.mark.parametrize("as_array", [True, False])
+def test_constant_columns_are_left_out_and_do_no_harm_later(as_array, rng):
+    h, g = rng.integers(2, size=(2, 400))
+    X = pd.DataFrame({"off": 0, "a": h + rng.integers(2, size=400), "gone": np.nan, "b": g + h})
+    X = X.to_numpy() if as_array else X
+    mapper = Mapper([2, 3, 2, 2], max_advantage=0.2, random_state=0)
+    with pytest.warns(ConstantSensorWarning, match=r"\(0\).*\(missing\)"):
+        mapper.fit(X, h, private=g)
+    assert mapper.get_feature_names_out().tolist() == (["x1", "x3"] if as_array else ["a", "b"])
+    assert [table.shape[1] for table in mapper.mapping_.tables] == [3, 2]
+    later = np.array(X, dtype=float)
+    later[:, [0, 2]] = np.column_stack([g, g])  # what never moved says the private fact now
+    later = later if as_array else pd.DataFrame(later, columns=X.columns)
+    np.testing.assert_array_equal(mapper.transform(later), mapper.transform(X))
 
 
 def test_a_limit_that_no_attacker_can_exceed_is_refused():

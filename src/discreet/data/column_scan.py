@@ -19,7 +19,7 @@ from discreet.data.columns import (
     written,
 )
 from discreet.data.edges import Numbers, supervised_edges
-from discreet.data.encoders import MAX_CODES, BinsEncoder, CodesEncoder, Encoder
+from discreet.data.encoders import MAX_CODES, BinsEncoder, CodesEncoder, Encoder, encode_column
 from discreet.data.labels import Labels
 from discreet.data.merging import FINER, MOST_MERGED, choose_bins, count_cells
 from discreet.errors import InputError, Parameter, shown, suggest
@@ -89,34 +89,34 @@ class ColumnScan:
         if len(fine) <= len(plain):
             return plain
         encoder = BinsEncoder(edges=tuple(fine), missing=True)
-        codes = encoder.encode(self._column, self.sensor)
+        codes = encode_column(self._column, encoder, self.sensor)
         counts = count_cells(codes, encoder.n_codes, self._facts)
         present = [each[:, :-1] for each in counts]  # the last code is for missing
         last = np.append(np.searchsorted(fine, plain), len(fine))
         return fine[choose_bins(present, last, self.n_bins)[:-1]]
 
-    def check_worth(self) -> None:
-        """Refuse readings that nothing can be learned from, or that seem to identify the row."""
-        leave_out = f"Leave it out with --exclude {self.sensor!r}"
-        missing, different = self._gaps + self._categories.missing, len(self._categories.values)
-        present = self.rows - missing
-        if not present:
-            raise InputError(
-                f"sensor {self.sensor!r} is missing in all {self.rows} rows to learn from. "
-                f"{leave_out}."
-            )
+    @property
+    def constant(self) -> str | None:
+        """What it reads in all rows, or that it is missing; None if readings differ."""
+        if not self._present:
+            return "missing"
         # A sensor with one value and gaps still says something by its gaps.
-        if (different or len(self._numbers.values)) == 1 and not missing:
+        different = len(self._categories.values) or len(self._numbers.values)
+        return self._one_value() if different == 1 and self._present == self.rows else None
+
+    def check_worth(self) -> None:
+        """Refuse readings that seem to identify the row."""
+        different = len(self._categories.values)
+        if not self._holds_numbers and different > max(10, self._present / 2):
             raise InputError(
-                f"sensor {self.sensor!r} reads {self._one_value()} in all {self.rows} rows "
-                f"to learn from, so it says nothing. {leave_out}, or hold out less."
+                f"sensor {self.sensor!r} has {different} different texts in {self._present} rows, "
+                f"like {self._one_value()}; it seems to be a time or an identifier. Leave it out "
+                f"with --exclude {self.sensor!r}, or group its values first."
             )
-        if not self._holds_numbers and different > max(10, present / 2):
-            raise InputError(
-                f"sensor {self.sensor!r} has {different} different texts in {present} rows, like "
-                f"{self._one_value()}; it seems to be a time or an "
-                f"identifier. {leave_out}, or group its values first."
-            )
+
+    @property
+    def _present(self) -> int:
+        return self.rows - self._gaps - self._categories.missing
 
     def _one_value(self) -> str:
         found = self._categories.values

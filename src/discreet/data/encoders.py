@@ -17,6 +17,7 @@ A missing reading has the last code of its own when ``missing`` is true.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -243,11 +244,11 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
             raise InputError(
                 f"{names.count(name)} columns are called {name!r}. Rename all but one."
             )
-        codes[:, column] = _encode_column(table.iloc[:, places[name]], encoder, name)
+        codes[:, column] = encode_column(table.iloc[:, places[name]], encoder, name)
     return codes
 
 
-def _encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int64]:
+def encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int64]:
     """Return the code of each reading; where they are few whole numbers, each is coded once."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "iu" and len(column) > _FEW_INTEGERS:
@@ -256,9 +257,14 @@ def _encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.in
         # A code out of range is refused below, by its name.
         known = not isinstance(encoder, CodesEncoder) or 0 <= least <= most < encoder.size
         if known and most - least < _FEW_INTEGERS:
-            codes = encoder.encode(pd.Series(np.arange(least, most + 1)), name)
-            return codes[values.astype(np.int64) - least]
+            return _codes_of(encoder, least, most)[values.astype(np.int64) - least]
     return encoder.encode(_as_read(column, encoder), name)
+
+
+@lru_cache(maxsize=1024)
+def _codes_of(encoder: Encoder, least: int, most: int) -> NDArray[np.int64]:
+    """Return the codes of whole numbers that follow one another."""
+    return encoder.encode(pd.Series(np.arange(least, most + 1)), "")
 
 
 def _as_read(column: Column, encoder: Encoder) -> Column:

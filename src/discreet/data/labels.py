@@ -182,6 +182,8 @@ def check_label_values(labels: Column, label: str) -> None:
 def _check_not_continuous(labels: Column, label: str) -> None:
     if not is_numeric(labels):
         return
+    if isinstance(labels.dtype, np.dtype) and labels.dtype.kind in "iu":
+        return
     values = labels.to_numpy(dtype=np.float64)
     odd = values[~(np.isfinite(values) & (np.floor(values) == values))]
     if len(odd):

@@ -25,7 +25,11 @@ from discreet.leakage.joint_outputs import output_probabilities
 # Symbols drawn per row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 100_000
 _ROWS_AT_ONCE = 20_000
-_MOST_ROWS = 20_000  # that scores, and the classifier on codes, are learned from here
+FUSION_ROWS = 20_000
+"""Most rows that a score for each symbol is learned from."""
+TREE_ROWS = 8_000
+"""Most rows that the classifier on codes is learned from, and tried on."""
+_TREES = 120  # of all classes together, and 30 of each at most
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _LEAST_ROWS = 0.5  # of a class that does not occur
 _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
@@ -129,11 +133,15 @@ def finish_fusion(
     fusion: Fusion | None,
     known: Sample,
     rng: np.random.Generator,
+    most: int = FUSION_ROWS,
 ) -> Fusion:
-    """Return the rule with its decisions, learned from these rows if it is not given."""
+    """Return the rule with its decisions, learned from these rows if it is not given.
+
+    ``most``: rows that a score for each symbol is learned from, where outputs are too many to list.
+    """
     reg = settings.reg
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
-        some = known.take(_some(np.arange(len(known.codes)), known.public, rng))
+        some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
     rows = known.rows()
     if fusion is None:
@@ -181,30 +189,33 @@ def answer_drawn(
 # --- From raw codes ------------------------------------------------------------------------
 
 
-def answer_from_codes(sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int) -> Answers:
-    """Answer each fold by boosted trees that learned from the codes of the other rows."""
+def answer_from_codes(
+    sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int, most: int = TREE_ROWS
+) -> Answers:
+    """Answer each fold by boosted trees that learned from the codes of at most so many others."""
     rng = np.random.default_rng(seed)
     parts = []
     for rest, held in folds:
-        known = sample.take(_some(rest, sample.public, rng))
-        unseen = sample.take(_some(held, sample.public, rng))
+        known, unseen = (
+            sample.take(_some(rows, sample.public, rng, most)) for rows in (rest, held)
+        )
         parts.append(_answer_codes(known, unseen, aim))
     return join(parts)
 
 
 def answer_unseen_codes(sample: Sample, known: Ints, unseen: Ints, aim: Aim, seed: int) -> Answers:
     """Answer all of some rows by boosted trees that learned from the codes of others."""
-    some = _some(known, sample.public, np.random.default_rng(seed))
+    some = _some(known, sample.public, np.random.default_rng(seed), TREE_ROWS)
     return _answer_codes(sample.take(some), sample.take(unseen), aim)
 
 
-def _some(index: Ints, public: Labels, rng: np.random.Generator) -> Ints:
+def _some(index: Ints, public: Labels, rng: np.random.Generator, most: int) -> Ints:
     """Return at most so many of the rows at random, and some of every class."""
-    if len(index) <= _MOST_ROWS:
+    if len(index) <= most:
         return index
     order = rng.permutation(index)
     rare = [order[public.index[order] == k][:_LEAST_OF_CLASS] for k in range(public.n_classes)]
-    return np.unique(np.concatenate([order[:_MOST_ROWS], *rare]))
+    return np.unique(np.concatenate([order[:most], *rare]))
 
 
 def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
@@ -215,15 +226,17 @@ def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
     return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
 
 
-def raw_advantage(known: Sample, unseen: Sample, *, beyond: bool = False) -> float:
+def raw_advantage(
+    known: Sample, unseen: Sample, *, beyond: bool = False, most: int = TREE_ROWS
+) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
-    ``beyond``: they know the public fact.
+    ``beyond``: they know the public fact. ``most``: rows that they learn from.
     """
     rng, found = np.random.default_rng(0), 0.0
     before, after = (_told_codes(part) if beyond else part.codes for part in (known, unseen))
     for fact, held in zip(known.private, unseen.private, strict=True):
-        some = _some(np.arange(len(before)), fact, rng)
+        some = _some(np.arange(len(before)), fact, rng, most)
         scores = _tree_scores(before[some], fact.take(some), after)
         for h in range(known.public.n_classes) if beyond else [None]:
             taught, rows = (
@@ -245,7 +258,7 @@ def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:
 
     trees = HistGradientBoostingClassifier(
         # Few and quick steps: on census rows as good as the customary hundred, to 0.003.
-        max_iter=30,
+        max_iter=int(np.clip(_TREES // fact.n_classes, 3, 30)),
         learning_rate=0.3,
         min_samples_leaf=int(np.clip(len(codes) // 50, 2, 20)),
         early_stopping=False,

@@ -62,8 +62,7 @@ class Coded:
 
 
 def code_sample(
-    names: Sequence[str],
-    encoders: Sequence[Encoder],
+    sensors: Sequence[tuple[str, Encoder]],
     rows: pd.DataFrame,
     labels: Sequence[Labels],
     numbers: Ints,
@@ -76,7 +75,8 @@ def code_sample(
     ``rows``, ``labels``, ``numbers``, ``groups``: of the sample. Raises InputError: if a mapping
     file could not hold the classes.
     """
-    codes = encode_table(rows, list(zip(names, encoders, strict=True)))
+    names, encoders = zip(*sensors, strict=True)
+    codes = encode_table(rows, sensors)
     ordered = tuple(
         encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
     )

@@ -25,6 +25,7 @@ from discreet.errors import InputError, MissingPrivateError, shown
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+_NARROW = 2  # bytes of a whole number that are few enough
 _KERNEL_PARTS = [part for part in vars(Kernel) if not part.startswith("_")]
 
 
@@ -76,12 +77,13 @@ def _check_array(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Any]:
     )
     if y.dtype != object:  # objects it calls unknown; label_column looks at each
         check_classification_targets(y)
-    return pd.DataFrame(_narrow(X), columns=array_names(X.shape[1])).infer_objects(), y
+    names = array_names(X.shape[1])
+    return pd.DataFrame(_narrow(X), columns=names, copy=False).infer_objects(), y
 
 
 def _narrow(X: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in as few bytes as they need: there may be many of them."""
-    if X.dtype.kind not in "iu" or not X.size:
+    if X.dtype.kind not in "iu" or X.dtype.itemsize <= _NARROW or not X.size:
         return X
     least, most = (np.min_scalar_type(int(each)) for each in (X.min(), X.max()))
     narrow = np.promote_types(least, most)

@@ -31,6 +31,7 @@ MAX_LISTED = 64
 # More of them too, beside the symbols, where there are so many rows to learn from for each.
 _MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
+_PAIRED_ROWS = 20_000  # that they are chosen by
 _MOST_ROWS = 10_000  # that the spread is taken from
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
@@ -158,7 +159,7 @@ def _views(
     yield _View(_symbols(tables, codes), _symbol_noise(tables, codes))
     if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
         yield _View(output_probabilities(tables, codes), None)
-    own = inside[np.isin(held.index[inside], classes)]
+    own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
     for pair in _telling_pairs(tables, known.codes[own], held.index[own]):
         yield _View(output_probabilities([tables[t] for t in pair], codes[:, pair]), None)
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.design.answers import (
+    FUSION_ROWS,
+    TREE_ROWS,
     Answers,
     answer_from_codes,
     answer_unseen,
@@ -46,6 +48,7 @@ _LEFT_OUT, _MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
+_HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
 
 
@@ -253,8 +256,7 @@ class LevelSearch:
         """Design without each part in turn, and look at what is left out."""
         if target not in self.tried:
             parts = range(len(self.parts))
-            with ThreadPoolExecutor(self.n_jobs) as pool:
-                designs = list(pool.map(partial(self._design_part, target), parts))
+            designs = self._design_parts(target)
             leaks = average([self._leaks(designs[k].tables, k) for k in parts])
             epsilon = None
             if target.epsilon is not None and self.settings.lists_outputs:
@@ -262,6 +264,13 @@ class LevelSearch:
                 epsilon = float(np.mean(ratios))
             self.tried[target] = Tried(target, designs, leaks, epsilon)
         return self.tried[target]
+
+    def _design_parts(self, target: Target) -> list[Designed]:
+        design, parts = partial(self._design_part, target), range(len(self.parts))
+        if self.n_jobs == 1:
+            return [design(k) for k in parts]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(design, parts))
 
     def _leaks(self, tables: Tables, k: int) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
@@ -279,8 +288,14 @@ class LevelSearch:
         return designed
 
     def _with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
-        fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng)
+        most = self._at_most(FUSION_ROWS)
+        fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng, most)
         return replace(designed, fusion=fusion)
+
+    def _at_most(self, usual: int) -> int:
+        """Return how many rows what is left to do may learn from: few if time is over."""
+        over = self.report is not None and self.report(Progress("search", 0.99, keeps=True))
+        return _HURRIED_ROWS if over else usual
 
     def _report_part(self, k: int) -> Report | None:
         """Return a report that counts the design of one part as a share of the whole search."""
@@ -301,11 +316,13 @@ class LevelSearch:
     @cached_property
     def _raw_answers(self) -> Answers:
         seed = int(self.seeds[0])
-        return answer_from_codes(self.sample, self.left_out.folds, self.settings.aim, seed)
+        aim, most = self.settings.aim, self._at_most(TREE_ROWS)
+        return answer_from_codes(self.sample, self.left_out.folds, aim, seed, most)
 
     @cached_property
     def _raw_advantage(self) -> float:
-        return raw_advantage(*self.parts[0], beyond=self.beyond)
+        most = self._at_most(TREE_ROWS)
+        return raw_advantage(*self.parts[0], beyond=self.beyond, most=most)
 
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
         """Return what rows left out show of the designs at one level."""

@@ -22,7 +22,7 @@ import discreet
 from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.encoders import Encoder
-from discreet.data.fit_encoders import fit_encoders
+from discreet.data.fit_encoders import fit_sensors
 from discreet.design.answers import Answers, answer_drawn
 from discreet.design.coded import Coded, code_sample
 from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
@@ -70,6 +70,7 @@ from discreet.progress import Report
 DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
 _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
+_TAUGHT_ROWS = 20_000  # of those learned from, that answers are tried on
 DESIGNED_ROWS = 20_000
 """Most rows that risks are computed on; a design from counts looks at all."""
 
@@ -186,13 +187,12 @@ class PrivacyMapper(UsesMapping):
         self._check_parameters()
         table, public = check_readings(self, X, y)
         facts = [public, *private_facts(private, len(table))]
-        names, n_rows = [str(name) for name in table.columns], len(table)
+        self._names_in, n_rows = [str(name) for name in table.columns], len(table)
         numbers = sample_index(n_rows, SAMPLED_ROWS)
         rows = table if len(numbers) == n_rows else table.iloc[numbers].reset_index(drop=True)
         known = [fact.take(numbers) for fact in facts]
-        encoders = fit_encoders(rows, strategy=self.binning, n_bins=self.n_bins, facts=known)
-        sensors = tuple(zip(names, encoders, strict=True))
-        plan = Plan(sensors, tuple(fact.n_classes for fact in facts))
+        sensors = fit_sensors(rows, strategy=self.binning, n_bins=self.n_bins, facts=known)
+        plan = Plan(tuple(sensors), tuple(fact.n_classes for fact in facts))
         whole = Part(table, 0, np.ones(n_rows, dtype=bool), 0, tuple(fact.index for fact in facts))
         passed = add_up(plan, run(plan, [whole]))
         training = passed.training.unordered
@@ -201,7 +201,7 @@ class PrivacyMapper(UsesMapping):
         source = source.model_copy(update={"training": training})
         index = group_index(groups, n_rows)
         index = None if index is None else index[numbers]
-        coded = code_sample(names, encoders, rows, known, numbers, index, passed.counts, source)
+        coded = code_sample(sensors, rows, known, numbers, index, passed.counts, source)
         self._learn(coded, report)
         self.classes_ = np.asarray(public.classes)
         return self
@@ -209,9 +209,9 @@ class PrivacyMapper(UsesMapping):
     def fit_coded(self, coded: Coded, *, report: Report | None = None) -> Self:
         """Learn from rows that are codes already, and tell ``report``, which may ask to stop."""
         self._check_parameters()
-        self._learn(coded, report)
         self.feature_names_in_ = np.asarray(coded.names, dtype=object)
-        self.n_features_in_ = len(coded.names)
+        self._names_in, self.n_features_in_ = coded.names, len(coded.names)
+        self._learn(coded, report)
         self.classes_ = np.asarray(coded.facts[0].classes)
         return self
 
@@ -325,7 +325,9 @@ class PrivacyMapper(UsesMapping):
 
     def _judge(self, sample: Sample, groups: Ints | None) -> None:
         """Decide whether the answers are good for anything, and say so if they are not."""
-        expected, taught = self.expected_, self._answer_taught(sample)
+        some = sample_index(len(sample.codes), _TAUGHT_ROWS)
+        groups = None if groups is None else groups[some]
+        expected, taught = self.expected_, self._answer_taught(sample.take(some))
         # Too few rows to leave some out, or no time: those it learned from flatter it.
         useful = taught.useful(groups) if expected is None else expected.useful
         self.useful_ = useful and not taught.constant
@@ -407,7 +409,7 @@ class PrivacyMapper(UsesMapping):
         if self._constrained and kernel.reach(len(names)) < len(names):
             warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=6)
         return Settings(
-            n_symbols=symbol_counts(self.n_symbols, names),
+            n_symbols=self._count_symbols(names),
             kernel=kernel,
             loss=LOSSES[self.loss],
             reg=_PUBLIC_REG / n_rows if self.reg is None else self.reg,
@@ -420,6 +422,12 @@ class PrivacyMapper(UsesMapping):
             n_restarts=self.n_restarts,
             ldp_epsilon=self.ldp_epsilon,
         )
+
+    def _count_symbols(self, names: list[str]) -> tuple[int, ...]:
+        """Return the symbols of each sensor that is left, of all that were given."""
+        given = symbol_counts(self.n_symbols, self._names_in)
+        counts = dict(zip(self._names_in, given, strict=True))
+        return tuple(counts[name] for name in names)
 
     def _describe(
         self,

@@ -20,6 +20,7 @@ class UsesMapping(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     mapping_: Mapping
     classes_: NDArray[Any]
+    _names_in: list[str]
     random_state: int | np.random.RandomState | None
 
     def transform(self, X: pd.DataFrame | ArrayLike) -> Ints:
@@ -33,6 +34,8 @@ class UsesMapping(ClassifierMixin, TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite="allow-nan")
+            # By name: the mapping may have left some of them out.
+            X = pd.DataFrame(np.asarray(X), columns=self._names_in)
         return self.mapping_.transform(X, self._symbol_source())
 
     def fuse(self, Z: ArrayLike) -> NDArray[Any]:

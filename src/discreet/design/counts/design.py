@@ -107,15 +107,22 @@ def _screen(
 ) -> list[list[Floats]]:
     """Climb a little from many starts, and return the tables that got furthest."""
     model, (count, kept) = problem.units.model, _count_starts(problem, settings)
-    found: list[Judged] = []
-    for k in range(count):
-        start = _start(model, settings.n_symbols, k, rng)
-        part = tell.part(found, _SCREENED * k / count, _SCREENED / count)
-        found.append(problem.judge(climb(problem, start, rng, STEPS // 4, part)))
+    starts = [_start(model, settings.n_symbols, k, rng) for k in range(count)]
+    rounds = [(STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)]
+    begin, span = 0.0, _SCREENED / len(rounds)
+    for steps, left in rounds:
+        found: list[Judged] = []
+        for start in starts:
+            part = tell.part(found, begin, span / len(starts))
+            found.append(problem.judge(climb(problem, start, rng, steps, part)))
+            begin += span / len(starts)
+            if tell.stopped:
+                break
+        found.sort(key=lambda each: -each.merit)
+        starts = [each.tables for each in found[:left]]
         if tell.stopped:
             break
-    found.sort(key=lambda each: -each.merit)
-    return [each.tables for each in found[:kept]]
+    return starts[:kept]
 
 
 def _start(
@@ -198,6 +205,7 @@ class CountDesign:
     ) -> None:
         self.settings, self.counted = settings, counted
         self.beyond, self.evidence = beyond, evidence
+        self.models: dict[int, CountModel] = {}  # by the rows left out, which outlive this
         self.structure = find_structure(*self._without(for_good), settings.n_symbols, rng)
 
     def __call__(
@@ -209,8 +217,7 @@ class CountDesign:
         starts: Sequence[Tables] = (),
         report: Report | None = None,
     ) -> Designed:
-        sample, counts = self._without(left_out)
-        model = estimate_counts(sample, counts, self.structure, rng)
+        model = self._model(left_out, rng)
         settings, part = self.settings, left_out is not None
         if starts and part:  # it goes on from the last level
             settings = replace(settings, n_restarts=1 if settings.lists_outputs else 0)
@@ -224,17 +231,23 @@ class CountDesign:
         """Return about how long designs at so many levels take, by the time of a few steps."""
         rng = np.random.default_rng(0)
         begin = time.perf_counter()
-        sample, counts = self._without(parts[0])
-        model = estimate_counts(sample, counts, self.structure, rng)
+        model = self._model(parts[0], rng)
         problem = pose(self.settings, model, target, self.beyond, self.evidence)
         made = time.perf_counter()
         start = find_start(model, self.settings.n_symbols, 0)
         climb(problem, start, rng, _TIMED)
         each = (time.perf_counter() - made) / _TIMED
         screened, kept = _count_starts(problem, self.settings)
-        first = screened * STEPS // 4 + kept * STEPS
+        first = screened * (STEPS // 12 + STEPS // 24) + kept * STEPS
         steps = first + (levels - 1) * (first // 3 + STEPS // 2)
         return len(parts) * (levels * (made - begin) + each * steps)
+
+    def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
+        """Return what all rows but some say, the same at every level."""
+        if id(left_out) not in self.models:
+            kept = self._without(left_out)
+            self.models[id(left_out)] = estimate_counts(*kept, self.structure, rng)
+        return self.models[id(left_out)]
 
     def _without(self, left_out: Ints | None) -> tuple[Sample, Counts]:
         sample, counts = self.counted.sample, self.counted.counts

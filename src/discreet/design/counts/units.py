@@ -83,15 +83,15 @@ class Units:
         return self._as_columns(index)
 
     def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Floats:
-        """Draw outputs, each from a cell at random."""
-        cell = rng.integers(len(self.model.prior), size=count)
+        """Draw outputs, as many from each cell, to one."""
+        cell = ((np.arange(count) + rng.random()) * len(self.model.prior) / count).astype(np.int64)
         index = np.zeros((count, len(self.widths)), dtype=np.int64)
         n_single, widest = len(self.singles), max(self.n_symbols)
         single = chances[: n_single * widest].reshape(n_single, widest, chances.shape[1])
         single = single.cumsum(axis=1)
         drawn = rng.random((count, len(self.widths)))
         for z in range(widest - 1):
-            index[:, :n_single] += drawn[:, :n_single] >= single[:, z, :].T[cell]
+            index[:, :n_single] += drawn[:, :n_single] >= np.ascontiguousarray(single[:, z].T)[cell]
         for k in range(n_single, len(self.widths)):
             sums = chances[self.edges[k] : self.edges[k + 1]].cumsum(axis=0).T[cell]
             index[:, k] = (drawn[:, k, None] >= sums[:, :-1]).sum(axis=1)
@@ -99,5 +99,9 @@ class Units:
 
     def _as_columns(self, index: Ints) -> Floats:
         shown = np.zeros((len(index), self.edges[-1]))
-        shown[np.arange(len(index))[:, None], index + self.edges[:-1]] = 1.0
+        n_single, widest = len(self.singles), max(self.n_symbols)
+        for z in range(widest):
+            shown[:, z : n_single * widest : widest] = index[:, :n_single] == z
+        rows = np.arange(len(index))[:, None]
+        shown[rows, index[:, n_single:] + self.edges[n_single:-1]] = 1.0
         return shown
