@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from discreet_sensor.errors import DiscreetError as DiscreetError
 from discreet_sensor.errors import InputError as InputError
@@ -72,12 +73,51 @@ class ConstantSensorWarning(DiscreetWarning):
     """Sensors that always read the same, or nothing, are left out."""
 
 
+class TableWarning(DiscreetWarning):
+    """Something in a table is odd: a column that is no sensor, a copy, a rare class."""
+
+
 class SampledRowsWarning(DiscreetWarning):
     """A method that cannot look at all rows was designed on some of them."""
 
 
 class LostWorkerWarning(DiscreetWarning):
     """A worker of the cluster was lost, and another one does its work."""
+
+
+class Problems:
+    """Mistakes that are gathered, so that a user learns of all of them at once."""
+
+    def __init__(self) -> None:
+        self.found: list[InputError] = []
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep the mistake that ends this block for later."""
+        try:
+            yield
+        except InputError as error:
+            self.found.append(error)
+
+    def refuse(self) -> None:
+        """Raise InputError: with all that was gathered, if there is anything."""
+        if len(self.found) == 1:
+            raise self.found[0]
+        if self.found:
+            raise ProblemsError(self.found)
+
+
+class ProblemsError(InputError):
+    """Several mistakes in one message."""
+
+    def __init__(self, problems: Sequence[InputError]) -> None:
+        parts = [
+            part
+            for number, each in enumerate(problems, start=1)
+            for part in (f" ({number}) ", *each.args)
+        ]
+        super().__init__(f"{len(problems)} problems:", *parts)
+        self.problems = list(problems)
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -12,6 +12,7 @@ counts. What is learned from is the counts and the sample.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +25,18 @@ from numpy.typing import NDArray
 from discreet.arrays import Ints
 from discreet.choices import METHODS
 from discreet.cluster.fit import file_parts, run_on
-from discreet.data.column_scan import DEFAULT_STRATEGY
+from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
+from discreet.data.columns import as_series
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import fit_sensors
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
+from discreet.data.oddities import check_mixed, odd_classes, odd_columns, odd_readings
 from discreet.data.opening import open_table as open_files
 from discreet.data.proposals import check_both_orders, warn_of_groups, warn_of_rows
+from discreet.data.roles import MOST_ROWS as LOOKED_AT
+from discreet.data.roles import Role
 from discreet.data.series import read_series
 from discreet.data.split import Split, hold_out
 from discreet.data.tables import Frame, Table, add_clock, first_rows, read_tables, take
@@ -40,13 +45,21 @@ from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
 from discreet.design.counts.one_pass import Part, Passed, Plan, Run, add_up, in_turn
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact
-from discreet.errors import InputError, StoppedError
+from discreet.errors import InputError, Problems, StoppedError, TableWarning
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import estimate_chain
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
-from discreet.task import Task, check_method, check_roles, fill_in, role_of, without_times
+from discreet.task import (
+    Task,
+    check_method,
+    check_roles,
+    fill_in,
+    look_at_roles,
+    role_of,
+    without_others,
+)
 
 MIN_ROWS = 20
 """Fewest rows worth learning from."""
@@ -164,16 +177,11 @@ def prepare(
     check_method(task.method)
     table = Frame(read_tables(task.files())) if table is None else table
     table = add_clock(table, task.sensors or ())
-    task = without_times(task, table)
+    roles = look_at_roles(task, table)
+    task = without_others(task, roles)
     sensors = check_roles(table.columns, task)
-    for name in sensors:
-        check_name("sensor", name)
-    if table.rows < MIN_ROWS:
-        raise InputError(
-            f"the table has {table.rows} rows; at least {MIN_ROWS} are needed. Gather more."
-        )
     options = fill_in(task.options, {name: table.holds_numbers(name) for name in sensors})
-    facts, groups = _read_facts(task, table, report)
+    facts, groups = _check(task, table, roles, sensors, report)
     described = [describe_fact(fact.name, fact.classes) for fact in facts]
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
     held_out = hold_out(task.split, facts, groups)
@@ -234,20 +242,68 @@ def learn(prepared: Prepared, *, report: Report | None = None) -> Learned:
 # --- Labels and the order of rows ---------------------------------------------------------------
 
 
-def _read_facts(
-    task: Task, table: Table, report: Report | None
+def _check(
+    task: Task, table: Table, roles: list[Role], sensors: list[str], report: Report | None
 ) -> tuple[list[Labels], Labels | None]:
-    """Return the facts and the group of every row."""
-    tallies = [LabelTally(name, role_of(task, name)) for name in task.facts]
+    """Return the facts and groups; refuse all that is wrong at once, and warn of the rest."""
+    problems = Problems()
+    rows = first_rows(table, LOOKED_AT).iloc[:LOOKED_AT]
+    if table.rows < MIN_ROWS:
+        problems.found.append(
+            InputError(
+                f"the table has {table.rows} rows; at least {MIN_ROWS} are needed. Gather more."
+            )
+        )
+    for name in sensors:
+        with problems.gathered():
+            check_name("sensor", name)
+            check_mixed(name, rows[name])
+    facts, groups = _read_facts(task, table, report, problems)
+    if problems.found:
+        _check_worth(rows, sensors, problems)
+    problems.refuse()
+    odd = [each for name in sensors for each in odd_readings(name, rows[name])]
+    odd += odd_columns([each for each in roles if each.column in sensors])
+    odd += [each for fact in facts for each in odd_classes(fact, role_of(task, fact.name))]
+    for each in odd:
+        warnings.warn(each, TableWarning, stacklevel=3)
+    return facts, groups
+
+
+def _check_worth(rows: pd.DataFrame, sensors: list[str], problems: Problems) -> None:
+    """Look for sensors to be refused, where the rows to learn from cannot be chosen."""
+    named = " ".join(map(str, problems.found))
+    for name in sensors:
+        if f"sensor {name!r}" not in named:
+            with problems.gathered():
+                ColumnScan(name, as_series(rows[name])).check_worth()
+
+
+def _read_facts(
+    task: Task, table: Table, report: Report | None, problems: Problems
+) -> tuple[list[Labels], Labels | None]:
+    """Return the facts and the group of every row; what is wrong with one is gathered."""
+    tallies = {name: LabelTally(name, role_of(task, name)) for name in task.facts}
     spec = task.split.group
     groups = None if spec is None else GroupTally(spec, table.rows)
     names = [*task.facts, *group_columns(spec, table.columns)]
     for batch in _told(table.batches(names), "labels", table.rows, report):
-        for tally in tallies:
-            tally.add(batch[tally.name])
+        for name, tally in list(tallies.items()):
+            before = len(problems.found)
+            with problems.gathered():
+                tally.add(batch[name])
+            if len(problems.found) > before:
+                del tallies[name]
         if groups is not None:
-            groups.add(batch)
-    return [tally.finish() for tally in tallies], None if groups is None else groups.finish()
+            before = len(problems.found)
+            with problems.gathered():
+                groups.add(batch)
+            groups = groups if len(problems.found) == before else None
+    facts: list[Labels] = []
+    for tally in tallies.values():
+        with problems.gathered():
+            facts.append(tally.finish())
+    return facts, None if groups is None else groups.finish()
 
 
 def _told(

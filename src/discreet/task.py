@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from discreet.choices import METHODS, ByColumn
 from discreet.data.columns import check_column, choose_sensors
 from discreet.data.fit_encoders import by_column
-from discreet.data.groups import group_columns
+from discreet.data.groups import can_group, group_columns
+from discreet.data.roles import MOST_ROWS, NO_SENSORS, Role, guess_roles, roles_named
 from discreet.data.split import Split
 from discreet.data.strict_model import explain
-from discreet.data.tables import Table, find_files, time_columns
-from discreet.errors import InputError, TimesLeftOutWarning
+from discreet.data.tables import Table, find_files, first_rows
+from discreet.errors import InputError, Problems, TableWarning, TimesLeftOutWarning
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,31 @@ def check_method(method: str) -> None:
 def check_roles(columns: Sequence[str], task: Task) -> list[str]:
     """Return the sensors; refuse columns that are not there, or named in two roles.
 
-    A column of times is no sensor.
+    A column of times is no sensor. All mistakes are told at once.
     """
-    facts, groups = task.facts, group_columns(task.split.group, columns)
-    for name in facts:
-        check_column(columns, name, role_of(task, name))
-        if facts.count(name) > 1:
-            raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
-        if name in groups:
-            raise InputError(
-                f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "
-                "would put each of its classes on one side. Group by another column."
-            )
+    facts, groups, problems = task.facts, [], Problems()
+    with problems.gathered():
+        groups = group_columns(task.split.group, columns)
+    for name in dict.fromkeys(facts):
+        with problems.gathered():
+            check_column(columns, name, role_of(task, name))
+            if facts.count(name) > 1:
+                raise InputError(f"{name!r} is named as a fact twice. Name each fact once.")
+            if name in groups:
+                raise InputError(
+                    f"{name!r} is the {role_of(task, name)} and cannot be --group as well, which "
+                    "would put each of its classes on one side. Group by another column."
+                )
     times = [] if task.time_column is None else [task.time_column]
     for name in times:
-        check_column(columns, name, "times")
-    return choose_sensors(columns, task.sensors, [*facts, *groups, *times, *task.exclude])
+        with problems.gathered():
+            check_column(columns, name, "times")
+    sensors: list[str] = []
+    with problems.gathered():
+        used = [name for name in (*facts, *groups, *times) if name in columns]
+        sensors = choose_sensors(columns, task.sensors, [*used, *task.exclude])
+    problems.refuse()
+    return sensors
 
 
 def role_of(task: Task, name: str) -> str:
@@ -137,16 +147,35 @@ def _choice_by_sensor(option: str, choice: ByColumn, numbers: dict[str, bool]) -
     return dict.fromkeys(rest, choice.common) | own
 
 
-def without_times(task: Task, table: Table) -> Task:
-    """Return the task without sensors that nobody named and that are times."""
-    used = [*task.facts, *group_columns(task.split.group, table.columns), *task.exclude]
-    times = [] if task.sensors is not None else time_columns(table)
-    times = [name for name in times if name not in (*used, task.time_column)]
-    for name in times:
-        warnings.warn(
+def look_at_roles(task: Task, table: Table) -> list[Role]:
+    """Return what the columns are, as named or as they seem."""
+    group, columns = task.split.group, table.columns
+    known = group is not None and can_group(group, columns)
+    groups = group_columns(group, columns) if known else []
+    times = [] if task.time_column is None else [task.time_column]
+    named = roles_named(task.public, task.private, groups, times, task.exclude, task.sensors)
+    return guess_roles(first_rows(table, MOST_ROWS).iloc[:MOST_ROWS], named)
+
+
+def without_others(task: Task, roles: Sequence[Role]) -> Task:
+    """Return the task without columns that nobody named and that are no sensors; warn of them."""
+    if task.sensors is not None:
+        return task
+    named = {*task.facts, *task.exclude, task.split.group, task.time_column}
+    left_out = [each for each in roles if each.role in NO_SENSORS and each.column not in named]
+    for each in left_out:
+        warnings.warn(*say_left_out(each), stacklevel=3)
+    return replace(task, exclude=[*task.exclude, *(each.column for each in left_out)])
+
+
+def say_left_out(role: Role) -> tuple[str, type[Warning]]:
+    """Return why a column is no sensor, and of which kind that warning is."""
+    name = role.column
+    if role.role == "clock" and role.why.startswith("holds times like"):
+        return (
             f"column {name!r} holds times and is no sensor. For the hour of the day or the weekday "
-            f"name the sensors, as in --sensors A,B,{name}:hour,{name}:weekday.",
-            TimesLeftOutWarning,
-            stacklevel=3,
-        )
-    return replace(task, exclude=[*task.exclude, *times]) if times else task
+            f"name the sensors, as in --sensors A,B,{name}:hour,{name}:weekday."
+        ), TimesLeftOutWarning
+    return (
+        f"column {name!r} {role.why}; it is left out. If it is a sensor, name all with --sensors."
+    ), TableWarning

@@ -246,6 +246,8 @@ N = len(rooms())
 def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, words):
     table.to_csv("home.csv", index=False)
     options = ("--group", "day") if "day" in words else ("--exclude", "day")
+    if "different texts" in words:  # left out unless it is named
+        options = ("--sensors", "hall,door")
     assert re.search(words, mistake(*options))
 
 
@@ -274,11 +276,10 @@ def test_a_sensor_that_changes_only_in_held_out_rows_is_left_out(command, in_mem
     [
         ("none.csv", None, "no such file"),
         ("t.csv", b"", "is empty"),
-        ("t.csv", b"hall;door;fall;who\n1;1;1;a\n", "separated by ';'"),
-        ("t.csv", "hall,fall,who\n1,1,ä\n".encode("latin-1"), "0xe4 is not UTF-8"),
+        ("t.csv", b"hall,fall,who\n1,1,\x81\n", "0x81 is not UTF-8"),
         ("t.csv.gz", b"no gzip", "damaged gzip"),
         ("t.parquet", b"no parquet", "not a readable Parquet file"),
-        ("t.xlsx", b"PK", "cannot tell the format from '.xlsx'"),
+        ("t.xlsx", b"PK", "not a readable Excel file"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_named(mistake, tmp_path, name, content, words):

@@ -25,6 +25,7 @@ SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
 UNREAD = 1
 
 COMMANDS = {  # in the order of the help; the file of each
+    "check": "check",
     "learn": "learn",
     "audit": "audit",
     "recheck": "recheck",

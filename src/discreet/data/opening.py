@@ -45,7 +45,7 @@ def open_table(
         return Frame(read_tables(files))
     if can_stream(files):
         stream = open_stream(files)
-    elif not any(can_stream([file]) for file in files):
+    elif not any(file.name.lower().endswith((".parquet", ".xlsx")) for file in files):
         stream = stream_text(files, work_dir)
     elif memory is not None:
         raise InputError(

@@ -6,12 +6,18 @@ the first row, and single columns can be read without the others. Any other tabl
 
 from __future__ import annotations
 
+import atexit
 import glob
 import os
 import re
+import shutil
+import sys
+import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,12 +25,13 @@ from typing import Any, TypeAlias
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.clock import clock_columns, holds_times, with_clock
+from discreet.data.clock import clock_columns, with_clock
 from discreet.data.columns import check_names, is_numeric, understood
-from discreet.data.text_files import read_text_table
+from discreet.data.text_files import ALWAYS_EXPANDED, MOST_EXPANDED, read_text_table
 from discreet.errors import InputError, shown, suggest
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
+STANDARD_INPUT = "-"
 BATCH_ROWS = 1 << 16
 """Rows read at a time, where columns are few."""
 _BATCH_COLUMNS = 8  # with more of them, batches have fewer rows, so that they take no more memory
@@ -40,6 +47,7 @@ _PAGE_BYTES = 1 << 16  # read of a file at a time, so that a huge row group does
 def find_files(given: Sequence[Path]) -> list[Path]:
     """Return the files that paths and patterns such as ``day-*.parquet`` name, by name.
 
+    ``-`` is standard input, which is copied to a file that lasts as long as the process.
     The order is that of the files' names, however they were listed: rows that were held out
     can be found again if the same files are given in another order.
 
@@ -48,6 +56,9 @@ def find_files(given: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in given:
         text = str(path)
+        if text == STANDARD_INPUT:
+            found.append(read_standard_input())
+            continue
         if path.exists() or not glob.has_magic(text):
             found.append(path)
             continue
@@ -99,9 +110,9 @@ def check_columns(file: Path, names: list[str], first: Path, wanted: list[str]) 
 
 
 def read_table(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a table from a CSV, TSV (either may be gzipped) or Parquet file.
+    """Read a table from a CSV, TSV (either may be gzipped), Parquet or Excel file.
 
-    ``path``: the suffix tells the format. Text must be UTF-8 with a header line. Returns rows in
+    ``path``: the suffix tells the format. Text must have a header line. Returns rows in
     the order of the file, numbered from 0. Raises InputError: if the file cannot be read as such a
     table, with the reason.
     """
@@ -113,7 +124,8 @@ def read_table(path: str | PathLike[str]) -> pd.DataFrame:
             f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
             f"Use one of {', '.join(SUFFIXES)}."
         )
-    table = _read_parquet(file) if suffix == ".parquet" else read_text_table(file)
+    read = {".parquet": _read_parquet, ".xlsx": _read_excel}.get(suffix, read_text_table)
+    table = read(file)
     check_rows(file, len(table))
     return table.reset_index(drop=True)
 
@@ -164,6 +176,45 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         except MemoryError:
             raise _too_large(file) from None
     return table
+
+
+def _read_excel(file: Path) -> pd.DataFrame:
+    """Read the first sheet."""
+    try:
+        with zipfile.ZipFile(file) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+        if size > max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size):
+            raise _too_large(file)
+        table = pd.read_excel(file, engine="openpyxl")
+    except InputError:
+        raise
+    except ImportError:
+        raise InputError(
+            f'{file}: reading Excel needs openpyxl. Run: pip install "discreet[excel]", or save '
+            "the sheet as CSV."
+        ) from None
+    except Exception as error:  # many kinds, all of them about this one file
+        raise InputError(
+            f"{file}: not a readable Excel file ({shown(str(error), 120)}). Save it again, or "
+            "as CSV."
+        ) from None
+    table.columns = [str(name) for name in table.columns]
+    check_names(["" if name.startswith("Unnamed: ") else name for name in table.columns], str(file))
+    return table
+
+
+@lru_cache(maxsize=1)
+def read_standard_input() -> Path:
+    """Copy standard input to a file and return it; what it begins with tells the format."""
+    folder = Path(tempfile.mkdtemp(prefix="discreet-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with (folder / "input").open("wb") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    with (folder / "input").open("rb") as copy:
+        begin = copy.read(4)
+    kinds = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"\x1f\x8b": ".csv.gz"}
+    suffix = next((kind for mark, kind in kinds.items() if begin.startswith(mark)), ".csv")
+    return (folder / "input").rename(folder / f"standard-input{suffix}")
 
 
 # --- Tables in batches -------------------------------------------------------------------------
@@ -348,13 +399,6 @@ def add_clock(table: Table, names: Iterable[str]) -> Table:
     if isinstance(table, Frame):
         return replace(table, frame=with_clock(table.frame, names))
     return replace(table, clock=tuple(clock_columns(names, list(table.kinds))))
-
-
-def time_columns(table: Table) -> list[str]:
-    """Return the columns that hold times, by their first rows; numbers may be anything."""
-    names = [name for name in table.columns if not table.holds_numbers(name)]
-    first = next(iter(table.batches(names))) if names else pd.DataFrame()
-    return [name for name in names if holds_times(first[name])]
 
 
 def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataFrame:

@@ -1,13 +1,22 @@
-"""Tables in text: CSV and TSV, plain or gzipped, checked before pandas sees them."""
+"""Tables in text: CSV and TSV, plain or gzipped, checked before pandas sees them.
+
+Spreadsheets write text in several ways. What separates columns, the encoding and the decimal sign
+are found by looking (``text_form``), so that every command reads the same file alike.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
+import re
 import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +35,79 @@ MAX_LINE = 1 << 24
 MOST_EXPANDED = 100
 """How many times its size a gzip file may expand to, once that is ``ALWAYS_EXPANDED``."""
 ALWAYS_EXPANDED = 1 << 28
+SEPARATORS = ",;\t|"
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NOT_UTF8 = "cp1252"  # what spreadsheets write where they do not write UTF-8
+_LOOKED_AT = 50  # lines that tell the separator and the decimal sign
+_BLOCK = 1 << 20
+_WITH_COMMA = re.compile(r"\s*[+-]?\d+(,\d+)?\s*", re.ASCII)
+_WITH_POINT = re.compile(r"\s*[+-]?\d+\.\d+\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a table is written: its encoding, what separates columns, and the decimal sign."""
+
+    encoding: str
+    separator: str
+    decimal: str
+
+
+def text_form(file: Path) -> TextForm:
+    """Look how a table is written; comma or tab, by its suffix, where that cannot be seen."""
+    with _explained_text(file):
+        found = file.stat()
+        return _text_form(file, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _text_form(file: Path, _written: int, _size: int) -> TextForm:
+    encoding = _encoding(file)
+    with _open_text(file, encoding) as stream:
+        lines = [line for line in islice(_Lines(file, stream), _LOOKED_AT) if line.strip()]
+    separator = _separator(file, lines)
+    decimal = "," if separator != "," and _has_decimal_commas(lines, separator) else "."
+    return TextForm(encoding, separator, decimal)
+
+
+def _encoding(file: Path) -> str:
+    zipped = file.name.lower().endswith(".gz")
+    with gzip.open(file, "rb") if zipped else file.open("rb") as stream:
+        most = _most_expanded(file)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        first = seen = 0
+        while block := stream.read(_BLOCK):
+            if not first and block[:2] in _MARKS:
+                return _MARKS[block[:2]]
+            first, seen = 1, seen + len(block)
+            if most is not None and seen > most:
+                break  # refused where its lines are read
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                return "utf-8" if b"\0" in block else _NOT_UTF8  # refused if it is no text at all
+    return "utf-8-sig"  # which also takes the mark that spreadsheets put in front
+
+
+def _separator(file: Path, lines: list[str]) -> str:
+    """Return what cuts all lines into the same number of columns, the most of them."""
+    usual = "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    counts = {each: [len(row) for row in csv.reader(lines, delimiter=each)] for each in SEPARATORS}
+    even = {each: found[0] for each, found in counts.items() if found and len(set(found)) == 1}
+    best = max(even, key=lambda each: (even[each], each == usual), default=usual)
+    return best if even.get(best, 1) > 1 else usual
+
+
+def _has_decimal_commas(lines: list[str], separator: str) -> bool:
+    """Whether a column holds nothing but numbers, some with a comma, and none has a point."""
+    rows = list(csv.reader(lines[1:], delimiter=separator))
+    if any(_WITH_POINT.fullmatch(cell) for row in rows for cell in row):
+        return False
+    columns = [[cell for cell in column if cell.strip()] for column in zip(*rows, strict=False)]
+    return any(
+        any("," in cell for cell in column) and all(map(_WITH_COMMA.fullmatch, column))
+        for column in columns
+    )
 
 
 def read_text_table(file: Path) -> pd.DataFrame:
@@ -44,8 +126,9 @@ def check_text(file: Path) -> None:
     pandas renames doubled columns, fills short lines and may take the first column for an index,
     all in silence; so the shape is checked before it sees the file.
     """
-    with _explained_text(file), _open_text(file) as stream:
-        _check_shape(file, stream, _separator(file))
+    form = text_form(file)
+    with _explained_text(file), _open_text(file, form.encoding) as stream:
+        _check_shape(file, stream, form.separator)
 
 
 def read_text_batches(
@@ -59,8 +142,10 @@ def read_text_batches(
 
 
 def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iterator[pd.DataFrame]:
-    options: dict[str, Any] = {"sep": _separator(file), "dtype": dtypes} | _EXACT_FLOATS
-    with _explained_text(file), _open_text(file) as stream:
+    form = text_form(file)
+    options: dict[str, Any] = {"sep": form.separator, "decimal": form.decimal, "dtype": dtypes}
+    options |= _EXACT_FLOATS
+    with _explained_text(file), _open_text(file, form.encoding) as stream:
         with _no_guesses():
             found: Any = pd.read_csv(
                 stream, index_col=False, low_memory=False, chunksize=rows, **options
@@ -93,8 +178,8 @@ def _explained_text(file: Path) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text. "
-            "Save the table as UTF-8."
+            f"{file}: byte {error.object[error.start]:#04x} is not UTF-8 text, nor what "
+            "spreadsheets write. Save the table as UTF-8."
         ) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
@@ -109,15 +194,16 @@ def _explained_text(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: not a readable table ({reason}). Fix the file.") from None
 
 
-def _separator(file: Path) -> str:
-    return "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-
-
-def _open_text(file: Path) -> IO[str]:
-    # utf-8-sig also takes the mark that spreadsheets put in front.
+def _open_text(file: Path, encoding: str) -> IO[str]:
     if file.name.lower().endswith(".gz"):
-        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
-    return file.open(encoding="utf-8-sig", newline="")
+        return gzip.open(file, "rt", encoding=encoding, newline="")
+    return file.open(encoding=encoding, newline="")
+
+
+def _most_expanded(file: Path) -> int | None:
+    """Return how many bytes a gzip file may expand to; None for any other."""
+    zipped = file.name.lower().endswith(".gz")
+    return max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
 
 
 def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
@@ -126,11 +212,6 @@ def _check_shape(file: Path, stream: IO[str], separator: str) -> None:
     header = next((line for line in lines if line), None)
     if header is None:
         raise InputError(f"{file}: is empty. Give a table with a header line and rows.")
-    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
-        raise InputError(
-            f"{file}: the columns seem to be separated by {other!r}, not {separator!r}. "
-            "Save it with commas as .csv or with tabs as .tsv."
-        )
     check_names(header, str(file))
     for number, count in _counts(text, lines, separator):
         if count != len(header):
@@ -164,8 +245,7 @@ class _Lines:
 
     def __init__(self, file: Path, stream: IO[str]) -> None:
         self.file, self._stream, self.number, self._seen = file, stream, 0, 0
-        zipped = file.name.lower().endswith(".gz")
-        self._most = max(ALWAYS_EXPANDED, MOST_EXPANDED * file.stat().st_size) if zipped else None
+        self._most = _most_expanded(file)
         self._again: str | None = None
 
     def __iter__(self) -> _Lines:

@@ -1,0 +1,197 @@
+"""``discreet check``: what a table is fit for, before anything is learned."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from discreet.cli.options import (
+    Exclude,
+    Group,
+    Json,
+    Sensors,
+    argument,
+    is_share,
+    name_list,
+    option,
+)
+from discreet.cli.terminal import interruptible, plain_console, print_json, print_lines
+
+if TYPE_CHECKING:
+    from discreet.checking import Checked
+
+REFUSED = 1
+_LISTED = 40  # columns
+_LISTED_CLASSES = 8
+
+
+def check(
+    tables: Annotated[
+        list[Path],
+        argument(
+            "TABLE...",
+            "CSV, TSV, Parquet or Excel file, or - for standard input; several files are one "
+            "table.",
+        ),
+    ],
+    public: Annotated[str | None, option("COLUMN", "The public fact. [default: guessed]")] = None,
+    private: Annotated[
+        list[str] | None,
+        option("COLUMN", "A private fact; may be given several times. [default: guessed]"),
+    ] = None,
+    sensors: Sensors = None,
+    exclude: Exclude = None,
+    group: Group = None,
+    max_advantage: Annotated[
+        float, option("A", "Limit that rows are counted for.", is_share)
+    ] = 0.05,
+    as_json: Json = False,
+) -> int:
+    """Say what a table is fit for, with all its problems at once and the command to run.
+
+    Nothing is written. Exit code 0 if `discreet learn` would take the table, 1 if it would refuse
+    it, 2 if the table cannot be read.
+
+    Example:
+
+        discreet check home.csv --public fall --private who
+
+    Facts and sensors are guessed where none are named:
+
+        discreet check home.csv
+
+    A table that another program writes:
+
+        zcat home.csv.gz | discreet check -
+    """
+    from discreet.cli.progress import ProgressReport
+
+    with interruptible("stopped."):
+        from discreet.checking import check_table
+        from discreet.task import Task, make_split
+
+        task = Task(
+            table=tables[0],
+            further=tables[1:],
+            public=public or "",
+            private=private or [],
+            sensors=None if sensors is None else name_list("--sensors", sensors),
+            exclude=name_list("--exclude", exclude),
+            split=make_split(0.3, 0, group),
+        )
+        report = ProgressReport(plain_console(), quiet=as_json)
+        guess = public is None or not private
+        found = check_table(task, max_advantage, guess=guess, report=report)
+        report.close()
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_lines(describe(found))
+    return REFUSED if found.problems else 0
+
+
+# --- Words -----------------------------------------------------------------------------------
+
+
+def describe(found: Checked) -> list[str]:
+    """Return everything, line by line; the command to run comes last."""
+    return [
+        f"{found.table}: {found.rows} rows, {len(found.roles)} columns{_form(found)}",
+        *_columns(found),
+        *_facts(found),
+        *_order(found),
+        *_worth(found),
+        *_numbered("problem", found.problems),
+        *_numbered("warning", found.warnings),
+        f"next: {'fix this, then ' if found.problems else ''}{found.command}",
+    ]
+
+
+def _form(found: Checked) -> str:
+    if found.form is None:
+        return ""
+    form, words = found.form, []
+    if form.separator != ",":
+        words.append(f"separated by {form.separator!r}")
+    if form.encoding != "utf-8-sig":
+        words.append(f"written in {form.encoding}, not UTF-8")
+    if form.decimal == ",":
+        words.append("with decimal commas")
+    return "".join(f", {each}" for each in words)
+
+
+def _columns(found: Checked) -> list[str]:
+    shown = found.roles[:_LISTED]
+    width = min(max((len(each.column) for each in shown), default=0), 40)
+    lines = [
+        f"  {each.column:<{width}}  {each.role:<12}  {each.why}"
+        + (f"; missing in {each.missing} rows" if each.missing else "")
+        for each in shown
+    ]
+    more = len(found.roles) - len(shown)
+    return lines + ([f"  ... and {more} more columns"] if more else [])
+
+
+def _facts(found: Checked) -> list[str]:
+    if not (found.public and found.private):
+        return ["name the facts: --public for what may be known, --private for what may not"]
+    lines = ["facts are guessed; name them with --public and --private"] if found.guessed else []
+    for name, counts in found.classes.items():
+        total = sum(counts.values())
+        some = sorted(counts.items(), key=lambda each: -each[1])[:_LISTED_CLASSES]
+        listed = ", ".join(f"{label} {count} ({count / total:.1%})" for label, count in some)
+        more = ", ..." if len(counts) > len(some) else ""
+        lines.append(f"{name!r} ({_role(found, name)}): {listed}{more}")
+    return lines
+
+
+def _role(found: Checked, name: str) -> str:
+    return "public" if name == found.public else "private"
+
+
+def _order(found: Checked) -> list[str]:
+    if found.order is None:
+        return [] if found.group is None else [f"rows belong together by {found.group!r}"]
+    cure = "" if found.group is None else f"; rows belong together by {found.group!r}"
+    return [f"order of rows: {found.order}{cure}"]
+
+
+def _worth(found: Checked) -> list[str]:
+    lines = []
+    if (raw := found.raw) is not None:
+        lines.append(
+            f"raw readings answer {found.public!r} with balanced accuracy {raw.public:.3f} "
+            f"(guessing has {raw.guessing:.3f}) and tell {' and '.join(map(repr, found.private))} "
+            f"with an advantage over guessing of {raw.private:.3f}; both are estimates"
+        )
+        if raw.public - raw.guessing < 0.05:
+            lines.append(f"these readings hardly answer {found.public!r}: a mapping cannot either")
+        if raw.private < 0.05:
+            lines.append("these readings hardly tell the private fact, whatever is sent")
+    lines += _needed(found)
+    if found.seconds is not None:
+        lines.append(f"learning takes about {max(found.seconds, 1.0):.0f} s")
+    return lines
+
+
+def _needed(found: Checked) -> list[str]:
+    from discreet.auditing.bounds.needed import rounded
+
+    if found.needed is None:
+        return []
+    unit = "rows" if found.group is None else f"groups by {found.group!r}"
+    limit = f"an advantage of at most {found.needed.limit:g}"
+    if found.needed.count is None:
+        return [f"no number of {unit} certifies {limit} with so many sensors"]
+    return [
+        f"about {rounded(found.needed.count)} {unit} certify {limit}, if nothing leaks; an audit "
+        f"of this table has {found.held_out}"
+    ]
+
+
+def _numbered(what: str, texts: Any) -> list[str]:
+    if not texts:
+        return []
+    head = f"{len(texts)} {what}{'s'[: len(texts) > 1]}:"
+    return [head, *(f"  {number}. {text}" for number, text in enumerate(texts, start=1))]

@@ -1,0 +1,254 @@
+"""What each column of a table seems to be, by its name and its first rows, and why.
+
+A sensor reads something in every row anew. Times, counters and identifiers do not: what is learned
+from them holds for no other row, and they tell which row it was. So they are no sensors unless they
+are named as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from discreet.data.clock import holds_times
+from discreet.data.columns import (
+    Column,
+    as_floats,
+    distinct_values,
+    is_missing,
+    is_numeric,
+    plain,
+    understood,
+    word_kind,
+    written,
+    written_column,
+)
+from discreet.data.groups import epoch_seconds
+from discreet.data.labels import MAX_CLASSES
+from discreet.errors import shown
+
+MOST_ROWS = 20_000
+"""Most rows that are looked at, from the first: the same of a table in memory and a stream."""
+NO_SENSORS = ("clock", "identifier")
+"""What is left out unless it is named as a sensor."""
+_FEWEST = 30  # rows that tell a counter from chance
+_FEWEST_STEPS = 4  # values of a counter
+_FEWEST_OF_CLASS = 10  # rows of a class that show that a column answers
+_OFTEN_DIFFERENT = 0.95
+_LEADS = (1, 2, 3)  # rows ahead that a column may know of
+_ID = re.compile(r"(^|[^a-z])(id|uid|uuid|guid|key|serial|index|idx|nr)$", re.IGNORECASE)
+_TIME = re.compile(r"time|date|stamp|epoch|(^|_)ts$|last_(changed|updated)", re.IGNORECASE)
+_PRIVATE = re.compile(r"who|person|user|resident|sex|gender|race|name|private", re.IGNORECASE)
+_PUBLIC = re.compile(
+    r"fall|alarm|occup|label|target|class|answer|income|public|event|activity", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a column is for.
+
+    ``role``: sensor, clock, identifier, constant, empty, copy, answer (of a fact, known before it
+    should be), public fact, private fact, group or left out. ``missing``: rows without a value, and
+    ``values``: different ones, among those looked at. ``of``: what it is a copy or answer of.
+    """
+
+    column: str
+    role: str
+    why: str
+    missing: int
+    values: int
+    of: str | None = None
+
+
+def guess_roles(rows: pd.DataFrame, named: Mapping[str, str]) -> list[Role]:
+    """Return what every column seems to be.
+
+    ``rows``: the first ones. ``named``: columns whose role the user has named.
+    """
+    names = [str(name) for name in rows.columns]
+    found = {name: _describe(name, rows[name], named.get(name)) for name in names}
+    facts = [name for name in names if named.get(name, "").endswith("fact")]
+    seen: dict[bytes, str] = {}
+    for name in (name for name in names if found[name].role == "sensor"):
+        column = understood(rows[name])
+        if (other := _copied(name, column, seen)) is not None:
+            found[name] = _as(found[name], "copy", other, f"tells exactly what {other!r} tells")
+            continue
+        for fact in facts:
+            if (why := _answers(column, rows[fact], fact)) is not None:
+                found[name] = _as(found[name], "answer", fact, why)
+                break
+    return list(found.values())
+
+
+def _as(role: Role, other: str, of: str, why: str) -> Role:
+    return Role(role.column, other, why, role.missing, role.values, of)
+
+
+def guess_facts(rows: pd.DataFrame, roles: Iterable[Role]) -> tuple[str | None, str | None]:
+    """Return which columns may be the public and the private fact, by their names and classes."""
+    few = [
+        role.column
+        for role in roles
+        if role.role == "sensor" and 2 <= role.values <= min(MAX_CLASSES, 20) and not role.missing
+    ]
+    private = next((name for name in few if _PRIVATE.search(name)), None)
+    public = next((name for name in few[::-1] if _PUBLIC.search(name) and name != private), None)
+    texts = [name for name in few if name not in (public, private) and not is_numeric(rows[name])]
+    public = public or (texts.pop() if texts else None)
+    return public, private or (texts.pop() if texts else None)
+
+
+# --- One column -----------------------------------------------------------------------------
+
+
+def _describe(name: str, column: Column, named: str | None) -> Role:
+    column = understood(column)
+    gone = is_missing(column)
+    present = column[~gone]
+    texts = set(written_column(pd.Series(list(distinct_values(present)), dtype=object)))
+    role, why = _guess(name, present, len(texts), bool(gone.any()))
+    if named is not None:
+        role = named
+    return Role(name, role, why, int(gone.sum()), len(texts))
+
+
+def _guess(name: str, present: Column, values: int, gaps: bool) -> tuple[str, str]:
+    if not len(present):
+        return "empty", "has no value in any row"
+    one = shown(_first(present))
+    if values == 1 and not gaps:
+        return "constant", f"reads {one} in all rows"
+    if pd.api.types.is_datetime64_any_dtype(present.dtype) or holds_times(present):
+        return "clock", f"holds times like {one}"
+    found = _number_role if is_numeric(present) else _text_role
+    return found(name, present, values) or ("sensor", _contents(present, values))
+
+
+def _first(present: Column) -> object:
+    value = plain(present.iloc[0])
+    return str(present.iloc[0]) if value is None else value
+
+
+def _number_role(name: str, present: Column, values: int) -> tuple[str, str] | None:
+    numbers = as_floats(present)
+    if len(numbers) < _FEWEST or not np.isfinite(numbers).all():
+        return None
+    rises = bool(np.all(np.diff(numbers) >= 0)) and values >= _FEWEST_STEPS
+    often = values >= _OFTEN_DIFFERENT * len(numbers)
+    if not np.isnan(epoch_seconds(present)).any() and (rises or _TIME.search(name)):
+        return "clock", f"holds times since 1970 like {written(float(numbers[0]))}"
+    if np.any(numbers % 1):
+        return None
+    if rises:
+        return "identifier", (
+            "rises with every row, as a row's number does"
+            if often
+            else f"only rises, {values} values in {len(numbers)} rows: a counter, or the number of "
+            "a day or session"
+        )
+    if often and _ID.search(name):
+        return "identifier", f"is called an identifier and is different in {values} rows"
+    return None
+
+
+def _text_role(name: str, present: Column, values: int) -> tuple[str, str] | None:
+    if not pd.api.types.is_bool_dtype(present.dtype) and not mostly_numbers(present):
+        named = _ID.search(name) is not None and values >= _OFTEN_DIFFERENT * len(present)
+        if values > max(10, len(present) / 2) or (named and len(present) >= _FEWEST):
+            one = shown(present.iloc[-1])
+            return "identifier", f"has {values} different texts in {len(present)} rows, like {one}"
+    return None
+
+
+def mostly_numbers(present: Column) -> bool:
+    """Whether texts are numbers, but for a few."""
+    kinds = [word_kind(value) for value in present.iloc[:MOST_ROWS]]
+    numbers = sum(
+        kind == "number" or has_decimal_comma(value)
+        for kind, value in zip(kinds, present, strict=False)
+    )
+    return numbers >= 0.8 * sum(kind != "missing" for kind in kinds) > 0
+
+
+def has_decimal_comma(value: object) -> bool:
+    """Whether a value is a text such as ``21,5``."""
+    return isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+,\d+\s*", value) is not None
+
+
+def _contents(present: Column, values: int) -> str:
+    if is_numeric(present):
+        numbers = as_floats(present)
+        return f"{values} numbers from {numbers.min():g} to {numbers.max():g}"
+    different = pd.Series(list(distinct_values(present)), dtype=object)
+    listed = ", ".join(sorted(set(written_column(different)))[:4])
+    return f"{values} values: {shown(listed)[1:-1]}{', ...' if values > 4 else ''}"
+
+
+# --- Columns beside one another ---------------------------------------------------------------
+
+
+def _copied(name: str, column: Column, seen: dict[bytes, str]) -> str | None:
+    """Return the column before that tells the same: equal, or in another unit or other words."""
+    codes = pd.factorize(column, use_na_sentinel=True)[0]
+    values = int(codes.max()) + 1
+    if len(codes) < _FEWEST or values < 2:
+        return None
+    if values > len(codes) / 2:  # then all columns would look alike, but for their order
+        if not is_numeric(column):
+            return None
+        ranks = pd.Series(as_floats(column)).rank(method="dense", na_option="keep")
+        codes = np.asarray(ranks.fillna(0), dtype=np.int64)
+    other = seen.setdefault(codes.astype(np.int32).tobytes(), name)
+    return None if other == name else other
+
+
+def _answers(column: Column, fact: Column, name: str) -> str | None:
+    """Return how a column answers a fact without an error, if it does."""
+    classes = pd.factorize(fact)[0].astype(np.int64)
+    if (classes < 0).any() or is_missing(column).any():
+        return None
+    if _settles(column, classes):
+        return f"tells {name!r} without a single error"
+    for lead in _LEADS:
+        if _settles(column.iloc[:-lead], classes[lead:]) and np.any(np.diff(classes)):
+            ahead = "next row" if lead == 1 else f"row {lead} later"
+            return f"tells {name!r} of the {ahead} without a single error"
+    return None
+
+
+def _settles(column: Column, classes: np.ndarray) -> bool:
+    """Whether stretches of numbers, or single values, have one class each, and not by luck."""
+    if len(np.unique(classes)) < 2 or np.bincount(classes).min() < _FEWEST_OF_CLASS:
+        return False
+    if is_numeric(column):
+        values, most = as_floats(column), 2 * (int(classes.max()) + 1)
+    else:
+        values = pd.factorize(column)[0].astype(np.float64)
+        most = len(classes)
+        if len(np.unique(values)) > most // 10:
+            return False
+    order = np.lexsort((classes, values))
+    value, held = values[order], classes[order]
+    change = np.flatnonzero(np.diff(held))
+    return len(change) < most and not np.any(value[change] == value[change + 1])
+
+
+def roles_named(
+    public: str | None,
+    private: Sequence[str],
+    groups: Sequence[str],
+    times: Sequence[str],
+    exclude: Sequence[str],
+    sensors: Sequence[str] | None,
+) -> dict[str, str]:
+    """Return the roles that a user has named, by column."""
+    found = dict.fromkeys(sensors or (), "sensor") | dict.fromkeys(exclude, "left out")
+    found |= dict.fromkeys(times, "clock") | dict.fromkeys(groups, "group")
+    found |= dict.fromkeys(private, "private fact")
+    return found if public is None else found | {public: "public fact"}
