@@ -504,7 +504,8 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     code, printed, _ = command("learn", "home.csv", *FACTS, *options)
     assert code == 0
     assert re.search(
-        r"expected of one report \(\d folds, an estimate and no certificate\): attacker's "
+        r"expected of one report \(by designs without each of \d folds, an estimate and no "
+        r"certificate\): attacker's "
         r"advantage 0\.\d{3} ± 0\.\d{3} \(raw readings: 0\.\d{3}; asked: 0\.2\); what was "
         r"asked for is met\n",
         printed,

@@ -14,7 +14,13 @@ from discreet.data.dependence import (
     correlation_length,
     worse_of,
 )
-from discreet.data.proposals import _settles, check_both_orders, find_shared, propose_group
+from discreet.data.proposals import (
+    _settles,
+    check_both_orders,
+    find_shared,
+    propose_group,
+    warn_of_rows,
+)
 
 
 def smooth(n, rng, correlation=0.5):
@@ -342,6 +348,20 @@ def test_stretches_longer_than_the_resemblance_are_proposed(rng):
         assert correlation**length < 0.1  # four standard errors are 0.06
         spec = proposal(x=x)
         assert spec.startswith("rows:") and int(spec[5:]) >= 2 * length
+
+
+def test_copied_rows_are_to_be_dropped_and_not_grouped(rng):
+    once = pd.DataFrame({"x": rng.normal(size=600), "h": rng.integers(2, size=600)})
+    once["g"] = rng.integers(2, size=600)
+    for table in (once.loc[np.repeat(np.arange(600), 2)], pd.concat([once, once])):
+        rows = table.reset_index(drop=True)
+        found = check_both_orders(rows, ["x"], "h", ["g"])
+        said = warn_of_rows(found, rows, ["x"], "h", ["g"], None)
+        assert "gone without the 600 rows that repeat an earlier one" in said
+        assert "--group rows" not in said
+    slow = once.assign(x=np.cumsum(rng.normal(size=600)).round(1))  # a series with equal rows
+    said = warn_of_rows(check_both_orders(slow, ["x"], "h", ["g"]), slow, ["x"], "h", ["g"], None)
+    assert "follow one another resemble" in said and "repeat" not in said
 
 
 def test_nothing_is_proposed_where_no_stretch_would_do(rng):

@@ -137,15 +137,18 @@ def test_arrays_several_facts_and_groups_are_welcome():
 def test_guessing_and_raw_readings_are_measured_on_the_held_out_rows():
     X, _, g = home(300)
     y = pd.Series(np.where(X["hall"] & (np.arange(300) % 3 == 0), "fall", "none"), name="fall")
-    study = study_arrays(X, y, g, None, 0.3, 0)
+    study, cells = study_arrays(X, y, g, None, 0.3, 0), X.astype(str).agg("".join, axis=1)
     for rule, costs in (("balanced", None), ({"fall": 4.0}, {"fall": 4.0, "none": 1.0})):
         about = describe_study(study, NPOMapper(decide=rule), 0.95)
         held, taught = y.iloc[study.held_out], y.iloc[study.train]
         price = held.map(costs) if costs else None
         assert about.guessing.error == pytest.approx(np.mean(held != taught.mode()[0]))
-        assert about.guessing.balanced_accuracy == 0.5
+        assert about.guessing.balanced_accuracy == 0.5 and about.guessing.leak == 0.0
+        bob = (g.iloc[study.train] == g.iloc[0]).groupby(cells.iloc[study.train]).mean() > 0.5
+        named = cells.iloc[study.held_out].map(bob) == (g.iloc[study.held_out] == g.iloc[0])
+        reached = named.groupby(g.iloc[study.held_out]).mean().mean() - 0.5
+        assert about.raw.leak == pytest.approx(reached, abs=0.05)
         # Two readings of two values each: the best answer to each cell, class by class.
-        cells = X.astype(str).agg("".join, axis=1)
         weight = taught.map(costs) if costs else 1.0 / taught.map(taught.value_counts())
         votes = weight.groupby([cells.iloc[study.train], taught]).sum().unstack(fill_value=0.0)
         answers = cells.iloc[study.held_out].map(votes.idxmax(axis=1))

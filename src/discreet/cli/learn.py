@@ -470,7 +470,9 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 
 def _privacy_line(expected: Expected, beyond: bool) -> str:
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
-    tried = "rows left out of it" if expected.folds == 1 else f"{expected.folds} folds"
+    tried = "rows left out of it" if expected.folds == 1 else (
+        f"by designs without each of {expected.folds} folds"
+    )  # fmt: skip
     asked = "" if expected.asked is None else f"; asked: {expected.asked:g}"
     return (
         f"expected of one report ({tried}, an estimate and no certificate): "

@@ -17,6 +17,7 @@ from discreet.arrays import Ints
 from discreet.data.columns import Column, as_floats, is_missing, is_numeric, written_column
 from discreet.data.dependence import (
     MIN_GROUPS,
+    MIN_ROWS,
     Dependence,
     check_dependence,
     correlation_length,
@@ -30,6 +31,7 @@ _PREVIEW = 50  # rows that tell a column without times from one with them
 _FEWEST_SHARED = 4  # values of a column that rows may belong together by
 _CLOCK = 0.95  # share of different values among the whole numbers of a clock
 _CHANCE = 0.001  # that a private fact is the same in all rows of each value, by luck
+_DIFFERENT = 0.3  # least share of different rows: of few readings, equal rows are no copies
 _SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
 
 
@@ -243,6 +245,18 @@ def _stretches(
     return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}
 
 
+def _count_copies(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> int:
+    """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
+    again = table.duplicated([*sensors, public, *private])
+    rest = table[~again]
+    if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
+        return 0
+    found = _order_of(None, rest, sensors, public, private).found
+    return 0 if found else int(again.sum())
+
+
 def warn_of_rows(
     dependence: Dependence,
     table: pd.DataFrame,
@@ -286,6 +300,11 @@ def describe_order(
     """
     if dependence.kind == "copies":
         advice = "Drop the copies, or name what they share with --group."
+    elif group is None and (copies := _count_copies(table, sensors, public, private)):
+        advice = (
+            f"It is gone without the {copies} rows that repeat an earlier one: drop them if they "
+            "are copies, or name what they share with --group."
+        )
     elif (found := propose_group(dependence, table, sensors, public, private)) not in (None, group):
         advice = f"Run again with --group {shlex.quote(found)}."
     else:

@@ -35,7 +35,7 @@ from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import deviation
 from discreet.data.labels import Labels
-from discreet.design.answers import answer_unseen_codes
+from discreet.design.answers import answer_unseen_codes, raw_advantage
 from discreet.design.deciding import BALANCED, Aim
 from discreet.design.folds import Sample
 from discreet.design.leaks import estimate_leaks
@@ -286,6 +286,7 @@ def guess(known: AuditRows, unseen: AuditRows, aim: Aim) -> Worth:
         error=1.0 - unseen.shares[common],
         balanced_accuracy=1.0 / unseen.n_classes,
         cost=_cost(unseen, np.eye(unseen.n_classes)[cheap], aim),
+        leak=0.0,
     )
 
 
@@ -297,8 +298,14 @@ def answer_raw(sample: Sample, known: Ints, unseen: AuditRows, rows: Ints, aim: 
     """
     with threadpool_limits(1):
         answers = answer_unseen_codes(sample, known, rows, aim, seed=0)
+        leak = raw_advantage(sample.take(known), sample.take(rows))
     error, right = score_rows(unseen, answers.right)
-    return Worth(error=error, balanced_accuracy=float(right.mean()), cost=_cost(unseen, right, aim))
+    return Worth(
+        error=error,
+        balanced_accuracy=float(right.mean()),
+        cost=_cost(unseen, right, aim),
+        leak=leak,
+    )
 
 
 def _cost(rows: AuditRows, right: Floats, aim: Aim) -> float | None:

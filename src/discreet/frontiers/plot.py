@@ -220,7 +220,9 @@ def _draw_beside(axes: Axes, frontier: Frontier, ink: str) -> None:
         each.judged(frontier.about.rule) for each in (frontier.about.guessing, frontier.about.raw)
     )
     below = -3 if raw > 0.1 * guessing else 3  # unless the axis is there
-    levels = (("guessing", guessing, (4, 3), 3), ("raw readings", raw, (1, 2), below))
+    leak = frontier.about.raw.leak
+    raw_name = "raw readings" if leak is None else f"raw readings, leak {leak:.2f}"
+    levels = (("guessing", guessing, (4, 3), 3), (raw_name, raw, (1, 2), below))
     for name, level, dashes, offset in levels:
         axes.axhline(level, color=ink, linewidth=0.8, linestyle=(0, dashes), alpha=0.7)
         axes.annotate(

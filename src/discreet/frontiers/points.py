@@ -40,12 +40,13 @@ class Worth(Model):
     """What answers are worth that need no mapping: of guessing, or from raw readings.
 
     ``cost``: where missing a class has a cost: that of the misses, as a share of that of missing
-    all.
+    all. ``leak``: an attacker's advantage; None in files of earlier versions.
     """
 
     error: Share
     balanced_accuracy: Share
     cost: Share | None = None
+    leak: Share | None = None
 
     def judged(self, rule: Rule) -> float:
         """Return the error that decisions by this rule are to keep small."""

@@ -268,7 +268,8 @@ def _answers(
 
 
 def _row_beside(name: str, worth: Worth, rule: Rule) -> tuple[str, ...]:
-    """Return what needs no mapping; its leak is not looked at here."""
+    """Return what needs no mapping; of its leak there is an estimate and no bound."""
     figures = [worth.error, worth.balanced_accuracy]
     figures += [] if worth.cost is None else [worth.cost]
-    return (f"  {name}", "", *(f"{each:.3f}" for each in figures), "", "", "", "")
+    leak = "" if worth.leak is None else f"{worth.leak:.3f}"
+    return (f"  {name}", "", *(f"{each:.3f}" for each in figures), leak, "", "", "")

@@ -304,7 +304,7 @@ def _raw_sample(study: Study, mapper: PrivacyMapper) -> Sample:
     )
     names = map(str, study.readings.columns)
     codes = encode_table(study.readings, list(zip(names, encoders, strict=True)))
-    return Sample(codes, tuple(each.n_codes for each in encoders), public, ())
+    return Sample(codes, tuple(each.n_codes for each in encoders), public, tuple(facts[1:]))
 
 
 def _independent(study: Study) -> float:

@@ -233,8 +233,8 @@ class CountDesign:
         begin = time.perf_counter()
         model = self._model(parts[0], rng)
         problem = pose(self.settings, model, target, self.beyond, self.evidence)
+        start = climb(problem, find_start(model, self.settings.n_symbols, 0), rng, 1)
         made = time.perf_counter()
-        start = find_start(model, self.settings.n_symbols, 0)
         climb(problem, start, rng, _TIMED)
         each = (time.perf_counter() - made) / _TIMED
         screened, kept = _count_starts(problem, self.settings)
