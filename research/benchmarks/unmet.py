@@ -60,7 +60,7 @@ def fit(rows, rule):
 
     def found_none(search, request):
         asked.append(request)
-        tried = sorted(search.tried.values(), key=lambda each: -each.target.ratio)[::-1]
+        tried = sorted(search.tried.values(), key=lambda each: each.target.ratio)
 
         def likely(to_spare):
             return next((each for each in tried if each.keeps(request, to_spare)), tried[-1])
@@ -102,9 +102,10 @@ def main() -> None:
                 if not found:
                     continue
                 right, leak = np.median(found, axis=0)
-                kept = sum(each[1] <= ASKED for each in found)
-                print(f"{name:28}{rule:>10}{len(found):7}{right:10.3f}{leak:8.3f}"
-                      f"{max(each[1] for each in found):8.3f}{kept:4}/{len(found)}", flush=True)  # fmt: skip
+                kept = f"{sum(leak <= ASKED for _, leak in found)}/{len(found)}"
+                most = max(leak for _, leak in found)
+                figures = f"{right:10.3f}{leak:8.3f}{most:8.3f}{kept:>7}"
+                print(f"{name:28}{rule:>10}{len(found):7}{figures}", flush=True)
 
 
 if __name__ == "__main__":

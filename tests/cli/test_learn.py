@@ -527,6 +527,29 @@ def test_a_limit_that_nobody_can_exceed_is_refused(command, tmp_path):
     assert not Path("m").exists()
 
 
+@pytest.mark.slow
+def test_levels_that_would_be_of_use_are_named_with_the_command(command):
+    """The public fact is the private one: next to nothing may be said of it."""
+    rng = np.random.default_rng(0)
+    h = rng.integers(2, size=600)
+    table = pd.DataFrame({"a": np.where(rng.random(600) < 0.9, h, 1 - h), "h": h, "g": h})
+    table.assign(b=rng.integers(3, size=600)).to_csv("same.csv", index=False)
+    asked = ["learn", "same.csv", "--public", "h", "--private", "g", "--out", "m"]
+    code, printed, _ = command(*asked, "--max-advantage", "0.01")
+    assert code in (0, 3) and "useless: it answers 'h'" in printed
+    named = re.findall(r"^of use would be an advantage of (0\.\d+), error about 0\.\d+, balanced "
+                       r"accuracy 0\.\d+: (discreet learn .*)$", printed, re.MULTILINE)  # fmt: skip
+    assert 1 <= len(named) <= 3
+    for leak, line in named:
+        again = shlex.split(line)[1:]
+        assert again[:-2] == asked and again[-2] == "--max-advantage"
+        assert float(again[-1]) >= float(leak)
+    code, printed, _ = command(*shlex.split(named[-1][1])[1:])
+    assert "useless" not in printed
+    expected = Mapping.load("m").design.expected
+    assert expected["balanced_accuracy_low"] > 0.5 and expected["raw_advantage"] > 0.3
+
+
 def test_the_method_that_is_gone_names_the_one_in_its_place(command):
     code, _, error = command("learn", "home.csv", *FACTS, "--method", "model", "--out", "m")
     assert code == 2 and "Use --method auto" in error

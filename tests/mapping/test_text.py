@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.helpers import joint, make_mapping
+from support.helpers import DESIGN, joint, make_mapping
 
+from discreet.auditing.mapping_diff import Change, compare_mappings
 from discreet.data.encoders import CodesEncoder
 from discreet.errors import InputError, MappingFileError
 from discreet.mapping import text as mapping_file
@@ -113,6 +114,23 @@ def test_layout_and_order_of_keys_do_not_matter():
     content = as_content(make_mapping())
     turned = dict(reversed(content.items()))
     assert Mapping.loads(json.dumps(turned)) == make_mapping()
+
+
+def test_a_mapping_of_the_method_that_is_gone_loads_decides_and_compares():
+    """What ``--method model`` wrote, with the figures that it recorded."""
+    old = DESIGN.model_copy(update={
+        "method": "model",
+        "parameters": {"privacy_ratio": 0.9, "max_advantage": 0.05, "n_restarts": 4, "seed": 0},
+        "expected": {"advantage": 0.04, "advantage_error": 0.01, "public_error": 0.2, "folds": 5.0},
+    })  # fmt: skip
+    mapping = make_mapping(design=old)
+    again = Mapping.loads(mapping.dumps())
+    assert again == mapping and again.design.method == "model"
+    np.testing.assert_array_equal(
+        again.fuse([[0, 0], [1, 2]]), make_mapping().fuse([[0, 0], [1, 2]])
+    )
+    changes = compare_mappings(again, make_mapping()).design
+    assert Change("method", "model", "npo") in changes
 
 
 def test_the_example_of_the_design_document_loads():
