@@ -9,7 +9,9 @@ public fact follows it; the paper's four sensors with tables that were learned, 
 correlation rises; and tables with hardly any noise, so that a row tells no more than a symbol.
 Below each stands what no procedure exceeds that keeps the promise: the power of the best test of
 level 0.05 by 300 rows (Neyman and Pearson), which is told the law before, the law after and the
-moment. What knows neither rule nor moment has to share the 0.05 among them.
+moment. What knows neither rule nor moment has to share the 0.05 among them. Below that, what a
+bettor reaches who is told rule, size and moment, and stakes all on them: at a constant stake, and
+boldly, for having 20 by the 300th row and nothing else. And lives that were quiet for long before.
 
 Then other circumstances in the first world: classes that are rare, come and go or come in blocks;
 symbols in the place of readings; a truth below the limit; rows that depend on one another, by day
@@ -30,13 +32,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 from discreet.auditing.drift import FALSE_PER_MONTH, REFERENCE_DAYS, begin_watch
 from discreet.auditing.recheck import FALSE_SHARE, Claim, begin, judge
 from discreet.auditing.recheck_bets import LabelledRows
 from discreet.data.encoders import BinsEncoder
 from discreet.leakage.exact import advantage
-from discreet.leakage.joint_outputs import weighted_outputs
+from discreet.leakage.joint_outputs import output_probabilities, weighted_outputs
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import AdditiveFusion, Design, Fact
 from discreet.plots import matplotlib_settings, rendered
@@ -45,7 +48,7 @@ from research.paper_tables import tables_for_the_recheck
 
 TODAY = date(2026, 1, 1)
 LIMIT, RISE, LOOKED = 0.05, 0.10, 300
-QUIET, MOST, SURE = 600, 1200, 0.95
+QUIET, MOST, LONG, SURE = 600, 1200, 3000, 0.95
 SAMPLE = 400_000  # rows whose exact outputs tell the true advantage
 TRIED = 10_000  # of the best test
 
@@ -229,6 +232,32 @@ def best_test(world):
     return np.mean(risen > np.quantile(quiet, 1 - FALSE_SHARE))
 
 
+def told_bettors(world):
+    """Return how often bettors are in time who are told the rule, the rise and the moment."""
+    rng, life, n = np.random.default_rng(6), Life(world), TRIED // 2
+    private = np.arange(SAMPLE) % 2
+    codes, _ = world.codes(rng, private, life.dial(LIMIT + RISE))
+    sent = output_probabilities(world.mapping.tables, codes)
+    guess = (sent * np.where(private, 1.0, -1.0)[:, None]).sum(axis=0) > 0
+    ones = sent[:, guess].sum(axis=1)
+    right = [1.0 - ones[private == 0], ones[private == 1]]
+    # 300 rows with classes as coins: as many sittings as the rarer class has rows
+    held = np.minimum(*(each := rng.binomial(LOOKED, 0.5, n), LOOKED - each))
+    gains = sum(each[rng.integers(len(each), size=(n, held.max()))] for each in right) / 2
+    payoff = np.where(np.arange(held.max()) < held[:, None], gains - 0.5 - LIMIT, 0.0)
+    spread = payoff[:, : held.min()].std()
+    constant, bold = np.ones(n), np.ones(n)
+    reached = np.zeros((2, n), dtype=bool)
+    for t in range(held.max()):
+        constant *= 1.0 + 0.7 * RISE / (spread**2 + RISE**2) * payoff[:, t]
+        chance = np.clip(FALSE_SHARE * bold, 1e-9, 1.0 - 1e-9)
+        left = max(held.min() - t, 1)
+        stake = norm.pdf(norm.ppf(chance)) / (chance * spread * np.sqrt(left))
+        bold *= 1.0 + np.minimum(stake, 0.95 / (0.5 + LIMIT)) * payoff[:, t]
+        reached |= np.array([constant, bold]) >= 1.0 / FALSE_SHARE
+    return reached.mean(axis=1)
+
+
 def worlds(lives):
     print(f"{lives} lives each; false: withdrawn in {QUIET} quiet rows, promised {FALSE_SHARE}; "
           f"aim: {SURE} are after {LOOKED} rows; rows until half and 95 % are")  # fmt: skip
@@ -241,6 +270,10 @@ def worlds(lives):
     ):
         show(name, Life(world), lives, aimed=True)
         print(f"{'  no procedure finds more':52}{best_test(world):9.3f}", flush=True)
+        constant, bold = told_bettors(world)
+        print(f"{'  bettors told rule, size and moment':52}{constant:9.3f}, boldly {bold:.3f}")
+        late = noticed(Life(world), max(1, lives // 5), LONG)
+        print(f"{f'  after {LONG} quiet rows':52}{np.mean(late <= LOOKED):9.3f}", flush=True)
 
 
 def circumstances(lives):

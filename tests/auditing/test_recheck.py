@@ -114,6 +114,15 @@ def test_a_rise_is_noticed_and_final():
         assert found.withdrawn.rows == found.rows == seen
 
 
+def test_a_long_quiet_life_leaves_wealth_to_bet_with():
+    found = begun(limit=0.1)
+    judge(found, TWO, drawn(1500, 0.2), DAY)
+    held = found.contests[0].held
+    assert held > 600 and 1 > found.evidence >= 0.8 * 100 / (100 + held)
+    judge(found, TWO, drawn(300, 0.7, seed=1), DAY)
+    assert found.withdrawn is not None
+
+
 @pytest.mark.parametrize("shares", [(0.9, 0.1), (0.5, 0.5)])
 def test_a_rare_class_delays_but_does_not_hide(shares):
     found = begun(limit=0.05)
@@ -204,10 +213,10 @@ def test_a_group_that_was_begun_is_not_gone_on_with():
     ("old", "new"),
     [
         ('"rows":8', '"rows":-8'),
-        ('"version":1', '"version":2'),
+        ('"version":2', '"version":1'),
         ('"rows":8', '"rows":8,"more":1'),
-        ('"log_wealth":0.0', '"log_wealth":NaN'),
-        ('"log_wealth":0.0', '"log_wealth":"9"'),
+        ('"in_play":0.2', '"in_play":NaN'),
+        ('"in_play":0.2', '"in_play":"9"'),
         ('"looks_at":"outputs"', '"looks_at":"symbols"'),
         ('"classes":[0,1]', '"classes":[0,7]'),
         ('"limit":0.1,"weight":1.0', '"limit":0.9,"weight":1.0'),

@@ -80,6 +80,20 @@ def test_a_limit_on_many_rounds_that_is_not_shown_ends_in_3(home):
     assert home("--rounds", 60, "--stay", 1)[0] == 0  # nothing was asked
 
 
+def test_a_declared_chain_is_named_in_verdict_json_and_report(home):
+    asked = ("--rounds", 60, "--stay", 0.6, "--max-advantage", 0.49)
+    code, out, _ = home(*asked, "--html", "report.html", "--json")
+    found, page = json.loads(out), Path("report.html").read_text()
+    day = found["private"][0]["rounds"]["certificate"]
+    declared = [each for each in day["assumptions"] if each.endswith("(declared)")]
+    assert code == 0 and found["verdict"].startswith("WITHIN LIMITS ON CONDITION")
+    assert len(declared) == 2 and "stay probabilities stated" in declared[0]
+    assert "given the private fact of a round" in declared[1]
+    for shown in (found["verdict"], page):
+        assert "the private fact lasts as stated" in shown and "over 60 rounds" in shown
+    assert all(each in page for each in declared)
+
+
 def test_swapped_arguments_are_one_message(home):
     code, printed, error = home(
         "--rounds", 60, "--stay", 0.9, mapping="home.csv", table="home.json"

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from discreet.arrays import Ints
 from discreet.auditing.recheck_bets import (
+    RISE,
     Attackers,
     Contest,
     Count,
@@ -39,8 +40,6 @@ from discreet.mapping.text import load_result
 
 FALSE_SHARE = 0.05
 DUE_DAYS = 30
-RISE = 0.1
-"""Rows are enough if they would have shown that an attacker gains so much beyond the limit."""
 NONE, VALID, DUE, BROKEN = "none", "valid", "due", "broken"
 
 _ANSWER_WEIGHT = 0.1  # of the wealth; the private facts share the rest
@@ -83,7 +82,7 @@ class Recheck(Part):
     """
 
     format: Literal["discreet-recheck"] = "discreet-recheck"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     mapping_id: _Text
     certified: _Date
     false_share: Annotated[float, Field(gt=0, lt=1)]
@@ -217,7 +216,7 @@ def judge(found: Recheck, mapping: Mapping, rows: LabelledRows, today: date) -> 
 
 def _withdraw(found: Recheck, mapping: Mapping, today: date) -> Withdrawal:
     worst = max(found.contests, key=lambda contest: contest.wealth)
-    bettor = max(worst.bettors, key=lambda each: each.log_wealth)
+    bettor = max(worst.bettors, key=lambda each: each.share * each.in_play)
     beyond = bettor.gains / bettor.sittings
     if worst.fact is None:
         words = (

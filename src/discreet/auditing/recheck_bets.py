@@ -12,13 +12,16 @@ are known. A class that comes r times as often as the rarest sends the mean of r
 rows are independent and one of class g has the law P_g; which rows sit together depends on labels
 only, and none of them was used before, neither for the rule nor for the stake. So its x_g are
 fresh, and as d is one fixed rule the claim bounds E[gain | earlier sittings] by ``limit``. Staking
-a share s of the wealth, known before and so small that the worst case leaves something, makes
-wealth_t = wealth_{t-1} (1 + s (gain - limit)) a non-negative supermartingale that begins at 1. A
-mean of several, with weights that add up to 1, is one too, and by Ville's inequality it ever
-reaches 1/alpha with a probability of at most alpha: whenever, and however often, one looks.
+a share s of what is in play, known before and so small that the worst case leaves something, makes
+it a non-negative supermartingale: it is multiplied by 1 + s (gain - limit).
 
-*Stakes* follow the gains of late, so that little is lost while all is well and a change is bet on
-soon after it came. They decide how soon it is noticed, not whether the promise holds.
+*Restarts.* A site is quiet for long and then changes, and what was staked until then is lost. So
+only a part of the wealth is in play from the start, and more comes in with every sitting; the rest
+is ``_unspent``. Each part is constant until its sitting and a supermartingale from then on, so that
+their sum, which begins at 1, is one too, as is a mean over bettors and contests. By Ville's
+inequality it ever reaches 1/alpha with a probability of at most alpha: whenever, and however often,
+one looks. Stakes are those that grow fastest on a gain of ``RISE`` beyond the limit; they decide
+how soon it is noticed, not whether the promise holds.
 
 *Groups.* With groups, a group is the draw: it is asked for one class, by its number and before it
 is looked at, and sends the mean of its rows of that class. Groups without it are passed over, so
@@ -45,11 +48,17 @@ _MOST_LISTED = 4096  # outputs; beyond, symbols are drawn
 _DRAWS = 64
 _MOST_WAITING = 200  # rows of a class; the oldest go
 _RULE_MEMORY = 0.5 ** (1 / 200)  # per sitting: a rule forgets half in two hundred
-_STAKE_MEMORY = 0.5 ** (1 / 40)
-_BOLDER = 1.3  # than growth is largest for: gains of late are behind those to come
-_BOLDEST = 0.6  # of the stake that the worst case would take all of
-_FIRST_SITTINGS, _FIRST_SQUARE = 5, 0.08  # as if so many had been seen, with no gain
-_WORST_MEMORY = -1.0  # what better days have lost counts no more than this
+_MEMORY_OF_LATE = 0.5 ** (1 / 40)
+_BOLDEST = 0.7  # of the stake that the worst case would take all of
+_MOST_WEALTH = 1e300
+_FIRST_SITTINGS, _FIRST_SQUARE = 5, 0.08  # as if so many had been seen
+_AT_ONCE, _PATIENCE = 0.2, 100  # in play from the start; half of the rest after so many sittings
+_LooksAt = Literal["outputs", "symbols", "decisions"]
+_SHARES: dict[_LooksAt, float] = {"decisions": 0.75, "outputs": 0.25, "symbols": 0.25}
+# Decisions need least learning.
+
+RISE = 0.1
+"""Bets are placed for a gain so far beyond the limit, and rows are enough if they would show it."""
 
 
 # --- What the file holds of them -------------------------------------------------------------
@@ -101,12 +110,14 @@ class Waiting(Part):
 class Bettor(Part):
     """Bets against a claim by one rule.
 
+    ``share``: of the contest's wealth. ``in_play``: what bets have made of what came into play.
     ``sums``: by class, how often it was seen in each cell of what the rule looks at. ``gains``,
-    ``squares``, ``sittings``: of the payoffs of late, for the next stake.
+    ``squares``, ``sittings``: of the payoffs of late.
     """
 
-    looks_at: Literal["outputs", "symbols", "decisions"]
-    log_wealth: float = 0.0
+    looks_at: _LooksAt
+    share: Annotated[float, Field(gt=0, le=1)]
+    in_play: Annotated[float, Field(ge=0)] = _AT_ONCE
     gains: float = 0.0
     squares: Annotated[float, Field(ge=0)] = 0.0
     sittings: Annotated[float, Field(ge=0)] = 0.0
@@ -119,27 +130,32 @@ class Bettor(Part):
         return (self.squares + first) / (self.sittings + _FIRST_SITTINGS)
 
     def bet(self, payoff: float, worst: float) -> None:
-        """Stake a share on a payoff of at least ``-worst``, and remember it for the next stake."""
-        gain = self.gains / (self.sittings + _FIRST_SITTINGS)
-        stake = min(max(0.0, _BOLDER * gain / self.square), _BOLDEST / worst)
-        self.log_wealth += math.log1p(stake * payoff)
-        self.gains = max(self.gains * _STAKE_MEMORY + payoff, _WORST_MEMORY)
-        self.squares = self.squares * _STAKE_MEMORY + payoff**2
-        self.sittings = self.sittings * _STAKE_MEMORY + 1.0
+        """Stake a share of what is in play on a payoff of at least ``-worst``."""
+        stake = min(RISE / self.square, _BOLDEST / worst)
+        self.in_play = min(self.in_play * (1.0 + stake * payoff), _MOST_WEALTH)
+        self.gains = self.gains * _MEMORY_OF_LATE + payoff
+        self.squares = self.squares * _MEMORY_OF_LATE + payoff**2
+        self.sittings = self.sittings * _MEMORY_OF_LATE + 1.0
+
+
+def _unspent(sittings: int) -> float:
+    """Return the part of the wealth that has not come into play after so many sittings."""
+    return (1.0 - _AT_ONCE) * _PATIENCE / (_PATIENCE + sittings)
 
 
 class Contest(Part):
     """Where a claim is tested: some classes of a fact.
 
     ``fact``: the number of the private fact, or None for the public answer. ``weight``: its share
-    of the wealth. ``sittings``: since rows were last found to be enough. ``arrivals``,
-    ``waiting``: by class.
+    of the wealth. ``held``: sittings so far. ``sittings``: since rows were last found to be
+    enough. ``arrivals``, ``waiting``: by class.
     """
 
     fact: Count | None
     classes: list[Count]
     limit: Annotated[float, Field(ge=0, le=1)]
     weight: Annotated[float, Field(gt=0, le=1)]
+    held: Count = 0
     sittings: Count = 0
     arrivals: list[Count]
     waiting: list[list[Waiting]]
@@ -148,8 +164,9 @@ class Contest(Part):
     @property
     def wealth(self) -> float:
         """What the contest adds to the evidence."""
-        logs = [bettor.log_wealth for bettor in self.bettors]
-        return self.weight * sum(math.exp(min(log, 700.0)) for log in logs) / len(logs)
+        return self.weight * (
+            _unspent(self.held) + sum(bettor.share * bettor.in_play for bettor in self.bettors)
+        )
 
     def noticeable(self, false_share: float) -> float:
         """Return about how far beyond the limit a gain would have been noticed in the sittings.
@@ -157,7 +174,7 @@ class Contest(Part):
         A gain of r makes about exp(r^2 / 2 square) of the wealth in a sitting; learning what to bet
         on takes as much again.
         """
-        needed = math.log(1.0 / (false_share * self.weight))
+        needed = math.log(1.0 / (false_share * min(self.wealth, self.weight)))
         square = max(bettor.square for bettor in self.bettors)
         return 1.0 if not self.sittings else math.sqrt(4.0 * square * needed / self.sittings)
 
@@ -176,12 +193,17 @@ def new_contest(
     mapping: Mapping, fact: int | None, classes: Sequence[int], limit: float, weight: float
 ) -> Contest:
     """Return a contest that has seen nothing."""
-    outputs, cells = math.prod(mapping.n_symbols), {"decisions": len(mapping.public.classes)}
+    outputs = math.prod(mapping.n_symbols)
+    cells: dict[_LooksAt, int] = {"decisions": len(mapping.public.classes)}
     if fact is not None and outputs <= _MOST_LISTED:
         cells["outputs"] = outputs
     elif fact is not None:
         cells["symbols"] = sum(mapping.n_symbols)
-    parts = [{"looks_at": each, "sums": np.zeros((len(classes), n))} for each, n in cells.items()]
+    whole = sum(_SHARES[each] for each in cells)
+    bettors = [
+        Bettor(looks_at=each, share=_SHARES[each] / whole, sums=np.zeros((len(classes), n)))
+        for each, n in cells.items()
+    ]
     return Contest(
         fact=fact,
         classes=list(classes),
@@ -189,7 +211,7 @@ def new_contest(
         weight=weight,
         arrivals=[0] * len(classes),
         waiting=[[] for _ in classes],
-        bettors=list(map(Bettor.model_validate, parts)),
+        bettors=bettors,
     )
 
 
@@ -239,8 +261,9 @@ def admit(contest: Contest, number: int, rows: LabelledRows, unit: Ints) -> None
 def hold_sittings(contest: Contest, attackers: Attackers) -> None:
     """Bet as often as every class has a row."""
     while (called := contest.call()) is not None:
-        contest.sittings += 1
+        contest.held, contest.sittings = contest.held + 1, contest.sittings + 1
         for bettor in contest.bettors:
+            bettor.in_play += _unspent(contest.held - 1) - _unspent(contest.held)
             right = attackers.right(contest, bettor, called) / len(called)
             guessed = 1.0 / len(called)
             if contest.fact is None:
