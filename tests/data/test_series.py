@@ -48,8 +48,8 @@ def house(rng, kind, days=20, rounds=100):
     laws = rng.dirichlet(np.ones(4), size=(2, 3))
     facts, codes = [], []
     for _ in range(days):
-        fact = np.cumsum(rng.random(rounds) < (0.5 if kind == "turned" else 0.1)) % 2
-        state = np.append(fact[0], fact[:-1]) if kind == "late" else fact
+        fact = np.cumsum(rng.random(rounds) < (0.5 if kind in ("turned", "later") else 0.1)) % 2
+        state = np.roll(fact, {"late": 1, "later": 4}.get(kind, 0))
         drawn = (rng.random((rounds, 3, 1)) > laws[state].cumsum(axis=2)).sum(axis=2)
         if kind == "day":
             drawn[:, 0] = (fact + rng.integers(2)) % 2
@@ -65,7 +65,9 @@ def house(rng, kind, days=20, rounds=100):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "houses"), [("fact", 20), ("day", 5), ("late", 5), ("turned", 5)])
+@pytest.mark.parametrize(
+    ("kind", "houses"), [("fact", 20), ("day", 5), ("late", 5), ("later", 5), ("turned", 5)]
+)
 def test_whether_the_fact_is_all_that_links_rounds(kind, houses):
     rng = np.random.default_rng(7)
     broken = [check_hidden_state(*house(rng, kind), seed=k).broken for k in range(houses)]

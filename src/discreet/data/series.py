@@ -4,14 +4,14 @@
 other rounds. Then, among rows of one class, readings may be exchanged without changing anything.
 Three things would show that they may not: readings of rounds near one another resemble each other
 (``dependence``); stretches of rounds have too much or too little of a code, which finds a weak link
-that lasts; or readings depend on the fact of the round before or after. The last two are looked at
-here, with shuffles among the rows of a class for comparison. What shows in none of them remains
-hidden: a state that is the same in all of the table, for one.
+that lasts; or readings depend on the fact of a round up to eight before or after. The last two are
+looked at here, with shuffles among the rows of a class for comparison. What shows in none of them
+remains hidden: a state that is the same in all of the table, for one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ from discreet.errors import InputError
 
 _MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
 _SHUFFLES = 199
+_CLEAR_SHUFFLES, _CLEAR = 19, 1.5  # beating 19 of them by half suffices
+_FARTHEST = 8  # rounds before and after whose facts readings may depend on
 _MOST_ROWS = 20_000  # in one stretch of the series; more show the same
 _STRETCHES = (2, 8, 32, 128, 512)  # rounds
 _MOST_LEVELS = 16  # codes of a sensor that are distinguished, the commonest
@@ -38,11 +40,13 @@ class Series:
     """The rows of a table in time.
 
     ``order``: the rows by group and time. ``follows``: for every row the one a step later in the
-    same group, -1 where there is none. ``step``: seconds, or ticks of a counter.
+    same group, -1 where there is none. ``ahead``: rounds from one row of ``order`` to the next.
+    ``step``: seconds, or ticks of a counter.
     """
 
     order: Ints
     follows: Ints
+    ahead: Ints
     step: float
 
     @property
@@ -78,7 +82,8 @@ def read_series(
     next_one = together & (np.abs(ahead - step) < 0.5 * step)
     follows = np.full(len(moments), -1, dtype=np.int64)
     follows[order[:-1][next_one]] = order[1:][next_one]
-    return Series(order.astype(np.int64), follows, step)
+    rounds = np.rint(ahead / step).astype(np.int64)
+    return Series(order.astype(np.int64), follows, rounds, step)
 
 
 def _moments(times: Column, name: str) -> Floats:
@@ -136,9 +141,7 @@ class HiddenState:
         if self.stretches:
             return "stretches of rounds resemble each other more than the facts explain"
         if self.neighbours:
-            return (
-                "readings depend on the fact of the round before or after, given that of their own"
-            )
+            return "readings depend on the fact of a round before or after, given that of their own"
         return "given the fact, nothing was found that links the readings of different rounds"
 
 
@@ -197,25 +200,44 @@ def _vary(features: Floats, lengths: Sequence[int]) -> list[float]:
 def _depends_on_neighbours(
     codes: Ints, fact: Ints, series: Series, rng: np.random.Generator
 ) -> bool:
-    now = np.flatnonzero(series.follows >= 0)[:_MOST_ROWS]
-    then = series.follows[now]
-    # Either end of a step: is what it reads linked to the other end's fact?
-    return any(
-        _linked(codes[here], fact[here], fact[there], rng)
-        for here, there in ((now, then), (then, now))
-    )
+    """Whether codes depend on a fact nearby given their own: more than in any shuffle."""
+    rows = series.order[:_MOST_ROWS]
+    levels, own = [_commonest(column) for column in codes[rows].T], _numbered(fact[rows])
+    nearby = [
+        (there, own[there], _numbered(fact[place[there]]))
+        for place in _rounds_nearby(rows, series.follows)
+        if (there := place >= 0).any()
+    ]
 
+    def excess(order: Ints) -> float:
+        shuffled = [each[order] for each in levels]
+        return max(_excess([each[there] for each in shuffled], *facts) for there, *facts in nearby)
 
-def _linked(codes: Ints, own: Ints, other: Ints, rng: np.random.Generator) -> bool:
-    """Whether codes depend on another fact given their own: more than in any shuffle."""
-    own, other = (np.unique(each, return_inverse=True)[1] for each in (own, other))
-    levels = [_commonest(column) for column in codes.T]
-    seen = _excess(levels, own, other)
-    for _ in range(_SHUFFLES):
-        order = shuffled_within(own, rng)
-        if _excess([each[order] for each in levels], own, other) >= seen:
+    if not nearby:
+        return False
+    seen, highest = excess(np.arange(len(rows))), 0.0
+    for count in range(1, _SHUFFLES + 1):
+        highest = max(highest, excess(shuffled_within(own, rng)))
+        if highest >= seen:
             return False
+        if count >= _CLEAR_SHUFFLES and seen > _CLEAR * highest:
+            break
     return True
+
+
+def _rounds_nearby(rows: Ints, follows: Ints) -> Iterator[Ints]:
+    """Yield the place of the round 1, 2, ... after every row and before it, -1 where none is."""
+    before = np.full_like(follows, -1)
+    before[follows[follows >= 0]] = np.flatnonzero(follows >= 0)
+    for way in (follows, before):
+        place = rows
+        for _ in range(_FARTHEST):
+            place = np.where(place >= 0, way[place], -1)
+            yield place
+
+
+def _numbered(values: Ints) -> Ints:
+    return np.unique(values, return_inverse=True)[1]
 
 
 def _commonest(column: Ints) -> Ints:

@@ -7,6 +7,7 @@ import pytest
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.window import (
     _between,
+    _silence_tells,
     bound_kept,
     bound_one_round,
     bound_window,
@@ -192,6 +193,50 @@ def test_evidence_of_a_fact_that_keeps_time_is_more_than_a_chain_allows(rng):
     kept = Chain.of_stay(29 / 30, [0.5, 0.5]).kept
     allowed = 0.5 * np.sqrt(squared_information(given) * add_up(kept, 240))
     assert reached > allowed + 0.05
+
+
+def walk_in_circles(rng, days, rounds, turns=0.005):
+    """Three classes in turn, in a direction that seldom changes: either next class as likely."""
+    ways = rng.choice([-1, 1], size=(days, 1)) * np.cumprod(
+        np.where(rng.random((days, rounds)) < turns, -1, 1), axis=1
+    )
+    return (rng.integers(3, size=(days, 1)) + ways.cumsum(axis=1)) % 3
+
+
+def test_a_walk_in_circles_is_no_chain_and_tells_more(rng):
+    series, day = series_of(20, 240)
+    fact = walk_in_circles(rng, 20, 240).ravel()
+    assert "came from" in why_no_chain(fact, series, day, np.zeros_like(fact))
+    # Whoever knows the walk adds up a whole day; a chain with these steps forgets half in a round.
+    given = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]])
+    walks = walk_in_circles(rng, 3000, 121, turns=0.0)
+    every = np.array([(start + way * np.arange(1, 122)) % 3 for start in range(3)
+                      for way in (-1, 1)])  # fmt: skip
+    sent = (rng.random((3000, 121, 1)) > given[walks].cumsum(axis=2)).sum(axis=2)
+    logs = np.array([np.log(given[each, sent]).sum(axis=1) for each in every])
+    reached = np.mean(every[logs.argmax(axis=0), 60] == walks[:, 60]) - 1 / 3
+    kept = Chain.of_stay(0.0, np.full(3, 1 / 3)).kept
+    x = max(squared_information(given[[a, b]]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    assert kept == pytest.approx(0.5)
+    assert reached > 2 / 3 * np.sqrt(x * add_up(kept, 121)) + 0.1
+
+
+@pytest.mark.parametrize("late", [-1, 1, 3])
+def test_silence_that_comes_earlier_or_later_tells_too(rng, late):
+    fact = rng.integers(2, size=(20, 240))
+    kept = (rng.random(fact.shape) > np.where(np.roll(fact, late, axis=1), 0.4, 0.05)).ravel()
+    series, day = series_of(20, 240, kept)
+    none = np.zeros(int(kept.sum()), dtype=np.int64)
+    assert "silence tells" in why_no_chain(fact.ravel()[kept], series, day, none)
+
+
+def test_gaps_that_last_longer_for_one_class_tell_it(rng):
+    fact = np.repeat(rng.integers(2, size=400), 12)  # long enough to see the end of a gap
+    kept = np.ones(4800, dtype=bool)
+    for start in np.arange(2, 4800, 12)[rng.random(400) < 0.8]:
+        kept[start : start + (4 if fact[start] else 2)] = False
+    series, day = series_of(20, 240, kept)
+    assert _silence_tells(fact[kept], np.diff(np.flatnonzero(kept)) == 1, series.ahead, day)
 
 
 def test_rounds_that_are_missing_for_one_class_tell_it(rng):

@@ -31,8 +31,9 @@ of visits at once: the mixture over a uniform prior is a martingale that rarely 
 
 *That it is a chain* is looked at, too. How long a class has lasted must not tell whether it ends: a
 fact that changes every half hour lets evidence of a whole day add up, although it stays as often
-as a chain does. And silence must not tell the fact: rounds must not be missing for one class more
-often than for another.
+as a chain does. Of three classes or more, where the fact came from must not tell where it goes:
+whoever knows the direction of a walk in circles learns from all rounds. And silence must not tell
+the fact: gaps must neither begin nor last longer by the facts of the rows near them.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> 
 
 _CHANCE = 0.001  # that a chain is taken for none
 _FEWEST = 5.0  # expected in a cell of a chi-square test
+_FARTHEST = 5  # rows from a gap whose facts may tell that it comes
 
 
 def why_no_chain(fact: Ints, series: Series, group: Ints, given: Ints) -> str:
@@ -130,13 +132,44 @@ def why_no_chain(fact: Ints, series: Series, group: Ints, given: Ints) -> str:
     ends = fact[order[before + 1]] != fact[order[before]]
     if _depends(ends, lasted[before], class_now[before]):
         return "how long the private fact has lasted tells when it changes: it is no chain"
-    inside = np.flatnonzero(group[order[1:]] == group[order[:-1]])  # not the last of a group
-    if _depends(~linked[1:][inside], fact[order[inside]], np.zeros_like(inside)):
+    if _remembers(fact[order], linked, given[order]):
+        return "where the private fact came from tells where it goes: it is no chain"
+    if _silence_tells(fact[order], linked[1:], series.ahead, group[order]):
         return "rounds are missing more often for some facts than for others: silence tells"
     return ""
 
 
-def _depends(event: NDArray[np.bool_], level: Ints, cell: Ints) -> bool:
+def _remembers(fact: Ints, linked: NDArray[np.bool_], given: Ints) -> bool:
+    """Whether the class before the present one tells which comes next, where there are others."""
+    changed = np.append(False, fact[1:] != fact[:-1])
+    place = np.arange(len(fact))
+    # The last change, if no round has been missing since the round before it.
+    begun = np.maximum.accumulate(np.where(changed | ~linked, place, 0))
+    known = np.flatnonzero((changed & linked)[begun[:-1]] & changed[1:] & linked[1:])
+    came, now, goes = fact[begun[known] - 1], fact[known], fact[known + 1]
+    cell = now * (int(given.max()) + 1) + given[known]
+    classes = np.unique(fact)
+    return len(classes) > 2 and any(
+        _depends(goes[now != k] == k, came[now != k], cell[now != k], _CHANCE / len(classes))
+        for k in classes
+    )
+
+
+def _silence_tells(fact: Ints, linked: NDArray[np.bool_], ahead: Ints, group: Ints) -> bool:
+    """Whether gaps begin, or last, by the facts of rounds before and after them."""
+    inside = np.flatnonzero(group[1:] == group[:-1])  # not the last of a group
+    chance, one = _CHANCE / (2 * _FARTHEST + 1), np.zeros_like(fact)
+    for away in range(1 - _FARTHEST, _FARTHEST + 1):
+        kept = inside[(inside + away >= 0) & (inside + away < len(fact))]
+        kept = kept[group[kept + away] == group[kept]]
+        if _depends(~linked[kept], fact[kept + away], one[kept], chance):
+            return True
+    gaps = inside[~linked[inside]]
+    longer = ahead[gaps] > (ahead[gaps].mean() if len(gaps) else 0.0)
+    return _depends(longer, fact[gaps], one[gaps], chance)
+
+
+def _depends(event: NDArray[np.bool_], level: Ints, cell: Ints, chance: float = _CHANCE) -> bool:
     """Whether how often an event happens depends on a level, within each cell: chi-square."""
     total, free = 0.0, 0
     for each in np.unique(cell):
@@ -149,7 +182,7 @@ def _depends(event: NDArray[np.bool_], level: Ints, cell: Ints) -> bool:
             off = (hits[enough] - counts[enough] * rate) ** 2
             total += float((off / (counts[enough] * rate * (1.0 - rate))).sum())
             free += int(enough.sum()) - 1
-    return free > 0 and float(chi2.sf(total, free)) < _CHANCE
+    return free > 0 and float(chi2.sf(total, free)) < chance
 
 
 # --- The chain -----------------------------------------------------------------------------
