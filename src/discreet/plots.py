@@ -32,6 +32,7 @@ PALETTE = {
     "#030303": "var(--sent)",
     "#040404": "var(--raw)",
     "#050505": "var(--bad)",
+    "#c62828": "var(--bad)",  # of pictures that are files as well
     "#ffffff": "var(--page)",
     **{f"#0600{k:02x}": f"var(--symbol-{k})" for k in range(6)},
 }
@@ -180,7 +181,7 @@ def _bare(name: str) -> str:
 
 
 SUFFIXES = (".svg", ".png")
-INK, PAPER = "#1a1a1a", "#ffffff"
+INK, PAPER, LIMIT = "#1a1a1a", "#ffffff", "#c62828"
 # Told apart by any eye and on paper, dark or light (Okabe and Ito), and by shape.
 STYLES = {
     "npo": ("#0083c9", "o"),

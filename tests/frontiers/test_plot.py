@@ -13,6 +13,7 @@ from discreet.frontiers.frontier import frontier_svg, save_plot
 from discreet.frontiers.plot import draw
 from discreet.frontiers.points import Worth
 from discreet.frontiers.results import Frontier
+from discreet.plots import INK
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -27,10 +28,29 @@ def test_the_picture_for_a_page_takes_its_colours_from_the_page():
     assert "#0a0b0c" not in svg and "#ffffff" not in svg
     assert "<style" not in svg  # it would hold for the whole page
     words = texts(svg)
-    assert "you are here" in words and "knee: npo 0.9" in words and "guessing" in words
-    assert "raw readings" in words
-    assert "npo, 2 symbols" in words and "balanced error on 'fall'" in words
+    assert "you are here" in words and "knee: npo 0.9" in words and "say nothing" in words
+    assert "raw readings" in words and "limit" not in words
+    assert "npo, 2 symbols" in words and "balanced error on 'fall' (points)" in words
+    assert "how far an attacker beats guessing 'who' (points)" in words
     assert "you are here" not in texts(frontier_svg(three()))
+
+
+def test_a_limit_is_a_line_and_raw_readings_and_silence_are_points():
+    axes = draw(three(), limit=0.15).axes[0]
+    assert "limit" in [each.get_text() for each in axes.texts]
+    assert [15, 15] in [list(line.get_xdata()) for line in axes.lines]
+    beside = [line for line in axes.lines if line.get_marker() in "sD" and line.get_color() == INK]
+    places = {line.get_marker(): (line.get_xdata()[0], line.get_ydata()[0]) for line in beside}
+    assert places["s"] == (0, 50) and places["D"] == (44, pytest.approx(6))
+
+
+def test_a_frontier_that_does_not_know_the_raw_leak_shows_the_raw_error():
+    about = ABOUT.model_copy(update={"raw": ABOUT.raw.model_copy(update={"leak": None})})
+    assert "raw readings" not in texts(frontier_svg(Frontier.of(about, three().points)))
+    levels = [
+        list(line.get_ydata()) for line in draw(Frontier.of(about, three().points)).axes[0].lines
+    ]
+    assert any(level == pytest.approx([6, 6]) for level in levels if len(level) == 2)
 
 
 def test_nothing_is_loaded_from_elsewhere():
@@ -57,24 +77,29 @@ def test_the_same_frontier_gives_the_same_picture():
 def test_names_are_neither_markup_nor_mathematics():
     about = ABOUT.model_copy(update={"public": "a<b>&$x_2$"})
     svg = frontier_svg(Frontier.of(about, three().points))
-    assert "balanced error on 'a<b>&$x_2$'" in texts(svg)
+    assert "balanced error on 'a<b>&$x_2$' (points)" in texts(svg)
     japanese = ABOUT.model_copy(update={"public": "転倒"})
-    assert "balanced error on '転倒'" in texts(frontier_svg(Frontier.of(japanese, three().points)))
+    assert "balanced error on '転倒' (points)" in texts(
+        frontier_svg(Frontier.of(japanese, three().points))
+    )
 
 
 @pytest.mark.parametrize(("rule", "cost"), [("likely", None), ("cost", 0.3)])
 def test_the_error_shown_is_the_one_that_decisions_are_good_for(rule, cost):
-    worth = Worth(error=0.1, balanced_accuracy=0.5, cost=cost)
+    worth = Worth(error=0.1, balanced_accuracy=0.5, cost=cost, leak=0.4)
     about = ABOUT.model_copy(update={"rule": rule, "guessing": worth, "raw": worth})
     found = Frontier.of(about, [point(cost=cost and estimate(0.2)), point(0.2, 0.1, 0.95,
                         cost=cost and estimate(0.25))])  # fmt: skip
     axes = draw(found).axes[0]
-    shown = {"likely": (0.2, 0.1), "cost": (0.2, 0.25)}[rule]
+    shown = {"likely": (20, 10), "cost": (20, 25)}[rule]
     markers = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert {y for line in markers for y in line.get_ydata()} >= set(shown)
-    assert axes.get_ylabel() == {"likely": "error", "cost": "cost of misses"}[rule] + " on 'fall'"
-    levels = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"]
-    assert levels == [{"likely": 0.1, "cost": 0.3}[rule]] * 2
+    assert axes.get_ylabel() == {"likely": "error", "cost": "cost of misses"}[rule] + (
+        " on 'fall' (points)"
+    )
+    levels = [line.get_ydata()[0] for line in axes.lines if line.get_marker() in "sD"
+              and line.get_color() == INK]  # fmt: skip
+    assert levels == [{"likely": 10, "cost": 30}[rule]] * 2
     assert [p.dominated for p in found.points] == [False, rule == "cost"]
 
 

@@ -15,7 +15,7 @@ ABOUT = About(
     confidence=0.95,
     rule="balanced",
     guessing=Worth(error=0.4, balanced_accuracy=0.5),
-    raw=Worth(error=0.05, balanced_accuracy=0.94),
+    raw=Worth(error=0.05, balanced_accuracy=0.94, leak=0.44),
     parameters={"kernel": "product", "n_bins": {"hall": 3}, "reg": None},
     discreet="0.1.0",
 )

@@ -153,4 +153,4 @@ COMMAND = 'discreet audit "my <home>.json" A.csv --seed 0'
 @cache
 def page(case, *arguments):
     """The report of one of the cases above."""
-    return render_report(*case(*arguments), command=COMMAND)
+    return render_report(case(*arguments)[0], command=COMMAND)

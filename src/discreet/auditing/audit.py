@@ -192,6 +192,7 @@ def audit_checked_data(
         verdict=give_verdict(limits, private, public, options.confidence, conditions, drawn),
         date=datetime.now(UTC).date().isoformat(),
         program=f"discreet {discreet.__version__}",
+        mapping=data.mapping,
     )
 
 

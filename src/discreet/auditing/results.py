@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.auditing.attackers.scores import AttackResult, BestAttack
@@ -16,6 +16,7 @@ from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
 from discreet.leakage.epsilon_bounds import Budget
+from discreet.mapping.mapping import Mapping
 
 FEW_ROWS = 200
 """Below this many rows no method certifies a useful epsilon, and every account says so."""
@@ -190,7 +191,7 @@ class Audit:
     ``conditions``: what the verdict rests on that was declared or could not be checked.
     ``remarks``: what a reader has to know about the rows: unknown readings, groups, few rows.
     ``program``: what made the audit, with its version; ``to_dict`` has the version of the format
-    besides.
+    besides. ``mapping``: what was audited; ``to_dict`` has its id only.
     """
 
     mapping_id: str
@@ -212,6 +213,7 @@ class Audit:
     verdict: str
     date: str
     program: str
+    mapping: Mapping = field(repr=False)
 
     @property
     def ok(self) -> bool:
@@ -233,7 +235,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit for JSON: no infinity, no NaN; a missing bound has a reason."""
-        found: dict[str, Any] = _for_json(self)
+        fields = (name for name in self.__dataclass_fields__ if name != "mapping")
+        found = {name: _for_json(getattr(self, name)) for name in fields}
         found["public"]["useful"] = self.public.useful
         return {"format": "discreet-audit", "version": 1, "ok": self.ok, **found}
 

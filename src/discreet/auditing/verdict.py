@@ -183,7 +183,7 @@ def check_limits(
 def _check(
     name: str, limit: float, fact: FactAudit, releases: int, independent: bool, eta: float
 ) -> LimitCheck:
-    certificate = _certificate(name, fact, releases, independent)
+    certificate = limiting_certificate(name, fact, releases, independent)
     upper, lower = certificate.bound, _lower(name, fact)
     span = ONE_REPORT if releases == 1 else f"over {releases} reports"
     if fact.rounds is not None:
@@ -217,7 +217,10 @@ def _from(certificate: Certificate) -> str:
     return f" with {certificate.counted}" if certificate.counted else ""
 
 
-def _certificate(name: str, fact: FactAudit, releases: int, independent: bool) -> Certificate:
+def limiting_certificate(
+    name: str, fact: FactAudit, releases: int, independent: bool
+) -> Certificate:
+    """Return the bound that a limit of this name is held against."""
     if fact.rounds is not None and name != "epsilon":
         return fact.rounds.about(beyond_answer=name == BEYOND)
     if releases > 1 or fact.rounds is not None:

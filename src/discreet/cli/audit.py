@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discreet.auditing.attackers.scores import AttackResult, BestAttack
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
-    from discreet.auditing.data import AuditData, AuditOptions
+    from discreet.auditing.data import AuditOptions
     from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
     from discreet.auditing.rounds import RoundsAudit
 
@@ -211,18 +211,16 @@ def audit_files(task: AuditTask) -> Audit:
     with closing(ProgressReport(console, quiet=quiet)) as report:
         found = audit_checked_data(data, task.options, report=report)
     if task.html is not None:
-        _write_report(task, found, data)
+        _write_report(task, found)
     return found
 
 
-def _write_report(task: AuditTask, found: Audit, data: AuditData) -> None:
+def _write_report(task: AuditTask, found: Audit) -> None:
     from discreet.auditing.report.page import render_report  # draws pictures: slow to import
 
     assert task.html is not None
-    page = render_report(
-        found, data, command=_command(task), frontier_svg=_frontier_svg(task, found)
-    )
-    write_whole(task.html, page)
+    svg = _frontier_svg(task, found)
+    write_whole(task.html, render_report(found, command=_command(task), frontier_svg=svg))
 
 
 def _frontier_svg(task: AuditTask, found: Audit) -> str | None:
@@ -237,7 +235,8 @@ def _frontier_svg(task: AuditTask, found: Audit) -> str | None:
     public = found.public
     errors = {"balanced": 1.0 - public.balanced.estimate, "likely": public.error}
     error = errors.get(frontier.about.rule)  # an audit knows no costs
-    return frontier_svg(frontier, here=None if error is None else (reached, error))
+    here = None if error is None else (reached, error)
+    return frontier_svg(frontier, here=here, limit=task.options.max_advantage)
 
 
 def _command(task: AuditTask) -> str:

@@ -1,6 +1,8 @@
 """The trade-off as a picture: error upwards, leak to the right, so down and left is good.
 
-The error is the one that the decisions are good for: balanced, plain, or the cost of misses.
+Both are in points, on axes that give small figures the more room. Beside the mappings are always
+the raw readings and sensors that say nothing; a limit, if there is one, is a line. The error is
+the one that the decisions are good for: balanced, plain, or the cost of misses.
 Every method has a colour and a marker of its own, every number of symbols a filling. A thin
 bar is an interval; a tick to the right, joined by a fainter line, is the certified bound.
 Matplotlib is imported on the first call: it takes a while.
@@ -10,11 +12,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from discreet.arrays import Floats
 from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.frontiers.points import Place, Point, Rule, describe, lower_left
@@ -22,6 +28,7 @@ from discreet.frontiers.results import Frontier
 from discreet.plots import (
     FILLINGS,
     INK,
+    LIMIT,
     OTHERS,
     PAPER,
     STYLES,
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDTH, _HEIGHT = 5.0, 4.4  # inches; 360 points wide, so that 360 pixels show 9-point text
+_WIDTH, _HEIGHT = 5.0, 3.8  # inches; 360 points wide, so that 360 pixels show 9-point text
 # Beyond this, an embedded picture leaves out dominated points' bars, then the points, then some
 # of the others.
 _PAGE_BYTES = 40_000
@@ -56,32 +63,33 @@ def save_plot(frontier: Frontier, path: str | Path) -> None:
     write_whole(path, data)
 
 
-def frontier_svg(frontier: Frontier, here: tuple[float, float] | None = None) -> str:
+def frontier_svg(
+    frontier: Frontier, here: tuple[float, float] | None = None, limit: float | None = None
+) -> str:
     """Return the picture as an SVG element to put into a page.
 
     Text is text, lines take the colour of the page's own text, the background is the
     page's, and nothing is loaded from elsewhere.
 
     ``here``: marked as "you are here"; the error is of the kind that the frontier compares by.
+    ``limit``: on the advantage.
     """
     good = [point for point in frontier.points if not point.dominated]
     some = [point for i, point in enumerate(good) if point.knee or not i % (len(good) // 50 + 1)]
     every = frontier.points
     for points, bars in ((every, True), (every, False), (good, False), (some, False)):
-        found = _page_svg(frontier, here, points, bars)
+        figure = partial(draw, frontier, here, points, limit=limit, ink=_SENTINEL, bars=bars)
+        found = _page_svg(figure, _title(frontier))
         if len(found) < _PAGE_BYTES:
             break
     return found
 
 
-def _page_svg(
-    frontier: Frontier, here: tuple[float, float] | None, points: Sequence[Point], bars: bool
-) -> str:
+def _page_svg(figure: Callable[[], Figure], title: str) -> str:
     with matplotlib_settings("discreet-frontier"):
         text = io.StringIO()
-        figure = draw(frontier, here, points, ink=_SENTINEL, bars=bars)
-        figure.savefig(text, format="svg", metadata=_NO_METADATA)
-    return _for_a_page(text.getvalue(), _title(frontier))
+        figure().savefig(text, format="svg", metadata=_NO_METADATA)
+    return _for_a_page(text.getvalue(), title)
 
 
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -112,6 +120,7 @@ def draw(
     here: tuple[float, float] | None = None,
     points: Sequence[Point] = (),
     *,
+    limit: float | None = None,
     ink: str = INK,
     paper: str | None = None,
     bars: bool = True,
@@ -119,11 +128,12 @@ def draw(
     """Return the picture; without ``paper`` its background is transparent.
 
     ``points`` are those to show, by default all; ``bars`` tells whether dominated ones show
-    their intervals and bounds.
+    their intervals and bounds. ``limit``: on the advantage.
 
     Raises InputError: if there are no points to draw.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator
 
     if not frontier.points:
         raise InputError("the frontier has no points yet, so that there is nothing to draw.")
@@ -133,21 +143,39 @@ def draw(
     axes.set_facecolor("none")
     points = points or frontier.points
     rule = frontier.about.rule
+    for scaled in (axes.set_xscale, axes.set_yscale):
+        scaled("function", functions=(_root, _squared))
     _draw_hull(axes, points, rule, ink)
     symbols = sorted({point.n_symbols for point in frontier.points})
     for (method, n_symbols), series in _series(points):
         _draw_series(axes, _look(method, symbols.index(n_symbols)), series, rule, bars)
+    if limit is not None:
+        axes.axvline(100 * limit, color=LIMIT, linewidth=1.4, linestyle=(0, (4, 2)))
+    at = None if here is None else (100 * here[0], 100 * here[1])
+    if at is not None:
+        axes.plot(*at, "x", color=ink, markersize=9, markeredgewidth=2.0, zorder=4, **WHOLE)
     _draw_beside(axes, frontier, ink)
-    if here is not None:
-        axes.plot(*here, "x", color=ink, markersize=9, markeredgewidth=2.0, zorder=4, **WHOLE)
     axes.set_xlim(left=0.0)
     axes.set_ylim(bottom=0.0)
-    if here is not None:
-        _label(axes, "you are here", here, ink, 85)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator([0, 1, 2, 5, 10, 20, 30, 50, 75, 100]))
+        axis.set_major_formatter("{x:g}")
+    if limit is not None:
+        _write(axes, "limit", (100 * limit, axes.get_ylim()[1]), (3, -2), LIMIT)
+    if at is not None:
+        _label(axes, "you are here", at, ink, 70)
     if frontier.knee is not None:
         _draw_knee(axes, frontier.knee, rule, ink)
     _finish(figure, axes, frontier, ink)
     return figure
+
+
+def _root(values: Floats) -> Floats:
+    return np.sqrt(np.maximum(values, 0.0))
+
+
+def _squared(values: Floats) -> Floats:
+    return np.square(values)
 
 
 def _title(frontier: Frontier) -> str:
@@ -185,7 +213,7 @@ def _draw_series(
 
 
 def _place(point: Point, rule: Rule) -> Place:
-    return Place(point.advantage.value, point.judged(rule).value)
+    return Place(100 * point.advantage.value, 100 * point.judged(rule).value)
 
 
 def _draw_bars(axes: Axes, points: Sequence[Point], rule: Rule, colour: str, alpha: float) -> None:
@@ -193,10 +221,11 @@ def _draw_bars(axes: Axes, points: Sequence[Point], rule: Rule, colour: str, alp
     lines, ticks = [], []
     for point in points:
         (x, y), error = _place(point, rule), point.judged(rule)
-        lines += [((x, error.low), (x, error.high)), ((point.advantage.low, y), (x, y))]
+        low, high = 100 * error.low, 100 * error.high
+        lines += [((x, low), (x, high)), ((100 * point.advantage.low, y), (x, y))]
         if point.bound.value is not None:
-            ticks.append((point.bound.value, y))
-            lines.append(((x, y), (point.bound.value, y)))
+            ticks.append((100 * point.bound.value, y))
+            lines.append(((x, y), ticks[-1]))
     # One broken line instead of many keeps the file small.
     path = [place for line in lines for place in (*line, (float("nan"),) * 2)]
     axes.plot(*_columns(path), color=colour, linewidth=0.7, alpha=0.6 * alpha)
@@ -215,27 +244,39 @@ def _draw_hull(axes: Axes, points: Sequence[Point], rule: Rule, ink: str) -> Non
 
 
 def _draw_beside(axes: Axes, frontier: Frontier, ink: str) -> None:
-    """Draw the levels of guessing and of raw readings, named on the side away from the points."""
-    guessing, raw = (
-        each.judged(frontier.about.rule) for each in (frontier.about.guessing, frontier.about.raw)
+    """Draw what needs no mapping: saying nothing, and the raw readings."""
+    about = frontier.about
+    guessing, raw = (100 * each.judged(about.rule) for each in (about.guessing, about.raw))
+    look: Any = {"color": ink, "markerfacecolor": "none", "markersize": 7, **WHOLE}
+    axes.plot(0.0, guessing, "s", **look)
+    _write(axes, "say nothing", (0.0, guessing), (8, 5), ink)
+    if about.raw.leak is None:  # of a frontier from before it was measured
+        axes.axhline(raw, color=ink, linewidth=0.8, linestyle=(0, (1, 2)), alpha=0.7)
+        return
+    place = 100 * about.raw.leak, raw
+    axes.plot(*place, "D", **look)
+    _write(axes, "raw readings", place, (0, 18), ink, "right")
+
+
+def _write(
+    axes: Axes,
+    text: str,
+    place: tuple[float, float],
+    by: tuple[int, int],
+    ink: str,
+    side: Literal["left", "right"] = "left",
+) -> None:
+    """Write beside a place, moved by so many points."""
+    axes.annotate(
+        text,
+        place,
+        xytext=by,
+        textcoords="offset points",
+        ha=side,
+        va="top",
+        color=ink,
+        fontsize=8,
     )
-    below = -3 if raw > 0.1 * guessing else 3  # unless the axis is there
-    leak = frontier.about.raw.leak
-    raw_name = "raw readings" if leak is None else f"raw readings, leak {leak:.2f}"
-    levels = (("guessing", guessing, (4, 3), 3), (raw_name, raw, (1, 2), below))
-    for name, level, dashes, offset in levels:
-        axes.axhline(level, color=ink, linewidth=0.8, linestyle=(0, dashes), alpha=0.7)
-        axes.annotate(
-            name,
-            (1.0, level),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, offset),
-            textcoords="offset points",
-            ha="right",
-            va="bottom" if offset > 0 else "top",
-            color=ink,
-            fontsize=8,
-        )
 
 
 def _draw_knee(axes: Axes, knee: Point, rule: Rule, ink: str) -> None:
@@ -278,10 +319,9 @@ def _label(axes: Axes, text: str, place: tuple[float, float], ink: str, height: 
 
 
 def _finish(figure: Figure, axes: Axes, frontier: Frontier, ink: str) -> None:
-    axes.set_xlabel("attacker's advantage over guessing", color=ink)
-    name = frontier.about.public
-    short = name if len(name) <= 24 else name[:23] + "…"
-    axes.set_ylabel(f"{frontier.figure} on {short!r}", color=ink)
+    secrets = " or ".join(_short(name) for name in frontier.about.private[:3])
+    axes.set_xlabel(f"how far an attacker beats guessing {secrets} (points)", color=ink)
+    axes.set_ylabel(f"{frontier.figure} on {_short(frontier.about.public)} (points)", color=ink)
     axes.tick_params(colors=ink)
     for spine in axes.spines.values():
         spine.set_color(ink)
@@ -296,3 +336,7 @@ def _finish(figure: Figure, axes: Axes, frontier: Frontier, ink: str) -> None:
         title=f"bars: {sure} interval; |: certified bound, each by itself{faint}",
         title_fontproperties={"size": 8},
     ).get_title().set_color(ink)
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 24 else name[:23] + "…")

@@ -1,10 +1,10 @@
-"""The report: an audit as one offline page, the verdict first.
+"""The report: an audit as one offline page, the verdicts first.
 
 Its readers are a privacy officer, who wants words; an engineer, who wants tables; and a
-researcher, who wants assumptions, definitions and seeds. The page loads nothing, runs
-nothing and may be read on a phone, on paper and in the dark. Names and values from the data
-are hostile until escaped: the template escapes everything but the pictures, which ``pictures``
-builds from known parts.
+researcher, who wants assumptions, definitions and seeds, which are folded away. The page loads
+nothing, runs nothing and may be read on a phone, on paper and in the dark. Names and values from
+the data are hostile until escaped: the template escapes everything but the pictures, which
+``pictures`` builds from known parts.
 
 The same audit gives the same bytes.
 """
@@ -21,11 +21,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.auditing.data import AuditData
 from discreet.auditing.report import words
+from discreet.auditing.report.first_screen import first_screen
 from discreet.auditing.report.pictures import (
     draw_attacks,
-    draw_here,
     draw_null,
     draw_rounds,
     draw_sensor,
@@ -37,50 +36,48 @@ from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
 from discreet.plots import embed_svg
 
-MAX_PICTURED = 24
-"""With more sensors than this only some get a picture."""
-_PICTURED_OF_MANY = 12
+_PICTURED = 12  # sensors, of which paper has
+_ON_PAPER = 6
 _LISTED_SENSORS = 400
 _LISTED_LINES = 30
 _LISTED_CODES = 40
-_LISTED_SYMBOLS = 8
+_LISTED_SYMBOLS = 6
 _LONGEST_TEXT = 700
 _SILENT = 0.01  # largest difference that any two readings make to a symbol's probability
 
 
-def render_report(
-    audit: Audit, data: AuditData, *, command: str, frontier_svg: str | None = None
-) -> str:
-    """Return the whole page.
+def render_report(audit: Audit, *, command: str = "", frontier_svg: str | None = None) -> str:
+    """Return the whole page. No single reading is shown.
 
-    ``data``: what was audited; its mapping's tables are drawn. No single reading is shown.
     ``command``: what to type to make this audit again. ``frontier_svg``: the picture of the
     trade-off, with this mapping marked in it.
     """
-    style = _source("report.css")
+    style, mapping = _source("report.css"), audit.mapping
     page: str = _environment().get_template("report.html").render(
         audit=audit,
-        mapping=data.mapping,
+        mapping=mapping,
         command=command,
         style=Markup(style),  # our own file
         style_hash=_hash(style),
-        verdict=words.verdict(audit),
-        verdict_line=words.one_line(audit),
-        validity=words.validity(audit),
+        first=first_screen(audit),
         few_rows=FEW_ROWS,
         attackers_in_words=words.ATTACKERS,
-        position=_position(audit, frontier_svg),
-        frontier_given=frontier_svg is not None,
+        frontier=_frontier(frontier_svg),
         facts=[_fact(audit, fact, k) for k, fact in enumerate(audit.private)],
         public_attacks=words.attack_table(audit.public.attacks, len(audit.public.classes)),
         public_picture=_attack_picture(audit, None, "public"),
         contributions=words.contribution_table(audit, _LISTED_SENSORS),
-        sensors=_sensors(audit, data.mapping),
-        parameters=_parameters(data.mapping),
+        sensors=_sensors(audit, mapping),
+        on_paper=_ON_PAPER,
+        parameters=_parameters(mapping),
         versions=_versions(audit),
-        remarks=_cut(audit.remarks),
+        remarks=_cut([*map(_declared, audit.conditions), *audit.remarks]),
     )  # fmt: skip
     return page
+
+
+def _declared(condition: str) -> str:
+    return f"the verdict rests on this: {condition}"
 
 
 @cache
@@ -98,7 +95,8 @@ def _environment() -> Environment:
         "points": words.points,
         "number": words.number,
         "count": words.count,
-        "gain": words.gain,
+        "at_most": words.at_most,
+        "at_least": words.at_least,
         "sentence": words.sentence,
         "cut": lambda text, limit: tidy(str(text), limit),
         "brief": lambda text: tidy(str(text), _LONGEST_TEXT),
@@ -143,22 +141,18 @@ def _attack_picture(audit: Audit, fact: FactAudit | None, name: str) -> Markup:
     return Markup(draw_attacks(seen.attacks, len(seen.classes), upper, name, what))
 
 
-def _position(audit: Audit, frontier_svg: str | None) -> Markup:
-    if frontier_svg is None:
-        return Markup(draw_here(audit, "here"))
+def _frontier(svg: str | None) -> Markup | None:
     title = "The trade-off between error and leak over many mappings."
-    return Markup(embed_svg(frontier_svg, name="frontier", title=title))
+    return None if svg is None else Markup(embed_svg(svg, name="frontier", title=title))
 
 
 def _sensors(audit: Audit, mapping: Mapping) -> list[dict[str, Any]]:
-    """Draw all sensors, or those that matter most where there are many."""
-    chosen = list(range(len(mapping.sensors)))
-    if len(chosen) > MAX_PICTURED:
-        leaks = [fact.contributions for fact in audit.private]
-        weight = words.sensor_weights([*leaks, audit.public.contributions])
-        ranked = sorted(chosen, key=lambda t: -weight[mapping.names[t]])
-        chosen = sorted(ranked[:_PICTURED_OF_MANY])
-    return [_sensor(mapping, t) for t in chosen]
+    """Draw all sensors, or those that matter most where there are many, most telling first."""
+    weight = words.sensor_weights(
+        [*(fact.contributions for fact in audit.private), audit.public.contributions]
+    )
+    ranked = sorted(range(len(mapping.names)), key=lambda t: -weight[mapping.names[t]])
+    return [_sensor(mapping, t) for t in ranked[:_PICTURED]]
 
 
 def _sensor(mapping: Mapping, t: int) -> dict[str, Any]:

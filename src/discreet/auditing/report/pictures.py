@@ -24,9 +24,8 @@ from matplotlib.path import Path
 
 from discreet.arrays import Floats
 from discreet.auditing.bounds.estimates import PlugInEpsilon
-from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.report.sensor_axes import Axis, sensor_axis
-from discreet.auditing.results import Attacks, Audit
+from discreet.auditing.results import Attacks
 from discreet.auditing.rounds import RoundsAudit
 from discreet.mapping.parts import Sensor
 from discreet.plots import embed_svg
@@ -89,99 +88,6 @@ def _steers(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(
         character
     ) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-
-
-# --- Where the mapping stands ----------------------------------------------------------------
-
-
-def draw_here(audit: Audit, name: str) -> str:
-    """Draw the public error against the range of the attacker's gain, for every fact."""
-    texts = Texts()
-    with rc_context(_RC):
-        figure, axes = _start(2.9 + 0.2 * len(audit.private))
-        public = audit.public
-        top = 115 * max(0.05, public.guessing_error, public.error_high, _raw_error(audit))
-        nothing = axes.plot(
-            [0], [100 * public.guessing_error], "s", color=MUTED, mfc=PAGE, ms=7, mew=1.4
-        )
-        handles, labels = list(nothing), ["sensors that say nothing"]
-        for k, fact in enumerate(audit.private):
-            handles.append(_draw_range(axes, audit, k, _lift(audit, k, top)))
-            who = f": {fact.name}" if len(audit.private) > 1 else ""
-            labels.append(texts.stand_in(f"{_here_label(audit)}{who}", 34))
-        raw = max(audit.private, key=lambda fact: fact.attacks.best_on_readings.advantage)
-        at = 100 * max(raw.attacks.best_on_readings.advantage, 0.0), 100 * _raw_error(audit)
-        handles += axes.plot(
-            [at[0]], [at[1]], "D", color=RAW, mfc=PAGE, ms=7, mew=1.4, clip_on=False
-        )
-        labels.append("raw readings, best attackers")
-        if audit.releases > 1:
-            handles.append(_draw_all_reports(axes, audit, top))
-            labels.append(f"bound over all {audit.releases} reports")
-        for check in audit.limits:
-            if check.name == "advantage":
-                line = axes.axvline(100 * check.limit, color=BAD, lw=1.4, ls=(0, (4, 2)))
-                handles.append(line)
-                labels.append(_limit_label(audit))
-        axes.set_xlim(left=min(-1.5, axes.get_xlim()[0]))
-        axes.set_ylim(0, top)
-        axes.set_xlabel("attacker’s gain over guessing (percentage points)")
-        axes.set_ylabel("public error (%)")
-        _legend(figure, handles, labels)
-        title = "Public error against the gain of an attacker; the figures stand in the tables."
-        return _finish(figure, name, title, texts)
-
-
-def _here_label(audit: Audit) -> str:
-    return "you are here" if audit.releases == 1 else "you are here, one report"
-
-
-def _limit_label(audit: Audit) -> str:
-    return "stated limit" + (f", on all {audit.releases} reports" if audit.releases > 1 else "")
-
-
-def _lift(audit: Audit, k: int, top: float) -> float:
-    """Set facts apart in height, only to be seen."""
-    return 0.08 * top * (k - 0.5 * (len(audit.private) - 1))
-
-
-def _draw_all_reports(axes: Axes, audit: Audit, top: float) -> Any:
-    """Draw what is certified over all reports, which is what a limit is held against."""
-    independent = INDEPENDENT_RELEASES in audit.conditions
-    drawn: Any = None
-    for k, fact in enumerate(audit.private):
-        bound = fact.over_time.certificate("advantage", independent).bound
-        end = 100 * (1.0 - 1.0 / len(fact.classes) if bound is None else bound)
-        height = 100 * audit.public.error + _lift(audit, k, top)
-        axes.plot([0, end], [height] * 2, "-", color=SENT, lw=1.4)
-        # Open towards the right where nothing is promised.
-        marker, size = (">", 8) if bound is None else ("|", 14)
-        drawn = axes.plot([end], [height], marker, color=SENT, ms=size, mew=2)[0]
-    return drawn
-
-
-def _draw_range(axes: Axes, audit: Audit, k: int, lift: float) -> Any:
-    """Draw the range of one fact's leak and of the public error."""
-    fact, public = audit.private[k], audit.public
-    lower = 100 * max(fact.attacks.best.lower, 0.0)
-    bound = fact.certificate("advantage").bound
-    upper = 100 * (1.0 - 1.0 / len(fact.classes) if bound is None else bound)
-    height = 100 * public.error + lift
-    axes.plot([lower, upper], [height] * 2, "-", color=SENT, lw=5, solid_capstyle="butt")
-    found = fact.attacks.best.advantage if fact.figures is None else fact.figures.advantage
-    here = min(max(100 * found, lower), upper)
-    spread = [100 * public.error_low, 100 * public.error_high]
-    axes.plot([here] * 2, spread, "-", marker="_", color=SENT, lw=1.4, ms=9)
-    if bound is None:  # open towards the right: nothing is promised
-        axes.plot([upper], [height], ">", color=SENT, ms=8)
-    marker = "ov^Ph*X"[k % 7]
-    return axes.plot([here], [height], marker, color=SENT, mec=PAGE, ms=9, zorder=4)[0]
-
-
-def _raw_error(audit: Audit) -> float:
-    """Return the least error of the public fact that was reached from readings."""
-    found = [each.accuracy for each in audit.public.attacks.readings if each.accuracy is not None]
-    return min((1.0 - each.estimate for each in found), default=audit.public.guessing_error)
 
 
 # --- Attackers -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from discreet.auditing.attackers.scores import AttackResult
@@ -13,6 +13,8 @@ from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
 from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.results import Attacks, Audit, FactAudit
+
+_USELESS_EPSILON = 7.0  # odds may change by a factor of a thousand
 
 # --- Numbers ---------------------------------------------------------------------------------
 
@@ -29,12 +31,27 @@ def confidence(share: float) -> str:
 
 def factor(epsilon: float) -> str:
     """Say what an epsilon means for odds and ratios."""
-    return "too large to help" if epsilon > 7 else f"a factor of {math.exp(epsilon):.3g}"
+    return f"a factor of {math.exp(epsilon):.3g}"
 
 
 def points(share: float) -> str:
     """Write a gain over guessing in percentage points."""
     return f"{gain(share)}\N{NO-BREAK SPACE}points"
+
+
+def plain_points(share: float) -> str:
+    """Write points as they were stated."""
+    return f"{100 * share:.4g}\N{NO-BREAK SPACE}points"
+
+
+def at_most(share: float) -> str:
+    """Write a bound from above in points, rounded up."""
+    return points(math.ceil(1000 * share - 1e-6) / 1000)
+
+
+def at_least(share: float) -> str:
+    """Write a bound from below in points, rounded down."""
+    return points(math.floor(1000 * share + 1e-6) / 1000)
 
 
 def gain(share: float) -> str:
@@ -73,88 +90,6 @@ def count(value: int) -> str:
     )
 
 
-# --- The verdict -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The banner: its kind decides the colour, icon and words say the same."""
-
-    kind: str
-    icon: str
-    headline: str
-    sentence: str
-
-
-_PREFIXES = ("WITHIN LIMITS ON CONDITION: ", "WITHIN LIMITS: ", "NO LIMIT STATED: ",
-             "NOT SHOWN: ", "LEAKS: ")  # fmt: skip
-
-
-def one_line(audit: Audit) -> str:
-    """Return the verdict's line without the word that the headline says already."""
-    line = audit.verdict
-    for prefix in _PREFIXES:
-        line = line.removeprefix(prefix)
-    return sentence(line)
-
-
-def verdict(audit: Audit) -> Verdict:
-    """Return what the banner says: good only if private enough, useful and on no condition."""
-    states = {check.state for check in audit.limits}
-    if "broken" in states:
-        return Verdict(
-            "bad", "✗", "It leaks",
-            "A real attacker goes beyond a stated limit. Do not deploy this mapping as it is.",
-        )  # fmt: skip
-    if "not shown" in states:
-        return Verdict(
-            "warn", "!", "Not shown",
-            "No attack broke the limits, but these rows do not certify them either. "
-            "What is not shown does not count as private.",
-        )  # fmt: skip
-    if states:
-        return _within(audit)
-    bounds = [fact.certificate("advantage").bound for fact in audit.private]
-    if None in bounds:
-        return Verdict(
-            "warn", "!", "No promise, and no limit stated",
-            "These rows certify no bound on an attacker’s gain for at least one private fact.",
-        )  # fmt: skip
-    return Verdict(
-        "warn", "!", "No limit was stated",
-        "So nothing passes or fails. The figures say how much leaks at most and at least.",
-    )  # fmt: skip
-
-
-def _within(audit: Audit) -> Verdict:
-    certified = "Every stated limit is certified, whatever method an attacker uses"
-    if not audit.public.useful:
-        return Verdict(
-            "warn", "!", "Private enough, but not useful",
-            f"{certified}. But the answers are not shown to be better than guessing, so that "
-            "there is no reason to deploy this mapping.",
-        )  # fmt: skip
-    if audit.conditions:
-        return Verdict(
-            "warn", "!", "Private enough and useful, on condition",
-            f"{certified}, if what was declared and could not be checked is true: it stands in the "
-            "line below.",
-        )  # fmt: skip
-    return Verdict(
-        "good", "✓", "Private enough, and useful",
-        f"{certified}, under the assumptions below, and the answers are better than guessing.",
-    )  # fmt: skip
-
-
-def validity(audit: Audit) -> str:
-    """Return for what world, and from when, the certificates hold."""
-    return (
-        f"Issued on {audit.date} for the world that the {count(audit.rows)} audited rows come "
-        "from. It expires when that world changes: other people, habits, seasons, rooms, sensors "
-        "or firmware."
-    )
-
-
 # --- Definitions -----------------------------------------------------------------------------
 
 ATTACKERS = {
@@ -185,16 +120,27 @@ CERTIFICATES = {
     "advantage of the public fact by itself": (
         "Gain from the answer alone", "the public fact, true and undisturbed, and no symbols"
     ),
+    "epsilon of any readings": ("Any readings, ε", "however they depend on one another"),
+    "advantage from any readings": (
+        "Any readings, gain over guessing", "however they depend on one another"
+    ),
+    "epsilon of independent readings": (
+        "Independent readings, ε", "if given the private class none depends on an earlier one"
+    ),
+    "advantage from independent readings": (
+        "Independent readings, gain over guessing", "if no reading depends on an earlier one"
+    ),
+    "epsilon of one symbol, repeated": (
+        "One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"
+    ),
 }  # fmt: skip
 """A certificate's name in plain words, and in the words of the field."""
 
 OVER_TIME = (
-    ("Any readings, ε", "however they depend on one another"),
-    ("Any readings, gain over guessing", "however they depend on one another"),
-    ("Independent readings, ε", "if given the private class no reading depends on an earlier one"),
-    ("Independent readings, gain over guessing", "if no reading depends on an earlier one"),
-    ("One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"),
-)
+    "epsilon of any readings", "advantage from any readings",
+    "epsilon of independent readings", "advantage from independent readings",
+    "epsilon of one symbol, repeated",
+)  # fmt: skip
 """What reports over time may assume, in the order of the table."""
 
 
@@ -211,7 +157,7 @@ def bound_table(audit: Audit, fact: FactAudit) -> Table:
     ordered = sorted(fact.certificates, key=lambda each: places.index(_kind(each.name)))
     beyond = fact.beyond_answer
     return _table(
-        [*ordered, audit.structural.total, beyond.total, *beyond.by_class, beyond.answer],
+        [*ordered, audit.structural.total, beyond.total, beyond.answer],
         {name: _measured(name, value) for name, value in fact.estimates.items()},
     )
 
@@ -225,32 +171,40 @@ def over_time_table(fact: FactAudit) -> Table:
     """Return what several releases add up to."""
     over = fact.over_time
     every = [over.any_readings, over.any_advantage, over.independent, over.independent_advantage]
-    found = _table([*every, over.memoised], {})
-    named = zip(found["rows"], OVER_TIME, strict=True)
-    rows = [row | {"title": title, "term": term} for row, (title, term) in named]
-    return found | {"rows": rows}
+    named = zip([*every, over.memoised], OVER_TIME, strict=True)
+    return _table([replace(each, name=name) for each, name in named], {})
 
 
 def _table(certificates: Sequence[Certificate], estimates: dict[str, str]) -> Table:
-    """List certificates; those without a bound have the number of the reason below the table."""
-    reasons: list[str] = []
+    """List the certificates that say something, and name the others by why they do not."""
     rows = []
+    silent: dict[str, list[str]] = {}
     for each in certificates:
-        place = None
-        if isinstance(each.value, NotCertifiable):
-            if each.value.reason not in reasons:
-                reasons.append(each.value.reason)
-            place = reasons.index(each.value.reason) + 1
         title, term = _titled(each.name)
-        bound = None if each.bound is None else _measured(each.name, each.bound)
-        meaning = factor(each.bound) if each.bound is not None and "epsilon" in each.name else ""
-        if each.of_tables:
-            meaning = "; ".join(filter(None, (meaning, "from the tables alone")))
+        why = _says_nothing(each)
+        if why:
+            silent.setdefault(why, []).append(title)
+            continue
+        assert each.bound is not None
+        meaning = [factor(each.bound)] if "epsilon" in each.name else []
+        meaning += ["from the tables alone"] * each.of_tables
         rows.append({
-            "title": title, "term": term, "bound": bound, "meaning": meaning, "reason": place,
-            "estimate": estimates.get(each.name, ""),
+            "title": title, "term": term, "bound": _bounded(each.name, each.bound),
+            "meaning": "; ".join(meaning), "estimate": estimates.get(each.name, ""),
         })  # fmt: skip
-    return {"rows": rows, "reasons": reasons}
+    return {
+        "rows": rows,
+        "silent": [f"{'; '.join(dict.fromkeys(titles))}: {why}" for why, titles in silent.items()],
+    }
+
+
+def _says_nothing(each: Certificate) -> str:
+    """Return why a certificate helps nobody, or nothing."""
+    if isinstance(each.value, NotCertifiable):
+        return f"not certifiable, because {each.value.reason}"
+    if "epsilon" in each.name and each.value > _USELESS_EPSILON:
+        return f"the bound is above {_USELESS_EPSILON:g}, too large to help"
+    return ""
 
 
 def _titled(name: str) -> tuple[str, str]:
@@ -261,6 +215,12 @@ def _titled(name: str) -> tuple[str, str]:
     if name.startswith(f"{BEYOND}, "):
         return "Gain beyond the answer, one class", name.removeprefix(f"{BEYOND}, ")
     return CERTIFICATES.get(name, (name[:1].upper() + name[1:], ""))
+
+
+def _bounded(name: str, value: float) -> str:
+    """Write an upper bound, rounded up."""
+    rounded = math.ceil(1000 * value - 1e-6) / 1000
+    return _measured(name, rounded)
 
 
 def _measured(name: str, value: float) -> str:
@@ -343,5 +303,5 @@ def _share(part: Contribution, longest: float) -> dict[str, Any]:
     """Return what one sensor adds to one fact: the bar, out of 100, and its words."""
     bar = round(100 * _size(part) / longest, 1)
     if part.lost is None:
-        return {"bar": bar, "value": points(part.alone), "beside": ""}
-    return {"bar": bar, "value": points(part.lost), "beside": f"alone {100 * part.alone:.1f}"}
+        return {"bar": bar, "value": gain(part.alone), "beside": ""}
+    return {"bar": bar, "value": gain(part.lost), "beside": f"alone {gain(part.alone)}"}
