@@ -1,4 +1,4 @@
-"""What must survive: kills, full disks, a database that is away, a bad network, mutated messages.
+"""What must survive: kills, clones, full disks, a bad network, mutated messages and more.
 
     python -m research.benchmarks.network.faults [--only kills,disk] [--kills 50] \
         [--mutations 1000000]
@@ -28,6 +28,7 @@ from support.network_figures import (
     bad_network,
     clocks,
     control,
+    doubles,
     dropout,
     kills,
     life,
@@ -39,6 +40,7 @@ from support.network_figures.verdicts import verdict
 from discreet.network.broker import find_mosquitto
 
 Row = tuple[str, str, str]
+NOTICED = 30.0  # seconds
 PICTURE = Path(tempfile.gettempdir()) / "discreet-dropout.png"
 
 
@@ -82,6 +84,18 @@ def set_clocks(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
             good = rounds <= 10 and not lost and told == (0 if who == "one" else len(found))
             seen = f"decided after {rounds} rounds at most, {lost} lost, {told} noticed"
             yield what, seen, verdict(good)
+
+
+def double(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
+    for run in doubles.ALL:
+        what = (run.__doc__ or "").rstrip(".")
+        if run is doubles.shared and (reason := why_no_postgres()):
+            yield what, f"not run: {reason}", ""
+            continue
+        seconds, lost = run(folder / run.__name__)
+        noticed = f"noticed after {seconds:.1f} s, " if seconds else ""
+        good = seconds <= NOTICED and not lost
+        yield what, f"{noticed}{lost} acknowledged messages lost", verdict(good)
 
 
 def fill_disks(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
@@ -151,6 +165,7 @@ FIGURES: dict[str, Callable[[Path, argparse.Namespace], Iterator[Row]]] = {
     "kills": kill_all,
     "life": live_on,
     "clocks": set_clocks,
+    "doubles": double,
     "disk": fill_disks,
     "database": take_database,
     "network": spoil_network,
