@@ -29,6 +29,7 @@ from discreet_sensor import runtime as device
 from support.devices import (
     DAY,
     NATIVE,
+    RUNTIMES,
     SANITIZED,
     STRICT,
     build,
@@ -489,10 +490,11 @@ def bare_metal(folder, source, *flags, machine="mps2-an385", compiler="gcc"):
     return [(name, int(value)) for name, value in lines]
 
 
-def cortex_m(folder, *flags):
-    """What the program for the Cortex-M3 prints, and the sum that it must print."""
+def cortex_m(folder, *flags, cpu="cortex-m3"):
+    """What the program for a Cortex-M prints, and the sum that it must print."""
     write_header(folder, sixteen())
-    found = bare_metal(folder, "cortex_m.c", *STRICT, "-O2", "-mcpu=cortex-m3", *flags)
+    flags = (f"-I{RUNTIMES / 'c' / 'client'}", "-O2", f"-mcpu={cpu}", *flags)
+    found = bare_metal(folder, "cortex_m.c", *STRICT, *flags)
     return dict(found), cortex_m_sum(sixteen())
 
 

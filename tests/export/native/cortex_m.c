@@ -2,6 +2,7 @@
  * is for the test alone; a device has its own. */
 #include "bare_metal.h"
 #include "bundle.h"
+#include "discreet_protocol.h"
 
 static uint32_t lcg_state;
 
@@ -45,6 +46,19 @@ static uint32_t same_word(const discreet_table *t, uint32_t word)
     return per_call(began, 1);
 }
 
+/* Instructions of a message of one symbol: its bytes, and the HMAC over them. */
+static uint32_t message(void)
+{
+    static const uint32_t words[DISCREET_E_HEAD];
+    static unsigned char bytes[DISCREET_MESSAGE(1)];
+    const discreet_enrolment enrolment = {words, "", "", "", "", "", "", NULL, 1};
+    discreet_numbers numbers = {1, 0, 0, 0};
+    const uint32_t began = ticks();
+    for (; numbers.seq < 100; numbers.seq++)
+        discreet_seal(&enrolment, "discreet/v1/home/hall/z", &numbers, bytes);
+    return per_call(began, 100);
+}
+
 int main(void)
 {
     static discreet_sensor sensor;
@@ -72,6 +86,7 @@ int main(void)
         discreet_delivered(&sensor);
     }
     say("release ", per_call(began, periods));
+    say("message ", message());
     say("first ", same_word(&sensor.table, 0));
     say("last ", same_word(&sensor.table, 0xFFFFFFFFu));
     say("sum ", sum);

@@ -1,7 +1,7 @@
-"""A site whose devices speak the protocol in other languages: C and MicroPython beside Python.
+"""A site whose devices speak the protocol in other languages beside Python.
 
 A device in C never uses a slot of its outbox twice here, so that its slots are the journal of all
-that it wrote; the script of the one in MicroPython notes each message when it is stored. What was
+that it wrote; others note each message when it is stored or sent. What was
 written is held against what the fusion centre has stored. An observer with the rights of a second
 worker sees what travels: each message must have the same bytes every time.
 """
@@ -29,6 +29,7 @@ from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store import open_reader
 from discreet.network.store.connection import StoreError
 from discreet_sensor import wire
+from support.esphome import build_node
 from support.network_figures.home import Home, Tally, wait_until
 from support.network_samples import additive_mapping
 from support.node_red import LOSSY, NodeRed, node_red
@@ -36,16 +37,16 @@ from support.sites import make_site
 
 NATIVE = Path(__file__).parents[2] / "export" / "native"
 C = Path(discreet.export.__file__).parent / "runtimes" / "c"
-KINDS = ("python", "c", "micropython", "node-red")
+KINDS = ("python", "c", "micropython", "node-red", "esphome")
 SLOTS = 60_000  # more than messages in any run
 
 
 def why_not(kind):
     """Return why a kind of device cannot be run here, or nothing."""
-    if kind == "c" and (
-        shutil.which("gcc") is None or not Path("/usr/include/mosquitto.h").exists()
-    ):
-        return "gcc and libmosquitto-dev are not installed; .ci/run installs them"
+    tools = {"c": ("gcc",), "esphome": ("g++", "esphome")}.get(kind)
+    missing = [tool for tool in tools or () if shutil.which(tool) is None]
+    if tools and (missing or not Path("/usr/include/mosquitto.h").exists()):
+        return f"{' and '.join(tools)} or libmosquitto-dev are not installed; .ci/run installs them"
     if kind == "micropython" and micropython() is None:
         return "the Unix port of MicroPython is not on the PATH nor in DISCREET_MICROPYTHON"
     if kind == "node-red":
@@ -156,6 +157,9 @@ class MixedHome(Home):
             enrolment = (self.folder / name / f"{name}.enrol").read_bytes()
             package = self.folder / name / "node-red-contrib-discreet"
             self.red = NodeRed(self.state / name, enrolment, {name: 1}, package)
+        elif name == "esphome":
+            self.node = build_node(self.folder / name, name)
+            (self.state / name).mkdir()
         else:
             put_micropython(self.folder / name, "lossy_device_micropython.py")
 
@@ -182,12 +186,19 @@ class MixedHome(Home):
         elif name == "c":
             arguments = [self.device, f"c/{name}.enrolment", state, f"{name}.readings"]
             folder = self.folder
+        elif name == "esphome":
+            arguments, folder = [self.node], state
         else:
             arguments = [micropython(), "lossy_device_micropython.py", f"{name}.enrolment", state]
             folder = self.folder / name
         log = (self.folder / f"{name}.log").open("ab")
         self.processes[name] = subprocess.Popen(
-            list(map(str, arguments)), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            list(map(str, arguments)),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "HOME": str(state), "JOURNAL": str(state / "journal")},
         )
         log.close()
 
@@ -258,6 +269,20 @@ class MixedHome(Home):
 
     def _written_node_red(self):
         return self._noted("node-red")
+
+    def _written_esphome(self):
+        """What was sent and heard; what it has not sent yet it keeps."""
+        file, name = self.state / "esphome" / "journal", "esphome"
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
+        topic, done = wire.ack_topic(self.settings.site, name), set()
+        for line in lines:
+            if line[0] == "a":
+                data = bytes.fromhex(line[1:])
+                for entry in wire.decode_acknowledgement(data, self._seal_of(name)[0], topic):
+                    done |= {(entry.boot, entry.first + i) for i in range(entry.length)}
+        for text in {line[1:] for line in lines if line[0] == "w"}:
+            payload = bytes.fromhex(text)
+            yield payload, tuple(wire.decode(payload, 1, *self._seal_of(name))[:2]) in done
 
     def _noted(self, name):
         file = self.state / name / "journal"
