@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.client_figures import some_enrolment
 from support.device_figures import mild_tables
 from support.devices import DAY, Words, make_sensor, write_signed
 from support.network_samples import additive_mapping
@@ -95,6 +96,20 @@ def test_the_same_words_give_the_same_releases_and_ledgers(tmp_path, key, rng, m
 
 
 # --- In a real Node-RED --------------------------------------------------------------------
+
+
+def test_a_clock_that_was_ahead_before_a_restart_silences_no_one(rng):
+    enrolment, _ = some_enrolment(rng, 0)
+    content = {"enrolment": enrolment.as_json().decode(), "count": 20}
+    for ahead in (50, 3_600, 259_200):
+        right, wrong, again = run_job("starts", content | {"offsets": [0, ahead, 0]})
+        sent = [*right["messages"], *wrong["messages"], *again["messages"]]
+        assert len({(boot, seq) for boot, seq, _ in sent}) == len(sent)
+        first = again["round"] - 20  # rounds of a batch that the restart cut are left out
+        assert {number for *_, number in wrong["messages"]} <= set(range(ahead, ahead + 40))
+        numbers = [number for *_, number in again["messages"]]
+        assert numbers and max(numbers) < again["round"] and min(numbers) <= first + 5
+        assert len(numbers) >= 20 // enrolment.batch - 2
 
 
 def test_the_package_is_one_that_node_red_finds():

@@ -1,5 +1,5 @@
 // Runs jobs from stdin through the modules of the Node-RED node: JSON in, JSON out.
-// node node_red_jobs.js PACKAGE vectors|health|releases
+// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts
 "use strict";
 const fs = require("node:fs");
 const os = require("node:os");
@@ -78,4 +78,22 @@ function messages({ enrolment, entropy, rows }) {
   return found;
 }
 
-process.stdout.write(JSON.stringify({ vectors, health, releases, messages }[job](input)));
+// The rounds and numbers of messages of a client whose clock is set before each of its starts.
+function starts({ enrolment, offsets, count }) {
+  const { Client } = lib("client"), { numbersOf } = lib("wire");
+  const place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
+  const { epoch, interval } = JSON.parse(enrolment);
+  fs.writeFileSync(file, enrolment);
+  let passed = 0;
+  const found = offsets.map((offset) => {
+    const messages = [], now = () => 1000 * (epoch + (passed + offset) * interval) + 250;
+    const client = new Client(file, path.join(place, "state"), { clock: now });
+    client.on("released", ({ data }) => { const { boot, seq, round } = numbersOf(data); messages.push([String(boot), seq, round]); });
+    for (const end = passed + count; passed < end; passed++) client.follow(now());
+    return { messages, round: passed };
+  });
+  fs.rmSync(place, { recursive: true });
+  return found;
+}
+
+process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts }[job](input)));

@@ -31,9 +31,14 @@ class Client:
         self.problem = ""
 
     def run(self) -> None:
-        """Work until the site stops this device: another one sends with its name."""
+        """Work until the site stops this device; print what goes wrong when it begins."""
+        said = ""
         while not self.device.stopped:
             time.sleep_ms(self.step())
+            if self.problem != said:
+                said = self.problem
+                print("discreet:", said or "connected")
+        print("discreet: another device sends as " + self.device.enrolment.client + "; stopped")
 
     def step(self) -> int:
         """Do what is due; return after how many milliseconds to come again."""
@@ -42,7 +47,7 @@ class Client:
             if now:
                 device.rounds(now)
         except (SensorError, OSError) as error:
-            self.problem = str(error)
+            self.problem = "nothing is drawn (" + str(error) + ")"
         ticks = time.ticks_ms()
         try:
             self._speak(now, ticks)
@@ -69,12 +74,18 @@ class Client:
         self._pause = min(10000, 2 * self._pause)
         context = _context(e) if e.flags & 1 else None
         line = self._mqtt(e.client, e.host, port=e.port, keepalive=30, ssl=context)
-        line.set_callback(lambda topic, data: device.heard(bytes(data)))
+        line.set_callback(lambda topic, data: self._hear(bytes(data)))
         line.connect()
         self._line = line
         line.subscribe(device.ack_topic)
         device.connected()
-        self._pause, self._pinged = 200, ticks
+        self._pause, self._pinged, self.problem = 200, ticks, ""
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            self.device.heard(data)
+        except OSError as error:  # the storage, not the line; the site will answer again
+            self.problem = "the state cannot be written (" + str(error) + ")"
 
     def _hang_up(self, problem: str) -> None:
         self.problem = problem

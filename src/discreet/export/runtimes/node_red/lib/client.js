@@ -103,7 +103,9 @@ class Client extends EventEmitter {
   // Take the readings of every round that has ended, and draw where a batch has.
   follow(now) {
     const round = this.roundAt(now), { batch } = this.enrolment;
-    if (round < this.next - batch - BACK_ROUNDS) { // the clock was wrong before
+    const reached = Math.max(this.next, this.outbox.state.last + 1); // before the last start, perhaps
+    if (round < reached - batch - BACK_ROUNDS) { // the clock was wrong before
+      this.emit("problem", "the clock was ahead; going on with the present round");
       this.outbox.stepBack(Math.max(0, round - (round % batch)));
       this.rows.clear();
       this.next = round;

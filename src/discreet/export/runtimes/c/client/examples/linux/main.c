@@ -1,6 +1,6 @@
 /* A device on Linux, with libmosquitto for MQTT and TLS, and files for what survives a reboot.
  *
- *     cc -O2 -I../.. main.c -lmosquitto -o discreet-device
+ *     cc -O2 -I../.. main.c -lmosquitto -lm -o discreet-device
  *     ./discreet-device hall.enrolment /var/lib/hall /run/readings
  *
  * The last file holds a reading for each sensor, one to a line; it is read at the end of each round.
@@ -128,7 +128,7 @@ static uint32_t row(void *context, uint32_t sensor, const discreet_table *table)
     else if (*end != 0)
         return discreet_unreadable(table); /* sent like any other: silence would tell */
     if (discreet_kind(table) == DISCREET_CODES)
-        return discreet_code_or_none(table, number >= 0 ? (long)number : -1);
+        return discreet_code_or_none(table, number >= 0 ? (long)(number < 1e9 ? number : 1e9) : -1);
     return discreet_bin(table, number);
 }
 
@@ -218,15 +218,31 @@ static void pause_for(uint32_t wait)
     nanosleep(&time, NULL);
 }
 
+/* Say what keeps readings from the site, once for each time that it begins. */
+static void complain(int error, int line)
+{
+    static int last_error, last_line = 1;
+    if (error && error != last_error)
+        fprintf(stderr, "%s cannot be used; nothing is drawn until it can\n",
+                error == DISCREET_NO_RANDOMNESS ? "the random source" : state);
+    if (!line && last_line)
+        fprintf(stderr, "no connection to %s; trying again (was this device revoked?)\n",
+                client.enrolment.host);
+    last_error = error;
+    last_line = line;
+}
+
 /* Work until a signal comes or the site stops us. */
 static void work(void)
 {
     uint32_t patience = 200, chance;
-    int line = 0;
+    int line = 0, tried = 0;
     while (!ended && !client.stopped) {
         const uint32_t ticks = (uint32_t)milliseconds(CLOCK_MONOTONIC);
         const uint32_t wait = discreet_client_poll(&client, milliseconds(CLOCK_REALTIME), ticks,
                                                    (uint32_t)(milliseconds(CLOCK_BOOTTIME) / 1000));
+        complain(client.error, client.up || tried < 3);
+        tried = client.up ? 0 : tried;
         if (line) {
             line = mosquitto_loop(mqtt, (int)wait, 1) == 0;
             patience = client.up ? 200 : patience;
@@ -238,6 +254,7 @@ static void work(void)
             }
             client.up = 0;
             line = connect_again();
+            tried++;
             rng(NULL, &chance, sizeof chance);
             next = milliseconds(CLOCK_MONOTONIC) + patience / 2 + chance % (patience / 2 + 1);
             patience = patience < 5000 ? 2 * patience : 10000;
