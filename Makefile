@@ -10,6 +10,8 @@ PYTHON ?=
 ARGS ?=
 # Processes that run tests side by side. Slow tests often wait: three fit two processors.
 JOBS ?= 3
+# Share of their full size at which `make bench` runs the figures of devices, half an hour at 1.
+SCALE ?= 0.05
 # Fewer examples of each property, and nothing that watches over or serves slow tests only.
 QUICK := --hypothesis-profile=quick -o faulthandler_timeout=0 -p no:schemathesis
 # What pytest has made of the tests' assertions is kept for the next run.
@@ -71,7 +73,8 @@ bench: $(READY)/bench
 	@mkdir -p build
 	@$(BIN)/python -m research.bench --out build/bench.json --plot build/bench.svg $(ARGS)
 	@for script in $(notdir $(basename $(wildcard research/benchmarks/*.py))); do \
-	  echo "==> $$script"; $(BIN)/python -m "research.benchmarks.$$script" || exit 1; \
+	  case $$script in clients|edge) scale="--scale $(SCALE)";; *) scale=;; esac; \
+	  echo "==> $$script $$scale"; $(BIN)/python -m "research.benchmarks.$$script" $$scale || exit 1; \
 	done
 
 faults: SCRIPTS := faults intruder eavesdropper

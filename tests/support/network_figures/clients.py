@@ -8,6 +8,7 @@ worker sees what travels: each message must have the same bytes every time.
 
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -271,17 +272,20 @@ class MixedHome(Home):
         return self._noted("node-red")
 
     def _written_esphome(self):
-        """What was sent and heard; what it has not sent yet it keeps."""
-        file, name = self.state / "esphome" / "journal", "esphome"
+        """What was sent, and what its preferences hold; what was answered is done."""
+        place, name = self.state / "esphome", "esphome"
+        file, done = place / "journal", set()
         lines = file.read_text().split("\n")[:-1] if file.exists() else []
-        topic, done = wire.ack_topic(self.settings.site, name), set()
+        topic = wire.ack_topic(self.settings.site, name)
         for line in lines:
             if line[0] == "a":
                 data = bytes.fromhex(line[1:])
                 for entry in wire.decode_acknowledgement(data, self._seal_of(name)[0], topic):
                     done |= {(entry.boot, entry.first + i) for i in range(entry.length)}
-        for text in {line[1:] for line in lines if line[0] == "w"}:
-            payload = bytes.fromhex(text)
+        found = {bytes.fromhex(line[1:]) for line in lines if line[0] == "w"}
+        for kept in (place / ".esphome").rglob("*.prefs"):
+            found |= set(re.findall(b"DSO[wd](.{48})", kept.read_bytes(), re.DOTALL))  # one symbol
+        for payload in found:
             yield payload, tuple(wire.decode(payload, 1, *self._seal_of(name))[:2]) in done
 
     def _noted(self, name):
