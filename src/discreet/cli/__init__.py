@@ -25,6 +25,8 @@ SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
 UNREAD = 1
 
 COMMANDS = {  # in the order of the help; the file of each
+    "import": "import_log",
+    "record": "record",
     "check": "check",
     "learn": "learn",
     "audit": "audit",
@@ -148,5 +150,6 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(root)
     for name in asked or COMMANDS:
         found = import_module(f"discreet.cli.{COMMANDS[name]}")
-        app.command(name)(getattr(found, name.replace("-", "_")))
+        function = COMMANDS[name] if name == "import" else name  # a keyword cannot be a function
+        app.command(name)(getattr(found, function.replace("-", "_")))
     return app

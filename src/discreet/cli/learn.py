@@ -41,6 +41,7 @@ from discreet.cli.options import (
     name_list,
     option,
     option_name,
+    seconds_of,
     whole_number,
 )
 from discreet.cli.terminal import (
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
     from discreet.task import Task
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_LONGEST = 366 * 86_400
 _LISTED_SENSORS = 8
 LIMIT_NOT_MET = 3
 _LISTED_CLASSES = 4
@@ -236,8 +235,8 @@ def learn(
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    most, seconds = _byte_count(memory), _seconds("--every", every)
-    if (limit := _seconds("--time-limit", time_limit)) is not None:
+    most, seconds = _byte_count(memory), seconds_of("--every", every)
+    if (limit := seconds_of("--time-limit", time_limit)) is not None:
         if method != "auto":
             raise InputError(f"--time-limit is for --method auto, got --method {method}.")
         options["time_budget"] = limit
@@ -306,20 +305,6 @@ def _byte_count(text: str | None) -> int | None:
     if count == 0:
         raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
     return count
-
-
-def _seconds(option: str, text: str | None) -> float | None:
-    """Return a time such as 60s, 5m or 1h in seconds."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smh]?)", text.strip())
-    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
-    if not 0 < seconds <= _LONGEST:
-        raise InputError(
-            f"{option} must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
-            f"1h, got {text!r}."
-        )
-    return seconds
 
 
 def run_learn(

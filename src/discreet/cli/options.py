@@ -7,6 +7,7 @@ opened; each mistake is one message.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,8 @@ import typer
 from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
 from discreet.errors import InputError
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST = 366 * 86_400
 MOST_SYMBOLS = 256
 MOST_COST = 1e9
 MOST_BINS = 1_000
@@ -231,6 +234,20 @@ def name_among(names: Collection[str]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def seconds_of(option: str, text: str | None) -> float | None:
+    """Return a time such as 60s, 5m or 1h in seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", text.strip())
+    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    if not 0 < seconds <= _LONGEST:
+        raise InputError(
+            f"{option} must be a time above 0 and at most {_LONGEST / 3600:g}h, such as 60s, 5m or "
+            f"1h, got {text!r}."
+        )
+    return seconds
 
 
 # --- Options of several commands -----------------------------------------------------------

@@ -1,0 +1,47 @@
+"""``discreet record``: what a live broker sends, into a log to import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from discreet.cli.options import Quiet, argument, option, seconds_of
+from discreet.cli.terminal import check_out, log_to_stderr, on_signals, plain_print
+
+
+def record(
+    broker: Annotated[
+        str,
+        argument("BROKER", "mqtt[s]://[USER@]HOST[:PORT]/[TOPIC], such as mqtt://ha/zigbee2mqtt/#"),
+    ],
+    out: Annotated[Path, option("FILE", "Log of JSON lines; what is in it stays.")],
+    lasting: Annotated[
+        str | None,
+        option("TIME", "How long, such as 30m or 7d. [default: until stopped]", name="--for"),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Record messages of a broker until Ctrl-C, for `discreet import`.
+
+    The password goes into DISCREET_MQTT_PASSWORD. The log holds raw readings: keep it where
+    only you can read it, and delete it when it has been learned from.
+
+    Example:
+
+        discreet record mqtt://ha/zigbee2mqtt/# --for 30d --out z.jsonl
+    """
+    import threading
+
+    from discreet.importing.recording import Recorder, open_log
+
+    seconds = seconds_of("--for", lasting)
+    check_out(out, None)
+    log_to_stderr(quiet)
+    stop = threading.Event()
+    on_signals(stop.set)
+    with open_log(out) as log:
+        recorder = Recorder(broker, log)
+        recorder.run(stop, seconds)
+    if not quiet:
+        plain_print(f"{recorder.recorded} messages recorded")
+        plain_print(f"next: discreet import {out} --out {out.stem}.csv")

@@ -1,0 +1,1 @@
+"""Event logs of homes to tables: what was seen when, by rounds."""

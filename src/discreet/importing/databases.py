@@ -1,0 +1,245 @@
+"""Logs in databases: Home Assistant's recorder and openHAB's JDBC persistence, only ever read.
+
+SQLite files are opened read-only, in one transaction, which is a consistent copy of a database that
+is being written. Servers are asked for a read-only transaction.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pandas as pd
+
+from discreet.errors import InputError, shown
+from discreet.importing.events import EventList, Events, utc_seconds
+
+SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
+MAGIC = b"SQLite format 3\0"
+_AT_ONCE = 50_000  # rows
+_TABLE = re.compile(r"[A-Za-z0-9_]{1,120}", re.ASCII)
+_HOUR = 3600.0
+
+
+def read_database(source: str, *, statistics: bool) -> Events:
+    """Read the log in a database.
+
+    ``source``: a SQLite file, or the URL of a server. ``statistics``: take the hourly means of Home
+    Assistant for the time before its states begin. Raises InputError: if it is none of the two, or
+    cannot be read.
+    """
+    with _connected(source) as ask:
+        columns = ask.columns()
+        if "states" in columns:
+            return _recorder(ask, columns, statistics)
+        if {"itemid", "itemname"} <= {name.lower() for name in columns.get("items", ())}:
+            return _openhab(ask, columns)
+        listed = ", ".join(sorted(columns)[:10]) or "no tables"
+        raise InputError(
+            f"{_hidden(source)}: neither Home Assistant's recorder (a table 'states') nor "
+            f"openHAB's JDBC persistence (a table 'items'); there are: {listed}."
+        )
+
+
+# --- Home Assistant --------------------------------------------------------------------------
+
+
+def _recorder(ask: _Questions, columns: dict[str, list[str]], statistics: bool) -> Events:
+    found, states = EventList(), columns["states"]
+    names = _names(ask, "states_meta", "metadata_id", "entity_id", columns)
+    item = "metadata_id" if names else "entity_id"
+    stamp = "last_updated_ts" if "last_updated_ts" in states else "last_updated"
+    begins: dict[str, float] = {}
+    for keys, values, times in ask.batches(f"SELECT {item}, state, {stamp} FROM states", 3):
+        items = [names.get(key, str(key)) for key in keys] if names else list(map(str, keys))
+        seconds = _utc(times)
+        found.add(seconds, items, values)
+        if statistics:
+            first = pd.Series(seconds).groupby(np.array(items, dtype=object)).min()
+            begins |= {str(k): min(float(v), begins.get(str(k), np.inf)) for k, v in first.items()}
+    if statistics and "statistics" in columns:
+        _add_statistics(ask, columns, begins, found)
+    return found.finish(_gaps(ask) if "recorder_runs" in columns else [])
+
+
+def _add_statistics(
+    ask: _Questions, columns: dict[str, list[str]], begins: dict[str, float], found: EventList
+) -> None:
+    """Add hourly means, known when the hour is over, from before an entity's first state."""
+    names = _names(ask, "statistics_meta", "id", "statistic_id", columns)
+    begin = "start_ts" if "start_ts" in columns["statistics"] else "start"
+    query = f"SELECT metadata_id, COALESCE(mean, state), {ask.quoted(begin)} FROM statistics"
+    for keys, values, times in ask.batches(query, 3):
+        items = [names.get(key, str(key)) for key in keys]
+        seconds = _utc(times) + _HOUR
+        late = seconds >= np.array([begins.get(each, np.inf) for each in items])
+        found.add(np.where(late, np.nan, seconds), items, values)
+
+
+def _gaps(ask: _Questions) -> list[tuple[float, float]]:
+    """Return from when to when the recorder did not run, as far as it knows itself.
+
+    A run that ended badly ends, as far as is known, where the next one begins.
+    """
+    query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')} FROM recorder_runs"
+    rows = [row for batch in ask.batches(query, 2) for row in zip(*batch, strict=True)]
+    runs = sorted(zip(_utc([row[0] for row in rows]), _utc([row[1] for row in rows]), strict=True))
+    gaps = []
+    for (_, end), (begin, _) in pairwise(runs):
+        last = begin if np.isnan(end) else end
+        if last <= begin:
+            gaps.append((float(last), float(begin)))
+    return gaps
+
+
+def _names(
+    ask: _Questions, table: str, key: str, name: str, columns: dict[str, list[str]]
+) -> dict[Any, str]:
+    if table not in columns:
+        return {}
+    batches = ask.batches(f"SELECT {key}, {name} FROM {table}", 2)
+    return {k: str(v) for keys, names in batches for k, v in zip(keys, names, strict=True)}
+
+
+def _utc(times: Sequence[Any]) -> Any:
+    """Return seconds; the recorder's texts and datetimes are in UTC."""
+    return utc_seconds(pd.Series(list(times), dtype=object), "UTC")
+
+
+# --- openHAB ---------------------------------------------------------------------------------
+
+
+def _openhab(ask: _Questions, columns: dict[str, list[str]]) -> Events:
+    """Read a table per item: item0001, or the item's name and number."""
+    names = _names(ask, "items", "itemid", "itemname", columns)
+    found = EventList()
+    for number, name in names.items():
+        wanted = (f"item{int(number):04}", f"{name}_{int(number):04}".lower(), name.lower())
+        table = next((each for each in columns if each.lower() in wanted), None)
+        if table is None or not _TABLE.fullmatch(table):
+            continue
+        for values, times in ask.batches(f"SELECT value, time FROM {ask.quoted(table)}", 2):
+            found.add(_utc(times), [name] * len(values), values)
+    return found.finish()
+
+
+# --- Connections -----------------------------------------------------------------------------
+
+
+class _Questions:
+    """A read-only connection, and what to ask it."""
+
+    def __init__(self, connection: Any, kind: str) -> None:
+        self._connection, self._kind = connection, kind
+
+    def quoted(self, name: str) -> str:
+        return f"`{name}`" if self._kind == "mysql" else f'"{name}"'
+
+    def columns(self) -> dict[str, list[str]]:
+        """Return the columns of every table."""
+        query = (
+            "SELECT m.name, p.name FROM sqlite_master m, pragma_table_info(m.name) p "
+            "WHERE m.type = 'table'"
+        )
+        if self._kind != "sqlite":
+            schema = "DATABASE()" if self._kind == "mysql" else "current_schema()"
+            query = (
+                "SELECT table_name, column_name FROM information_schema.columns "
+                f"WHERE table_schema = {schema}"
+            )
+        found: dict[str, list[str]] = {}
+        for tables, names in self.batches(query, 2):
+            for table, name in zip(tables, names, strict=True):
+                found.setdefault(str(table), []).append(str(name))
+        return found
+
+    def batches(self, query: str, width: int) -> Iterator[tuple[tuple[Any, ...], ...]]:
+        """Yield the columns of the answer, some rows at a time."""
+        with closing(self._cursor()) as cursor:
+            cursor.execute(query)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                yield tuple(zip(*rows, strict=True))
+
+    def _cursor(self) -> Any:
+        if self._kind == "postgresql":
+            return self._connection.cursor(name="discreet_import")  # kept on the server
+        return self._connection.cursor()
+
+
+@contextmanager
+def _connected(source: str) -> Iterator[_Questions]:
+    scheme = urlsplit(source).scheme if "://" in source else ""
+    try:
+        if not scheme:
+            with closing(_open_sqlite(Path(source))) as file:
+                yield _Questions(file, "sqlite")
+        elif scheme.startswith("postgres"):
+            with closing(_open_postgres(source)) as server:
+                yield _Questions(server, "postgresql")
+        else:
+            with closing(_open_mysql(source)) as server:
+                yield _Questions(server, "mysql")
+    except InputError:
+        raise
+    except ImportError as error:
+        extra = "postgres" if scheme.startswith("postgres") else "mariadb"
+        raise InputError(
+            f'reading {scheme}:// needs {error.name}. Run: pip install "discreet[{extra}]"'
+        ) from None
+    except Exception as error:  # each driver has its own kinds, all about this database
+        if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg", "pymysql"):
+            raise
+        raise InputError(
+            f"{_hidden(source)}: cannot be read ({shown(str(error), 160)}). Check that it is "
+            "there, whole, and that you may read it."
+        ) from None
+
+
+def _open_sqlite(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    for line in ("query_only = ON", "trusted_schema = OFF"):  # the schema is as hostile as the rest
+        connection.execute(f"PRAGMA {line}")
+    connection.execute("BEGIN")
+    return connection
+
+
+def _open_postgres(url: str) -> Any:
+    import psycopg
+
+    connection = psycopg.connect(url.replace("postgres://", "postgresql://"), connect_timeout=10)
+    connection.read_only = True
+    return connection
+
+
+def _open_mysql(url: str) -> Any:
+    import pymysql
+    import pymysql.cursors
+
+    at = urlsplit(url)
+    connection = pymysql.connect(
+        host=at.hostname or "localhost",
+        port=at.port or 3306,
+        user=unquote(at.username or ""),
+        password=unquote(at.password or ""),
+        database=unquote(at.path.lstrip("/")),
+        charset="utf8mb4",
+        connect_timeout=10,
+        cursorclass=pymysql.cursors.SSCursor,
+        init_command="SET time_zone = '+00:00'",
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    return connection
+
+
+def _hidden(source: str) -> str:
+    """Return a URL without its password."""
+    return re.sub(r"//[^/@]*@", "//", source)

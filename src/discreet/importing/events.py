@@ -1,0 +1,170 @@
+"""Events of a log, whatever wrote it: when, which item, which value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.arrays import Floats
+from discreet.errors import InputError, suggest
+from discreet_sensor.words import MISSING
+
+NOTHING = -1
+"""The number of a value that says that there is none."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events in the order of the log.
+
+    ``times``: in seconds since 1970, UTC. ``item``, ``value``: numbers into ``items`` and
+    ``values``; ``NOTHING`` for a value such as ``unavailable``. ``gaps``: stretches of time in
+    which nothing was recorded, from and to.
+    """
+
+    times: Floats
+    item: NDArray[np.int32]
+    value: NDArray[np.int32]
+    items: list[str]
+    values: list[str]
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    def only(self, patterns: Sequence[str]) -> Events:
+        """Return the events of the items that match a name or a pattern such as ``sensor.*``.
+
+        Raises InputError: if nothing matches a pattern.
+        """
+        for pattern in patterns:
+            matching(pattern, self.items)
+        kept = [any(_fits(name, each) for each in patterns) for name in self.items]
+        numbers = np.cumsum(kept) - 1
+        some = np.array(kept, dtype=bool)[self.item]
+        return Events(
+            self.times[some],
+            numbers[self.item[some]].astype(np.int32),
+            self.value[some],
+            [name for name, keep in zip(self.items, kept, strict=True) if keep],
+            self.values,
+            self.gaps,
+        )
+
+    def within(self, begin: float | None, end: float | None) -> Events:
+        """Return the events from one time to another.
+
+        Raises InputError: if there are none.
+        """
+        low, high = (-np.inf if begin is None else begin), (np.inf if end is None else end)
+        some = (self.times >= low) & (self.times <= high)
+        if not some.any():
+            raise InputError("the log has no events from --from to --to. Give other times.")
+        return replace(self, times=self.times[some], item=self.item[some], value=self.value[some])
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def matching(pattern: str, items: Sequence[str]) -> list[str]:
+    """Return the items that match; InputError if there are none."""
+    found = [name for name in items if _fits(name, pattern)]
+    if not found:
+        raise InputError(f"the log has no item {pattern!r}. {suggest(pattern, items)}")
+    return found
+
+
+class EventList:
+    """Events as they are read, kept in little memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Floats, NDArray[np.int32], NDArray[np.int32]]] = []
+        self._items: dict[str, int] = {}
+        self._values: dict[str, int] = {}
+
+    def add(self, times: Floats, items: Iterable[str], values: Iterable[object]) -> None:
+        """Add events; rows without a time are dropped."""
+        item = _numbers(items, self._items)
+        value = _numbers((_text(each) for each in values), self._values)
+        known = np.isfinite(times)
+        self._parts.append((times[known], item[known], value[known]))
+
+    def finish(self, gaps: Sequence[tuple[float, float]] = ()) -> Events:
+        """Return all events.
+
+        Raises InputError: if there are none.
+        """
+        if not any(len(times) for times, _, _ in self._parts):
+            raise InputError("the log has no events with a time. Give another log.")
+        times, item, value = (np.concatenate(each) for each in zip(*self._parts, strict=True))
+        texts = list(self._values)
+        gone = np.array([text.strip().lower() in MISSING for text in texts], dtype=bool)
+        value[gone[value]] = NOTHING
+        return Events(times, item, value, list(self._items), texts, list(gaps))
+
+
+def _numbers(texts: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
+    return np.fromiter((known.setdefault(text, len(known)) for text in texts), dtype=np.int32)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+# --- Times -----------------------------------------------------------------------------------
+
+_BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
+
+
+def utc_seconds(texts: pd.Series, zone: str) -> Floats:
+    """Return times as seconds since 1970, NaN where there is none.
+
+    Texts without an offset are local times of ``zone``. Those that occur twice, when summer time
+    ends, are of the second hour once the log has gone back in time; those that do not occur are
+    moved to the next that does.
+    """
+    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    scale = 1000.0 ** np.clip(np.floor((np.log10(np.maximum(numbers, 1.0)) - 8.0) / 3.0), 0, 3)
+    found: Floats = np.asarray(numbers / scale, dtype=np.float64)
+    rest = np.flatnonzero(np.isnan(found) & texts.notna().to_numpy())
+    if len(rest):
+        found[rest] = _text_seconds(texts.iloc[rest].astype(str).str.strip(), zone)
+    return found
+
+
+def _text_seconds(texts: pd.Series, zone: str) -> Floats:
+    found = np.full(len(texts), np.nan)
+    # An offset, as +02:00 or Z, or the name of a zone, stands behind the seconds.
+    told = texts.str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$", regex=True).to_numpy(dtype=bool)
+    if told.any():
+        moments = pd.to_datetime(texts[told], errors="coerce", utc=True, format="ISO8601")
+        found[told] = _since(moments)
+    if not told.all():
+        local = pd.to_datetime(texts[~told], errors="coerce", format="ISO8601")
+        zoned = local.dt.tz_localize(
+            zone, ambiguous=_first_hour(local), nonexistent="shift_forward"
+        )
+        found[~told] = _since(zoned.dt.tz_convert("UTC"))
+    return found
+
+
+def _since(moments: pd.Series) -> Floats:
+    elapsed = (moments - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return np.asarray(elapsed, dtype=np.float64)
+
+
+def _first_hour(local: pd.Series) -> NDArray[np.bool_]:
+    """Return for each time whether summer time still holds, should it occur twice."""
+    seconds = np.asarray((local - pd.Timestamp(0)).dt.total_seconds(), dtype=np.float64)
+    day = np.floor(seconds / 86_400.0)
+    back = np.zeros(len(seconds), dtype=bool)
+    back[1:] = (np.diff(seconds) < -_BACK) & (np.diff(day) == 0)
+    behind = pd.Series(back).groupby(day, dropna=False).cumsum().to_numpy()
+    return np.asarray(behind == 0)

@@ -1,0 +1,54 @@
+"""Which kind of log something is, by its address or its first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from discreet.data.tables import check_file
+from discreet.errors import InputError
+from discreet.importing.databases import MAGIC, SERVERS, read_database
+from discreet.importing.events import Events
+from discreet.importing.text_logs import read_csv_log, read_json_log
+
+
+def read_log(
+    source: str,
+    zone: str,
+    *,
+    statistics: bool = False,
+    time: str | None = None,
+    item: str | None = None,
+    value: str | None = None,
+) -> Events:
+    """Read a log of any kind; see the readers for the options.
+
+    Raises InputError: if it cannot be read, with the reason.
+    """
+    if "://" in source:
+        if urlsplit(source).scheme not in SERVERS:
+            raise InputError(
+                f"a log at {urlsplit(source).scheme}:// cannot be read. Use "
+                "postgresql:// or mysql://, or a file."
+            )
+        return read_database(source, statistics=statistics)
+    file = Path(source)
+    check_file(file)
+    with file.open("rb") as stream:
+        begin = stream.read(1024)
+    if begin.startswith(MAGIC):
+        return read_database(source, statistics=statistics)
+    if begin.lstrip().startswith(b"{"):
+        return read_json_log(file, zone)
+    return read_csv_log(file, zone, time, item, value)
+
+
+def check_zone(zone: str) -> None:
+    """Refuse a time zone that there is not."""
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, LookupError):
+        raise InputError(
+            f"--timezone must be a time zone such as Europe/Berlin or UTC, got {zone!r}."
+        ) from None

@@ -1,0 +1,142 @@
+"""Logs in text: long CSV with a row per event, and JSON lines as captured from MQTT."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from discreet.data.columns import check_column
+from discreet.data.tables import check_file
+from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
+from discreet.errors import InputError, shown
+from discreet.importing.events import EventList, Events, utc_seconds
+
+# What those who write such logs call the columns, the most telling first.
+_TIMES = ("last_updated", "last_changed", "when", "time", "timestamp", "tst", "ts", "date")
+_ITEMS = ("entity_id", "itemname", "item", "topic", "device", "sensor", "name")
+_VALUES = ("state", "value", "payload", "message")
+_AT_ONCE = 50_000  # lines
+_MOST_FIELDS = 200  # of one message
+
+
+def read_csv_log(
+    file: Path, zone: str, time: str | None, item: str | None, value: str | None
+) -> Events:
+    """Read a CSV with a row per event: Home Assistant's history or logbook, openHAB's, any other.
+
+    ``time``, ``item``, ``value``: the columns, if they have unusual names. A file without a column
+    for the item is about one, called like the file.
+    """
+    check_file(file)
+    check_text(file)
+    found = EventList()
+    chosen: list[str] = []
+    for batch in read_text_batches(file):
+        names = [str(name) for name in batch.columns]
+        if not chosen:
+            chosen = [
+                _column(file, names, time, _TIMES, "--time-column"),
+                _column(file, names, item, _ITEMS, "--item") if item or len(names) > 2 else "",
+                _column(file, names, value, _VALUES, "--value"),
+            ]
+        whole = batch.dropna(subset=[chosen[0]])
+        items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
+        seconds = utc_seconds(whole[chosen[0]], zone)
+        _check_times(file, whole[chosen[0]], seconds)
+        found.add(seconds, items, _plain(whole[chosen[2]]))
+    return found.finish()
+
+
+def _plain(column: pd.Series[Any]) -> Iterator[object]:
+    """Yield values as they are written; whole numbers are floats where one is missing."""
+    for value in column:
+        whole = isinstance(value, float) and value.is_integer()
+        yield int(value) if whole else value
+
+
+def _column(
+    file: Path, names: Sequence[str], named: str | None, usual: Sequence[str], option: str
+) -> str:
+    if named is not None:
+        check_column(names, named, option)
+        return named
+    by_name = {name.strip().lower(): name for name in names}
+    found = next((by_name[each] for each in usual if each in by_name), None)
+    if found is None:
+        raise InputError(
+            f"{file}: no column is called {', '.join(usual[:4])} or the like. Name it with "
+            f"{option}; there are: {', '.join(map(repr, names[:20]))}."
+        )
+    return found
+
+
+def _check_times(file: Path, texts: pd.Series[Any], seconds: Any) -> None:
+    bad = np.flatnonzero(np.isnan(seconds))
+    if len(bad) == len(seconds) and len(bad):
+        raise InputError(
+            f"{file}: column {texts.name!r} has {shown(texts.iloc[0])}, which is no time. Write "
+            "times as in 2026-01-31T14:05:00+01:00 or as seconds since 1970, or name another "
+            "column with --time-column."
+        )
+
+
+# --- JSON lines -------------------------------------------------------------------------------
+
+
+def read_json_log(file: Path, zone: str) -> Events:
+    """Read messages as ``discreet record`` or ``mosquitto_sub -F %j`` writes them.
+
+    A payload that is a JSON object gives an item per field: ``zigbee2mqtt/hall#occupancy``. Lines
+    that are cut short, as the last of a capture may be, are skipped.
+    """
+    check_file(file)
+    found = EventList()
+    for times, items, values in _messages(file):
+        found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values)
+    return found.finish()
+
+
+def _messages(file: Path) -> Iterator[tuple[list[Any], list[str], list[object]]]:
+    times: list[Any] = []
+    items: list[str] = []
+    values: list[object] = []
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        while line := lines.readline(MAX_LINE):
+            for time, item, value in _events_of(line):
+                times.append(time)
+                items.append(item)
+                values.append(value)
+            if len(times) >= _AT_ONCE:
+                yield times, items, values
+                times, items, values = [], [], []
+    yield times, items, values
+
+
+def _events_of(line: str) -> Iterator[tuple[Any, str, object]]:
+    message = _parsed(line)
+    if not isinstance(message, dict):
+        return
+    time = next((message[each] for each in _TIMES if each in message), None)
+    item = next((message[each] for each in _ITEMS if each in message), None)
+    value = next((message[each] for each in reversed(_VALUES) if each in message), None)
+    if not isinstance(time, str | int | float) or not isinstance(item, str):
+        return
+    content = _parsed(value) if isinstance(value, str) and value[:1] == "{" else value
+    if not isinstance(content, dict):
+        yield time, item, value
+        return
+    for name, each in list(content.items())[:_MOST_FIELDS]:
+        if isinstance(each, str | int | float | bool):
+            yield time, f"{item}#{name}", each
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,175 @@
+import json
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from paho.mqtt.publish import multiple
+from support.commands import run
+from support.logs import write_recorder
+from support.sites import needs_mosquitto
+
+from discreet.errors import InputError
+from discreet.importing.recording import Recorder, open_log
+from discreet.network.broker import Broker
+
+BEGIN = 1_767_225_600
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: run(monkeypatch, capsys, *arguments)
+
+
+def home(days=3, every=300):
+    """A made home: who is in, whether the kitchen is used, and what its sensors tell of it."""
+    rng = np.random.default_rng(0)
+    events = []
+    for time_of in range(BEGIN, BEGIN + days * 86_400, every):
+        ann, cooks = rng.random(2) < 0.5
+        power = 100 + 900 * cooks + 50 * ann + rng.normal(0, 60)
+        events += [
+            (time_of + 1, "person.ann", "home" if ann else "not_home"),
+            (time_of + 2, "input_boolean.cooking", "on" if cooks else "off"),
+            (time_of + 3, "sensor.power", f"{power:.1f}"),
+            (time_of + 4, "binary_sensor.hall", "on" if rng.random() < 0.2 + 0.6 * ann else "off"),
+        ]
+    return events
+
+
+def test_a_recorder_becomes_a_table_that_can_be_learned_from(command, tmp_path):
+    write_recorder(tmp_path / "ha.db", home())
+    code, printed, error = command(
+        "import", "ha.db", "--every", "5m", "--label", "person.ann=who",
+        "--label", "input_boolean.cooking=cooking", "--timezone", "Europe/Berlin",
+        "--out", "home.csv",
+    )  # fmt: skip
+    assert (code, error) == (0, "")
+    assert "3456 events of 4 items" in printed and "wrote home.csv: 864 rows" in printed
+    assert printed.splitlines()[-1].startswith("next: discreet check home.csv")
+    table = pd.read_csv("home.csv")
+    assert list(table) == ["time", "who", "cooking", "sensor.power", "binary_sensor.hall"]
+    assert table["time"].iloc[0] == "2026-01-01T01:05:00+01:00"
+    facts = ("--public", "cooking", "--private", "who")
+    code, printed, _ = command("check", "home.csv", *facts, "--json")
+    found = json.loads(printed)
+    assert (code, found["problems"]) == (0, [])
+    assert {each["column"]: each["role"] for each in found["roles"]}["time"] == "clock"
+    assert command("learn", "home.csv", *facts, "--out", "m.json", "--quiet")[0] == 0
+
+
+def test_rows_without_a_label_are_dropped_and_counted(command, tmp_path):
+    events = [
+        (BEGIN + 30, "sensor.power", "5"),
+        (BEGIN + 150, "person.ann", "home"),
+        (BEGIN + 290, "person.ann", "unavailable"),
+    ]
+    write_recorder(tmp_path / "ha.db", events)
+    code, printed, _ = command("import", "ha.db", "--label", "person.ann", "--out", "t.parquet")
+    assert code == 0 and "3 rows without a label were dropped" in printed
+    table = pd.read_parquet("t.parquet")
+    assert table["time"].tolist() == ["2026-01-01T00:03:00+00:00", "2026-01-01T00:04:00+00:00"]
+    assert table["sensor.power"].tolist() == [5.0, 5.0]
+
+
+def test_items_times_counts_and_changes_are_chosen(command, tmp_path):
+    write_recorder(tmp_path / "ha.db", home())
+    code, _, _ = command(
+        "import", "ha.db", "--items", "sensor.*", "--count", "binary_sensor.hall",
+        "--changes", "person.ann", "--every", "10m", "--from", "2026-01-02", "--to",
+        "2026-01-02T02:00", "--out", "t.tsv", "--quiet",
+    )  # fmt: skip
+    table = pd.read_csv("t.tsv", sep="\t")
+    assert code == 0 and len(table) == 12
+    assert set(table) == {"time", "sensor.power", "binary_sensor.hall", "person.ann"}
+    assert table["binary_sensor.hall"].eq(2).all()
+    assert set(table["person.ann"]) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("none.db --out t.csv", "none.db: no such file"),
+        ("ha.db --out t.json", "--out must end in one of .csv"),
+        ("ha.db --out ha.db", "--out must end in one of .csv"),
+        ("ha.db --out t.csv --every 0s", "--every must be a time above 0"),
+        ("ha.db --out t.csv --timezone Mars/Base", "--timezone must be a time zone"),
+        ("ha.db --out t.csv --timezone ../../etc/passwd", "--timezone must be a time zone"),
+        ("ha.db --out t.csv --label person.bob", "the log has no item 'person.bob'"),
+        ("ha.db --out t.csv --from noon", "--from must be a time such as"),
+        ("ha.db --out t.csv --from 2030-01-01", "no events from --from to --to"),
+        ("ha.db --out nowhere/t.csv", "there is no directory"),
+    ],
+)
+def test_mistakes_are_named_and_nothing_is_written(command, tmp_path, options, words):
+    write_recorder(tmp_path / "ha.db", home(days=1))
+    code, printed, error = command("import", *options.split())
+    assert (code, printed) == (2, "") and words in error and error.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["ha.db"]
+
+
+# --- record ------------------------------------------------------------------------------------
+
+
+def publish(port, *messages):
+    multiple([(topic, text, 1, False) for topic, text in messages], port=port)
+
+
+@needs_mosquitto
+def test_a_live_broker_is_recorded_and_imported(command, tmp_path):
+    with Broker.plain(tmp_path / "broker") as broker:
+        address = f"mqtt://127.0.0.1:{broker.port}/zigbee2mqtt/#"
+        stop = threading.Event()
+        with open_log(tmp_path / "home.jsonl") as log:
+            recorder = Recorder(address, log)
+            work = threading.Thread(target=recorder.run, args=(stop, 240))
+            work.start()
+            end = time.monotonic() + 120
+            while recorder.recorded < 3 and time.monotonic() < end:  # until it has subscribed
+                publish(broker.port, ("zigbee2mqtt/hall", '{"occupancy": true}'), ("else", "1"))
+                time.sleep(0.1)
+            publish(broker.port, ("zigbee2mqtt/big", "x" * 70_000), ("zigbee2mqtt/end", "7"))
+            seen = recorder.recorded
+            while recorder.recorded <= seen and time.monotonic() < end:
+                time.sleep(0.05)
+            stop.set()
+            work.join(60)
+    assert not work.is_alive()
+    assert (tmp_path / "home.jsonl").stat().st_mode & 0o077 == 0
+    lines = [json.loads(line) for line in (tmp_path / "home.jsonl").read_text().splitlines()]
+    assert len(lines) == recorder.recorded >= 4
+    assert {each["topic"] for each in lines} == {"zigbee2mqtt/hall", "zigbee2mqtt/end"}
+    assert command("import", "home.jsonl", "--every", "1s", "--out", "t.csv")[0] == 0
+    table = pd.read_csv("t.csv")
+    assert table["zigbee2mqtt/hall#occupancy"].dropna().eq("on").all()
+    assert table["zigbee2mqtt/end"].iloc[-1] == 7
+
+
+@needs_mosquitto
+def test_the_command_records_for_a_while(command, tmp_path):
+    with Broker.plain(tmp_path / "broker") as broker:
+        multiple([("a/b", "1", 1, True)], port=broker.port)  # retained
+        (tmp_path / "log.jsonl").write_text('{"cut')
+        address = f"mqtt://127.0.0.1:{broker.port}"
+        code, printed, _ = command("record", address, "--for", "3s", "--out", "log.jsonl")
+    assert code == 0 and printed.startswith("1 messages recorded\nnext: discreet import log.jsonl")
+    cut, line = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert cut == '{"cut' and json.loads(line)["retain"] is True
+
+
+@pytest.mark.parametrize(
+    "address", ["http://host/#", "mqtt://", "mqtt://host/topic#field", "mqtt://host:x/#"]
+)
+def test_an_address_that_is_none_is_refused(address, tmp_path):
+    with open_log(tmp_path / "log") as log, pytest.raises(InputError, match="is no address"):
+        Recorder(address, log)
+
+
+def test_a_broker_that_does_not_answer_is_named(command, tmp_path):
+    from support.ports import free_port
+
+    address = f"mqtt://127.0.0.1:{free_port()}/#"
+    code, printed, error = command("record", address, "--out", "log.jsonl")
+    assert (code, printed) == (2, "") and "does not answer" in error

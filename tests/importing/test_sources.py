@@ -1,0 +1,278 @@
+"""Every kind of log, as those who write it do; real servers where they are installed."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.databases import PostgresServer, why_no_postgres
+from support.helpers import refused
+from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, write_recorder
+from support.ports import free_port
+
+from discreet.importing.events import NOTHING
+from discreet.importing.sources import read_log
+
+BEGIN = 1_767_225_600  # the first of January 2026
+EVENTS = [
+    (BEGIN + 5.5, "sensor.power", "12.5"),
+    (BEGIN + 20, "person.ann", "home"),
+    (BEGIN + 61, "sensor.power", "unavailable"),
+    (BEGIN + 100, "person.ann", "not_home"),
+]
+RUNS = [(BEGIN, BEGIN + 70), (BEGIN + 90, None)]
+
+
+def listed(events):
+    """Events as they were told; None where there was no value."""
+    values = [*events.values, None]
+    return sorted(
+        (float(time), events.items[item], None if value == NOTHING else values[value])
+        for time, item, value in zip(events.times, events.item, events.value, strict=True)
+    )
+
+
+WANTED = sorted((float(t), name, None if v == "unavailable" else v) for t, name, v in EVENTS)
+
+
+# --- Home Assistant --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_the_recorder_is_read_in_either_schema(tmp_path, old):
+    events = read_log(str(write_recorder(tmp_path / "ha.db", EVENTS, RUNS, old=old)), "UTC")
+    assert listed(events) == WANTED
+    assert events.gaps == [(BEGIN + 70, BEGIN + 90)]
+
+
+def test_a_run_that_ended_badly_ends_where_the_next_begins(tmp_path):
+    runs = [(BEGIN, None), (BEGIN + 50, None)]
+    events = read_log(str(write_recorder(tmp_path / "ha.db", EVENTS, runs)), "UTC")
+    assert events.gaps == [(BEGIN + 50, BEGIN + 50)]
+
+
+def test_statistics_go_back_further_than_states(tmp_path):
+    hours = [("sensor.power", BEGIN - 7200, 3.5), ("sensor.power", BEGIN, 99.0)]
+    file = tmp_path / "ha.db"
+    write_recorder(file, EVENTS, RUNS)
+    with sqlite3.connect(file) as base:
+        base.execute("INSERT INTO statistics_meta VALUES (7, 'sensor.power')")
+        for _, begin, mean in hours:
+            row = (7, begin, mean)
+            base.execute(
+                "INSERT INTO statistics (metadata_id, start_ts, mean) VALUES (?, ?, ?)", row
+            )
+    base.close()
+    assert listed(read_log(str(file), "UTC")) == WANTED
+    with_hours = listed(read_log(str(file), "UTC", statistics=True))
+    assert with_hours == sorted([*WANTED, (BEGIN - 3600.0, "sensor.power", "3.5")])
+
+
+def test_a_database_that_is_being_written_is_read_and_not_changed(tmp_path):
+    file = write_recorder(tmp_path / "ha.db", EVENTS, RUNS)
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("UPDATE states SET state = '0'")
+    before = file.read_bytes()
+    assert listed(read_log(str(file), "UTC")) == WANTED
+    assert file.read_bytes() == before
+    writer.execute("ROLLBACK")
+    writer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_no_postgres() is not None, reason=str(why_no_postgres()))
+@pytest.mark.parametrize("old", [False, True])
+def test_the_recorder_in_postgresql(old):
+    import psycopg
+
+    with PostgresServer() as server:
+        with psycopg.connect(server.url, autocommit=True) as base:
+            for line in (OLD_SCHEMA if old else NEW_SCHEMA).split(";"):
+                if line.strip():
+                    base.execute(line.replace("CHAR(0)", "CHAR(1)"))
+            number = iter(range(1, 1000))
+
+            def execute(query, row):
+                table = query.split()[2]
+                if table in ("states", "recorder_runs"):
+                    key = "state_id" if table == "states" else "run_id"
+                    query = query.replace("(", f"({key}, ", 1).replace("VALUES (", "VALUES (%s, ")
+                    row = (next(number), *row)
+                base.execute(query, row)
+
+            fill_recorder(execute, EVENTS, RUNS, old=old, mark="%s")
+        events = read_log(server.url, "UTC")
+        assert listed(events) == WANTED
+        assert events.gaps == [(BEGIN + 70, BEGIN + 90)]
+        refused("cannot be read", read_log, server.url.replace("/postgres", "/none"), "UTC")
+
+
+class MariaServer:
+    """A MariaDB server of our own, on a free loopback port and in a folder that goes away."""
+
+    def __enter__(self):
+        self.folder, self.port = Path(tempfile.mkdtemp(prefix="discreet-my-")), free_port()
+        user = "mysql" if os.geteuid() == 0 else None
+        if user:
+            shutil.chown(self.folder, user)
+        data, socket = self.folder / "data", self.folder / "my.sock"
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--skip-test-db",
+             "--auth-root-authentication-method=normal"],
+            user=user, cwd=self.folder, check=True, capture_output=True,
+        )  # fmt: skip
+        self.process = subprocess.Popen(
+            [shutil.which("mariadbd") or "mariadbd", "--no-defaults", f"--datadir={data}",
+             f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={socket}",
+             f"--pid-file={self.folder / 'pid'}"],
+            user=user, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return self
+
+    def connect(self):
+        import pymysql
+
+        end = time.monotonic() + 240
+        while True:
+            try:
+                return pymysql.connect(
+                    host="127.0.0.1", port=self.port, user="root", autocommit=True
+                )
+            except pymysql.OperationalError:
+                if time.monotonic() > end or self.process.poll() is not None:
+                    raise
+                time.sleep(0.1)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (shutil.which("mariadbd") and shutil.which("mariadb-install-db")),
+    reason="MariaDB is not installed (Debian: apt install mariadb-server)",
+)
+@pytest.mark.parametrize("old", [False, True])
+def test_the_recorder_in_mariadb(old):
+    with MariaServer() as server:
+        base = server.connect()
+        with base.cursor() as cursor:
+            cursor.execute("CREATE DATABASE ha")
+            cursor.execute("USE ha")
+            for line in (OLD_SCHEMA if old else NEW_SCHEMA).split(";"):
+                if line.strip():
+                    text = line.replace('"end"', "`end`").replace("TIMESTAMP", "DATETIME(6)")
+                    cursor.execute(text.replace("PRIMARY KEY", "PRIMARY KEY AUTO_INCREMENT"))
+            fill_recorder(cursor.execute, EVENTS, RUNS, old=old, mark="%s", end="`end`")
+        base.close()
+        events = read_log(f"mysql://root@127.0.0.1:{server.port}/ha", "UTC")
+        assert listed(events) == WANTED
+        assert events.gaps == [(BEGIN + 70, BEGIN + 90)]
+
+
+# --- openHAB ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["item0001", "Hall_0001", "Hall"])
+def test_openhab_has_a_table_per_item(tmp_path, table):
+    with sqlite3.connect(tmp_path / "oh.db") as base:
+        base.executescript(
+            "CREATE TABLE items (itemid INTEGER PRIMARY KEY, itemname TEXT);"
+            f'CREATE TABLE "{table}" (time TIMESTAMP, value DOUBLE);'
+            "INSERT INTO items VALUES (1, 'Hall');"
+            f"INSERT INTO \"{table}\" VALUES ('2026-01-01 00:00:05', 21.5);"
+        )
+    base.close()
+    assert listed(read_log(str(tmp_path / "oh.db"), "UTC")) == [(BEGIN + 5.0, "Hall", "21.5")]
+
+
+# --- Text ------------------------------------------------------------------------------------
+
+CSV = {
+    "history": "entity_id,state,last_changed\nsensor.power,12,2026-01-01T00:00:05.000Z\n",
+    "logbook": "when,name,entity_id,state\n2026-01-01T01:00:05+01:00,P,sensor.power,12\n",
+    "openhab": "time;itemname;value\n2026-01-01 01:00:05;sensor.power;12\n",
+    "seconds": f"item\ttimestamp\tvalue\nsensor.power\t{BEGIN + 5}\t12\n",
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_long_csv_is_known_by_its_columns(tmp_path, name):
+    (tmp_path / "log.csv").write_text(CSV[name])
+    found = listed(read_log(str(tmp_path / "log.csv"), "Europe/Berlin"))
+    assert found == [(BEGIN + 5.0, "sensor.power", "12")]
+
+
+def test_columns_of_other_names_are_named(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("a,b,c\n12,x,2026-01-01\n")
+    refused("no column is called last_updated, .* --time-column", read_log, str(file), "UTC")
+    found = read_log(str(file), "UTC", time="c", item="b", value="a")
+    assert listed(found) == [(float(BEGIN), "x", "12")]
+    refused("which is no time", read_log, str(file), "UTC", time="b", item="c", value="a")
+
+
+def test_a_file_of_one_item_is_called_like_it(tmp_path):
+    (tmp_path / "Hall.csv").write_text("time,value\n2026-01-01,1\n2026-01-02,\n")
+    found = listed(read_log(str(tmp_path / "Hall.csv"), "UTC"))
+    assert found == [(float(BEGIN), "Hall", "1"), (BEGIN + 86_400.0, "Hall", None)]
+
+
+def test_mqtt_captures_give_an_item_per_field(tmp_path):
+    lines = [
+        {"time": BEGIN, "topic": "z/hall", "payload": '{"occupancy": true, "lux": 7, "x": [1]}'},
+        {"tst": "2026-01-01T00:00:01Z", "topic": "z/door", "payload": {"contact": False}},
+        {"time": BEGIN + 2, "topic": "plain", "payload": "4.5"},
+        {"time": BEGIN + 3, "topic": "z/hall", "payload": "{cut"},
+        {"topic": "no time", "payload": "1"},
+        ["no", "message"],
+    ]
+    text = "\n".join(map(json.dumps, lines)) + '\n{"time": 17, "topic"'
+    (tmp_path / "log.jsonl").write_text(text)
+    assert listed(read_log(str(tmp_path / "log.jsonl"), "UTC")) == [
+        (float(BEGIN), "z/hall#lux", "7"),
+        (float(BEGIN), "z/hall#occupancy", "on"),
+        (BEGIN + 1.0, "z/door#contact", "off"),
+        (BEGIN + 2.0, "plain", "4.5"),
+        (BEGIN + 3.0, "z/hall", "{cut"),
+    ]
+
+
+# --- What is refused -------------------------------------------------------------------------
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "other.db") as base:
+        base.execute("CREATE TABLE t (a)")
+    base.close()
+    refused("neither Home Assistant's recorder .* there are: t", read_log,
+            str(tmp_path / "other.db"), "UTC")  # fmt: skip
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"SQLite format 3\0" + b"x" * 2000)
+    refused("broken.db: cannot be read", read_log, str(broken), "UTC")
+    refused("none.db: no such file", read_log, str(tmp_path / "none.db"), "UTC")
+    refused("a log at http:// cannot be read", read_log, "http://ha/", "UTC")
+
+
+def test_a_password_is_not_shown():
+    message = refused(
+        "cannot be read", read_log, f"mysql://me:secret@127.0.0.1:{free_port()}/ha", "UTC"
+    )
+    assert "secret" not in str(message)
+
+
+def test_only_items_that_match_are_kept(tmp_path):
+    events = read_log(str(write_recorder(tmp_path / "ha.db", EVENTS)), "UTC")
+    kept = events.only(["person.*"])
+    assert kept.items == ["person.ann"] and len(kept.times) == 2 and not np.any(kept.item)
+    refused("the log has no item 'light.\\*'", events.only, ["light.*"])
