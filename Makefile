@@ -21,13 +21,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test check architecture reproduce bench faults load containers format clean FORCE
+.PHONY: help demo quick test check docs architecture reproduce bench faults load containers format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
 	@echo "make quick      run the quick tests: an answer within a minute"
 	@echo "make test       run all tests"
 	@echo "make check      formatting, lint, types, imports and tests, as CI does"
+	@echo "make docs       build the manual in build/docs"
 	@echo "make reproduce  rerun the paper's experiments, such as ARGS=--all"
 	@echo "make bench      run the benchmarks"
 	@echo "make faults     what the network does when things go wrong, and what intruders get"
@@ -48,7 +49,7 @@ quick: $(READY)/test
 # alone, and is named.
 test: $(READY)/test
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS) || { \
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 25 --durations-min 5 $(ARGS) || { \
 	  [ $$? = 1 ] && echo "==> what failed beside other tests, once more alone" && \
 	  $(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none $(ARGS); }
 
@@ -61,10 +62,16 @@ check: $(READY)/dev
 	@$(BIN)/mypy
 	@echo "==> imports"
 	@$(BIN)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test
 
 architecture: $(READY)/test
 	@$(BIN)/python -m research.architecture
+
+docs: $(READY)/docs
+	@echo "==> manual"
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
 
 reproduce: $(READY)/test
 	@$(BIN)/python -m research.reproduce $(ARGS)
@@ -108,6 +115,11 @@ $(READY)/test: pyproject.toml $(READY)/python
 	@$(PIP) install -e '.[test]'
 	@touch $(READY)/run $@
 
+$(READY)/docs: pyproject.toml $(READY)/test
+	@echo "==> installing what builds the manual"
+	@$(PIP) install -e '.[docs]'
+	@touch $@
+
 $(READY)/bench: pyproject.toml $(READY)/test
 	@echo "==> installing what the benchmarks compare with"
 	@$(PIP) install -e '.[bench]'
@@ -116,7 +128,7 @@ $(READY)/bench: pyproject.toml $(READY)/test
 $(READY)/dev: pyproject.toml $(READY)/python
 	@echo "==> installing discreet, what its tests need and the checkers"
 	@$(PIP) install -e '.[dev]'
-	@touch $(READY)/run $(READY)/test $@
+	@touch $(READY)/run $(READY)/test $(READY)/docs $@
 
 # Running the candidate is the only safe test: a name on the PATH may be a shim for nothing. Debian
 # ships `venv` without `ensurepip`, and then no environment can be made.

@@ -58,8 +58,8 @@ class Mapper(PrivacyMapper):
         Ask instead for a share of the largest R, one half, under the model. Nothing is held out
         for it, and on new rows R is somewhat smaller.
     epsilon : float, optional
-        Ask that |log p(g|z)/p(g)| stay below it, likewise. Where the outputs are too many to list
-        it is shared out among the sensors and holds by construction.
+        Ask that ``|log p(g|z)/p(g)|`` stay below it, likewise. Where the outputs are too many to
+        list it is shared out among the sensors and holds by construction.
     beyond_answer : bool, default=False
         Ask both of attackers who know the public fact.
     rounds : float, default=1

@@ -44,6 +44,10 @@ class RandomizedResponseMapper(PrivacyMapper):
     the number of codes that the training rows show are never sent. A code that they do not
     show answers with a mixture of the other codes' rows.
 
+    The remaining parameters are those that all mappers take. They have no influence here,
+    but for ``privacy_ratio``, ``max_advantage`` and ``epsilon``: these speak of the private
+    fact and are refused.
+
     Parameters
     ----------
     n_symbols : int, sequence or dict, default=2
@@ -53,10 +57,6 @@ class RandomizedResponseMapper(PrivacyMapper):
         sensors have s times as much.
     kernel, reg, binning, n_bins, decide, random_state
         As in ``NPOMapper``. The first two shape the fusion rule only.
-
-    The remaining parameters are those that all mappers take. They have no influence here,
-    but for ``privacy_ratio``, ``max_advantage`` and ``epsilon``: these speak of the private
-    fact and are refused.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class NPOMapper(PrivacyMapper):
         Ask instead that no attacker beat guessing by more: balanced accuracy minus
         1/m, the worst pair of classes counting. The ratio is searched on folds.
     epsilon : float, optional
-        Ask that |log p(g|z)/p(g)| stay below it for every output z. Searched likewise;
+        Ask that ``|log p(g|z)/p(g)|`` stay below it for every output z. Searched likewise;
         where the outputs are too many to list it holds by construction.
     ldp_epsilon : float, optional
         Keep log Q(z|x)/Q(z|x') of every sensor below this, which makes the structural
