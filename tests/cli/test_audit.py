@@ -1,6 +1,7 @@
 """``discreet audit`` as typed: what it prints, writes and answers with its exit code."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def home(learned, tmp_path, monkeypatch, capsys):
 
 def test_the_verdict_comes_first_and_the_rows_are_named(home):
     code, out, err = home()
-    assert code == 0 and err == ""
+    assert code == 0 and "discreet:" not in err
     lines = out.splitlines()
     assert lines[0].startswith("NO LIMIT STATED: 'who': no attacker's advantage in one report is")
     assert "the 120 of 400 rows that were held out" in out
@@ -98,7 +99,29 @@ def test_swapped_arguments_are_one_message(home):
     code, printed, error = home(
         "--rounds", 60, "--stay", 0.9, mapping="home.csv", table="home.json"
     )
-    assert (code, printed) == (2, "") and "is not a discreet mapping" in error
+    assert (code, printed) == (2, "") and "the mapping comes first, then the table" in error
+    assert "got home.csv and home.json. Swap them." in error
+
+
+def test_quiet_says_that_a_limit_is_not_met_and_nothing_else(home):
+    code, out, _ = home("-q", "--max-advantage", "0.001")
+    assert code == 3 and out.startswith(("NOT SHOWN", "LEAKS")) and out.count("\n") == 1
+    assert home("-q", "--max-advantage", "0.45")[:2] == (0, "")
+
+
+def test_a_pipe_hears_how_far_the_audit_is(home, monkeypatch):
+    monkeypatch.setattr("discreet.cli.progress._LINE_SECONDS", 0.01)
+    _, _, said = home("--max-advantage", "0.45")
+    assert re.search(r"^[a-z].* \d+%", said, re.MULTILINE)
+    assert home("-q", "--max-advantage", "0.45")[2] == ""
+
+
+def test_on_a_terminal_the_verdict_is_in_colour(home, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert home("--max-advantage", "0.45")[1].startswith("\x1b[1;32mWITHIN LIMITS")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert home("--max-advantage", "0.45")[1].startswith("WITHIN LIMITS")
 
 
 def test_a_limit_that_is_met_ends_in_0_and_one_that_is_not_in_3(home):
@@ -124,7 +147,7 @@ def test_a_useless_mapping_within_its_limits_ends_in_0_and_is_called_useless(
 def test_json_is_all_of_it_and_nothing_else(home):
     code, out, err = home("--json", "--max-advantage", "0.001")
     found = json.loads(out)
-    assert code == 3 and err == ""
+    assert code == 3 and "discreet:" not in err
     assert found["ok"] is False and found["mapping_id"] == Mapping.load("home.json").id
     assert {each["name"] for each in found["private"][0]["certificates"]} >= {"advantage"}
     assert found["limits"][0]["state"] in ("not shown", "broken")

@@ -1,8 +1,10 @@
+import json
 import os
 import pickle
 import re
 import shlex
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -333,6 +335,59 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert f"wrote m, id {mapping.id[:19]}" in printed
     assert re.search(r"expected of one report .* advantage -?\d\.\d+", printed)
     assert "structural bound C1" in printed and "all of this is about one report" in printed
+    useful, private, after = printed.splitlines()[-3:]
+    assert re.match(
+        r"use(ful|less): 'fall' is answered right in [\d.]+ %, by guessing in 50", useful
+    )
+    assert private.startswith(("private enough", "NOT shown to be private")) and "'who'" in private
+    assert after == "next: discreet audit m home.csv --html report.html"
+
+
+def test_options_are_written_to_a_file_and_read_from_it(command):
+    asked = [
+        "--exclude",
+        "day",
+        "--ratio",
+        "0.9",
+        "--symbols",
+        "hall=3",
+        "--write-config",
+        "d.toml",
+    ]
+    assert command("learn", "home.csv", *FACTS, *asked, "--out", "m")[0] == 0
+    found = tomllib.loads(Path("d.toml").read_text())
+    assert found == {"table": ["home.csv"], "public": "fall", "private": ["who"], "out": "m",
+                     "exclude": "day", "ratio": 0.9, "symbols": ["hall=3"]}  # fmt: skip
+    code, printed, _ = command("learn", "--config", "d.toml", "--out", "again", "--json")
+    told = json.loads(printed)
+    assert code == 0 and told["out"] == "again" and told["useful"] is True
+    assert told["mapping_id"] == Mapping.load("m").id == Mapping.load("again").id
+    assert told["expected"]["guessing_balanced_accuracy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("colour = 1", "'colour' is no option of discreet learn, which has table, public"),
+        ("config = 'a'", "'config' is no option"),
+        ("out = {a = 1}", "out must be a text, a number, true, false or a list"),
+        ("out = ", "is no TOML file"),
+        ("ratio = 2", "--ratio must be strictly between 0 and 1, got 2"),
+        ("ratio = 'much'", "'much'"),
+    ],
+)
+def test_a_mistake_in_the_file_of_options_is_one_message(command, text, words):
+    Path("d.toml").write_text(text)
+    code, printed, error = command("learn", "home.csv", *FACTS, "--config", "d.toml", "--out", "m")
+    assert (code, printed) == (2, "") and error.count("\n") == 1 and words in error
+    assert not Path("m").exists()
+
+
+def test_no_file_of_options_and_one_in_the_way_are_one_message(command):
+    facts = ("learn", "home.csv", *FACTS, "--out", "m")
+    assert "none.toml: cannot be read (No such file" in command(*facts, "--config", "none.toml")[2]
+    assert "is what is read" in command(*facts, "--write-config", "home.csv")[2]
+    assert not Path("m").exists()
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -382,7 +437,7 @@ def test_a_mapping_that_answers_nothing_is_called_useless(command):
         "noise.csv", index=False
     )
     _, printed, error = command("learn", "noise.csv", *FACTS, "--exclude", "day", "--out", "m")
-    assert "useless: it answers 'fall' no better than guessing, as far as" in printed
+    assert "no better than guessing, as far as the rows show\n" in printed
     assert "the mapping answers 'fall' no better than guessing: its balanced accuracy is" in error
 
 

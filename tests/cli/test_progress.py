@@ -56,3 +56,16 @@ def test_it_is_a_report_that_never_stops_the_work():
     report = _report(io.StringIO())
     assert report(Progress("bounds", 0.5)) is False
     report.close()
+
+
+def test_bar_share_and_time_left_stay_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    log = io.StringIO()
+    log.isatty = lambda: True
+    report = ProgressReport(Console(file=log, width=60, force_terminal=True, color_system=None))
+    monkeypatch.setattr(report._pace, "left", lambda: "1:00:59 left")
+    report.show("a phase with quite a long name indeed", 0.25, "12 of 48 points and more " * 3)
+    assert eventually(lambda: "left" in log.getvalue())
+    report.close()
+    line = next(each for each in log.getvalue().splitlines() if "left" in each)
+    assert "25 %" in line and "1:00:59 left" in line and "━" in line and "…" in line

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from discreet import __version__
-from discreet.cli.options import option_name
+from discreet.cli.options import GroupedCommand, option_name
 from discreet.errors import DiscreetError, Parameter, StoppedError
 
 BAD_INPUT = 2
@@ -90,7 +90,10 @@ def in_option_terms(error: DiscreetError) -> str:
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:
     command = error.ctx.command_path if getattr(error, "ctx", None) is not None else "discreet"
     text = " ".join(error.format_message().split())
-    seen = _value_of(getattr(error, "param", None), arguments)
+    param = getattr(error, "param", None)
+    seen = _value_of(param, arguments)
+    if seen is None and getattr(error, "ctx", None) is not None:  # a file of options may say it
+        seen = (error.ctx.default_map or {}).get(getattr(param, "name", None))
     if seen is not None and repr(seen) not in text:
         text = f"{text.rstrip('.')}, got {seen!r}"
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See: {command} --help"
@@ -125,7 +128,9 @@ def root(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", "-V", callback=_show_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     """Sensors that answer one question and keep quiet about the rest.
@@ -142,7 +147,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     """Return the command that is asked for, or all where none is."""
     asked = [each for each in arguments[:1] if each in COMMANDS]
     app = typer.Typer(
-        add_completion=False,
+        add_completion=not asked,  # in a shell that completes, nothing was asked
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -151,5 +156,5 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     for name in asked or COMMANDS:
         found = import_module(f"discreet.cli.{COMMANDS[name]}")
         function = COMMANDS[name] if name == "import" else name  # a keyword cannot be a function
-        app.command(name)(getattr(found, function.replace("-", "_")))
+        app.command(name, cls=GroupedCommand)(getattr(found, function.replace("-", "_")))
     return app

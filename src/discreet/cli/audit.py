@@ -27,7 +27,15 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import check_out, interruptible, plain_console, print_json, print_lines
+from discreet.cli.terminal import (
+    check_order,
+    check_out,
+    interruptible,
+    plain_console,
+    print_json,
+    print_lines,
+    print_verdict,
+)
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
 
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
 LIMIT_NOT_MET = 3
 _MEANINGLESS = 10.0
+_COLOURS = {"WITHIN LIMITS": "32", "LEAKS": "31"}
 _TABLES = " (tables)"  # beside a bound that the rows add nothing to
 
 
@@ -152,7 +161,9 @@ def audit(
         found = audit_files(task)
         if as_json:
             print_json(found.to_dict())
-        elif not quiet:
+        elif not quiet or not found.ok:  # a limit that is not met is said all the same
+            print_verdict(found.verdict, _COLOURS.get(found.verdict.split(":")[0], "33"))
+        if not quiet and not as_json:
             print_lines(describe(found) + [f"wrote {html}"] * (html is not None))
         return 0 if found.ok else LIMIT_NOT_MET
 
@@ -184,6 +195,7 @@ def audit_files(task: AuditTask) -> Audit:
     from discreet.data.tables import find_files
     from discreet.mapping.mapping import Mapping
 
+    check_order(task.mapping, task.tables)
     check_rounds(task.options, in_time=task.time_column is not None)
     if task.html is not None:  # before the work, not after it
         for kept in (*find_files(task.tables), task.mapping, task.frontier):
@@ -207,8 +219,7 @@ def audit_files(task: AuditTask) -> Audit:
         noted = note_audit(entry)
         data = replace(data, audited_before=before or ("" if noted else NOT_NOTED))
     console = plain_console()
-    quiet = task.quiet or not console.file.isatty()
-    with closing(ProgressReport(console, quiet=quiet)) as report:
+    with closing(ProgressReport(console, quiet=task.quiet)) as report:
         found = audit_checked_data(data, task.options, report=report)
     if task.html is not None:
         _write_report(task, found)
@@ -273,9 +284,9 @@ def _command(task: AuditTask) -> str:
 
 
 def describe(found: Audit) -> list[str]:
-    """Return the account, line by line: verdict, bounds, attackers, what to know."""
+    """Return the account below the verdict, line by line: bounds, attackers, what to know."""
     head = f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}"
-    lines = [found.verdict, "", head]
+    lines = ["", head]
     for check in found.limits:
         lines.append(f"limit {check.name} <= {check.limit:g}: {check.state}. {check.words}")
         if check.radius is not None:

@@ -19,7 +19,7 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.policies import read_stay, rows_to_estimate
-from discreet.cli.terminal import check_out, interruptible, print_json, print_lines
+from discreet.cli.terminal import check_order, check_out, interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def budget(
             )
         if plot is not None:
             _check_plot(plot, mapping)
+        check_order(mapping, tables or ())
         known = Mapping.load(mapping)
         if not known.private:
             raise InputError(f"{mapping} guards no private fact, so that there is no budget.")

@@ -10,6 +10,7 @@ from discreet.choices import TARGETS
 from discreet.cli.options import (
     Anyway,
     Budget,
+    Json,
     Period,
     PolicyRows,
     PrivateStay,
@@ -21,7 +22,7 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.policies import choose_repeat
-from discreet.cli.terminal import interruptible, print_lines, warn
+from discreet.cli.terminal import interruptible, print_json, print_lines, warn
 
 if TYPE_CHECKING:
     from discreet.export.neutral import SensorTable
@@ -52,6 +53,7 @@ def export(
         option("SECONDS", "How often a sensor releases, for the figure of a day.", is_positive),
     ] = 60.0,
     anyway: Anyway = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write one bundle per sensor, with its own table only, for the device that reads it.
@@ -80,8 +82,21 @@ def export(
         exported = write_bundles(task)
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
-        if not quiet:
+        if as_json:
+            print_json(_as_dict(task, exported))
+        elif not quiet:
             print_lines(describe(task, exported, policy_lines))
+
+
+def _as_dict(task: ExportTask, exported: Exported) -> dict[str, object]:
+    """Return the result for a program."""
+    return {
+        "out": str(task.out),
+        "mapping_id": next(iter(exported.tables.values())).mapping_id,
+        "sensors": {name: table.name for name, table in exported.tables.items()},
+        "repeat": task.policy.repeat,
+        "public_key": None if exported.key is None else exported.key.public_hex,
+    }
 
 
 def describe(task: ExportTask, exported: Exported, policy_lines: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from discreet.cli.options import (
     Exclude,
     Group,
     Holdout,
+    Json,
     KernelName,
     LossName,
     PointConfidence,
@@ -44,6 +45,7 @@ from discreet.cli.terminal import (
     check_out,
     interruptible,
     plain_console,
+    print_json,
     print_lines,
     told_warnings,
 )
@@ -90,6 +92,7 @@ def frontier(
     ] = None,
     dask: Dask = None,
     seed: Seed = 0,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show what privacy costs: error against leak, over ratios and methods.
@@ -140,9 +143,12 @@ def frontier(
             split=make_split(holdout, seed, group),
             options=options,
         )
-        run_frontier(
-            Job(task, specs, out, plot, confidence, jobs or -1, dask, quiet, assume_independent)
-        )
+        job = Job(task, specs, out, plot, confidence, jobs or -1, dask, quiet, assume_independent)
+        found = run_frontier(job)
+        if as_json:
+            print_json(found.model_dump(mode="json"))
+        elif not quiet:
+            print_lines(summarise(job, found))
 
 
 def _list_of(option: str, text: str, read: Callable[[str], Any]) -> list[Any]:
@@ -191,7 +197,7 @@ class Job:
 
 
 def run_frontier(job: Job) -> Frontier:
-    """Compute the frontier, write it, and say what it shows.
+    """Compute the frontier and write it.
 
     Raises InputError: before the work where possible, with what to do. Raises KeyboardInterrupt:
     with how many points were kept.
@@ -205,8 +211,6 @@ def run_frontier(job: Job) -> Frontier:
     found.save(job.out)
     if job.plot is not None:
         save_plot(found, job.plot)
-    if not job.quiet:
-        print_lines(summarise(job, found))
     return found
 
 

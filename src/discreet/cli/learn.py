@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from discreet.choices import METHODS
+from discreet.cli.config_file import read_config, write_config
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Binning,
@@ -22,6 +25,7 @@ from discreet.cli.options import (
     Exclude,
     Group,
     Holdout,
+    Json,
     KernelName,
     LossName,
     Private,
@@ -49,7 +53,9 @@ from discreet.cli.terminal import (
     interruptible,
     plain_console,
     plain_print,
+    print_json,
     print_lines,
+    print_verdict,
     told_warnings,
 )
 from discreet.errors import InputError
@@ -69,6 +75,7 @@ _LISTED_CLASSES = 4
 
 
 def learn(
+    context: typer.Context,
     tables: Annotated[
         list[Path],
         argument(
@@ -182,6 +189,20 @@ def learn(
         option("DIR", "Where a streamed text table is copied to. [default: beside the mapping]"),
     ] = None,
     dask: Dask = None,
+    config: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Options that are not typed, as --write-config wrote them.",
+            read_config,
+            is_eager=True,
+        ),
+    ] = None,
+    config_out: Annotated[
+        Path | None,
+        option("FILE", "Write the options given, such as to discreet.toml.", name="--write-config"),
+    ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Learn a private mapping from a table and write it to a file.
@@ -258,10 +279,17 @@ def learn(
             time_column=time_column,
             every=seconds,
         )
+        if config_out is not None:
+            for file in (*task.files(), out):
+                check_out(config_out, file, "--write-config")
         learned = run_learn(
-            task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet, rounds=rounds,
-            stay=stay,
+            task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet or as_json,
+            rounds=rounds, stay=stay,
         )  # fmt: skip
+        if config_out is not None:
+            write_config(context, config_out)
+        if as_json:
+            print_json(_as_dict(learned.mapper, out))
     expected, stated = learned.mapper.expected_, (max_advantage, epsilon) != (None, None)
     return LIMIT_NOT_MET if stated and expected is not None and expected.met is False else 0
 
@@ -352,7 +380,7 @@ def run_learn(
             from discreet.learning_for_rounds import learn_for_rounds
 
             learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
-    save(learned.mapper, out, quiet)
+    save(learned.mapper, out, quiet, _audit_command(task, out))
     if figure is not None:
         (console.print if not figure.met else plain_print)(say_rounds(figure))
     return learned
@@ -374,14 +402,29 @@ def say_rounds(figure: RoundsFigure) -> str:
     return f"warning: {line}. NOT MET: {figure.rows} rows {why}; about {figure.rows_needed} could."
 
 
-def save(mapper: PrivacyMapper, out: Path, quiet: bool) -> None:
-    """Write the mapping and say what was done."""
+def _as_dict(mapper: PrivacyMapper, out: Path) -> dict[str, object]:
+    """Return the result for a program."""
+    expected = mapper.expected_
+    return {
+        "out": str(out),
+        "mapping_id": mapper.mapping_.id,
+        "useful": mapper.useful_,
+        "met": None if expected is None else expected.met,
+        "stopped": mapper.stopped_,
+        "expected": None if expected is None else expected.as_dict(),
+    }
+
+
+def save(mapper: PrivacyMapper, out: Path, quiet: bool, audit: str) -> None:
+    """Write the mapping and say what was done; ``audit``: the command that checks it."""
     from discreet.cli.progress import undisturbed
 
     with undisturbed():
         mapper.mapping_.save(out)
         if not quiet:
             print_lines(summarise(mapper, out))
+            for line, colour in _closing(mapper, audit):
+                print_verdict(line, colour)
 
 
 def announce(prepared: Prepared) -> str:
@@ -423,10 +466,6 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
             f"floor {mapper.threshold_:.4f}"
         )
     if not mapper.useful_:
-        public = mapper.mapping_.public.name
-        lines.append(
-            f"useless: it answers {public!r} no better than guessing, as far as the rows show"
-        )
         lines += [_alternative_line(each) for each in getattr(mapper, "alternatives_", [])]
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
@@ -440,6 +479,53 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         "all of this is about one report; discreet budget computes what a day of them tells"
     )
     return lines
+
+
+def _closing(mapper: PrivacyMapper, audit: str) -> list[tuple[str, str]]:
+    """Return the last three lines, each with its colour: useful or not, private or not, what next.
+
+    Everything is in points of balanced accuracy, as in the report.
+    """
+    expected, public = mapper.expected_, mapper.mapping_.public.name
+    worth = ""
+    if expected is not None:
+        worth = (
+            f": {public!r} is answered right in {100 * expected.balanced_accuracy:.1f} %, by "
+            f"guessing in {100 * expected.guessing_balanced_accuracy:.1f} %"
+        )
+    useful = (
+        (f"useful{worth}", "32")
+        if mapper.useful_
+        else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
+    )
+    return [useful, _private_line(mapper), (f"next: {audit}", "1")]
+
+
+def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
+    expected = mapper.expected_
+    if expected is None or expected.met is None:
+        return "private or not: no limit was asked for, and the audit measures it", "33"
+    secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
+    told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
+    line = (
+        f"an attacker{told} beats guessing {secrets} by about {100 * expected.advantage:.1f} "
+        f"points (raw readings: {100 * expected.raw_advantage:.1f})"
+    )
+    if expected.asked is not None:
+        line += f"; {100 * expected.asked:g} were allowed"
+    if expected.met:
+        return f"private enough, as far as the rows show: {line}", "32"
+    return f"NOT shown to be private: {line}", "31"
+
+
+def _audit_command(task: Task, out: Path) -> str:
+    """Return what to run next."""
+    if not task.split.holdout:
+        return f"discreet audit {shlex.quote(str(out))} TABLE, with rows that it was not taught"
+    limit = task.options.get("max_advantage")
+    given = [] if limit is None else ["--max-advantage", f"{limit:g}"]
+    files = [str(each) for each in (task.table, *task.further)]
+    return shlex.join(["discreet", "audit", str(out), *files, *given, "--html", "report.html"])
 
 
 def _chain_line(chain: PublicChain, public: Fact) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
 from discreet.errors import InputError
@@ -50,14 +51,52 @@ def option(
     return typer.Option(*names, metavar=metavar, help=help, callback=check, **more)
 
 
-def flag(name: str, help: str) -> Any:
+def flag(name: str, help: str, short: str | None = None) -> Any:
     """Return an option without a value."""
-    return typer.Option(name, help=help)
+    return typer.Option(*filter(None, (name, short)), help=help)
 
 
 def argument(metavar: str, help: str) -> Any:
     """Return an argument: what stands for it and what it is for."""
     return typer.Argument(metavar=metavar, help=help)
+
+
+# --- Groups in the help ----------------------------------------------------------------------
+
+GROUPS = {
+    "Limits": "ratio epsilon ldp_epsilon beyond_answer confidence releases independent_releases "
+    "cap rounds stay",
+    "Rows and columns": "sensors exclude group assume_independent time_column every holdout "
+    "binning bins",
+    "Method": "method methods ratios symbols kernel loss decide seed",
+    "Running": "time_limit memory work_dir dask jobs config config_out quiet help",
+}
+"""Where options stand in the help of a command with many; what is nowhere is essential."""
+_MANY = 12  # options, from which on they are in groups
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help has the essential options first and the others by what they are for."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        groups |= {name: [] for name in GROUPS}
+        params = self.get_params(ctx)
+        for each in params:
+            record = each.get_help_record(ctx)
+            if record is not None:
+                groups[_group(each, len(params))].append(record)
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+def _group(param: Any, count: int) -> str:
+    if param.param_type_name == "argument":
+        return "Arguments"
+    found = (name for name, listed in GROUPS.items() if param.name in listed.split())
+    return "Options" if count < _MANY or param.required else next(found, "Options")
 
 
 # --- Checks of single options --------------------------------------------------------------
@@ -301,7 +340,9 @@ Dask = Annotated[
         "ADDRESS", "Work on a Dask cluster: its scheduler's address, or local:N for N workers here."
     ),
 ]
-Quiet = Annotated[bool, flag("--quiet", "Print warnings and errors only.")]
+Quiet = Annotated[
+    bool, flag("--quiet", "Print warnings, errors and limits that are not met only.", "-q")
+]
 AuditGroup = Annotated[
     str | None,
     option(

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.progress import Task as BarTask
+from rich.table import Column
 from rich.text import Text
 
 from discreet.progress import Progress, cost, standing
@@ -106,13 +108,19 @@ class ProgressReport:
             seconds = _LINE_SECONDS
 
     def _begin_bar(self) -> None:
+        # However narrow the terminal is, bar, share and time left stay; the rest is cut.
+        cut: Any = {"no_wrap": True, "overflow": "ellipsis"}
         bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=10),
-            TextColumn("{task.fields[detail]}", markup=False),
-            _TimeLeft(self._pace),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(**cut, max_width=24)
+            ),
+            BarColumn(bar_width=10, table_column=Column(min_width=10)),
+            TextColumn("{task.percentage:.0f} %", table_column=Column(no_wrap=True, min_width=5)),
+            _TimeLeft(self._pace, table_column=Column(no_wrap=True, min_width=12)),
+            TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**cut, ratio=1)),
             console=self.console,
             transient=True,
+            expand=True,
         )
         bar.add_task("", total=1.0, detail="")
         self._update(bar)
@@ -153,8 +161,8 @@ class _Pace:
 
 
 class _TimeLeft(ProgressColumn):
-    def __init__(self, pace: _Pace) -> None:
-        super().__init__()
+    def __init__(self, pace: _Pace, table_column: Column) -> None:
+        super().__init__(table_column)
         self._pace = pace
 
     def render(self, task: BarTask) -> Text:

@@ -16,7 +16,14 @@ from discreet.cli.options import (
     is_share,
     option,
 )
-from discreet.cli.terminal import check_out, interruptible, plain_console, plain_print, print_json
+from discreet.cli.terminal import (
+    check_order,
+    check_out,
+    interruptible,
+    plain_console,
+    plain_print,
+    print_json,
+)
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,6 +81,7 @@ def recheck(
         from discreet.mapping.mapping import Mapping
 
         today = datetime.now(UTC).date()
+        check_order(mapping, tables)
         loaded = Mapping.load(mapping)
         path = mapping.with_name("recheck.json") if state is None else state
         check_out(path, mapping, "--state")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import stat
 import sys
@@ -34,6 +35,12 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print results, line by line."""
     for line in lines:
         plain_print(line)
+
+
+def print_verdict(line: str, code: str) -> None:
+    """Print a verdict, on a terminal in colour: "32" is green, "33" yellow and "31" red."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    plain_print(f"\x1b[1;{code}m{line}\x1b[0m" if coloured else line)
 
 
 def print_json(content: Any) -> None:
@@ -70,6 +77,15 @@ def told_warnings(console: Console) -> Iterator[None]:
         str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
     ):
         console.print(f"warning: {message}", style="yellow")
+
+
+def check_order(mapping: Path, tables: Iterable[Path]) -> None:
+    """Notice a table where the mapping belongs, and a mapping where the table does."""
+    found = next((each for each in tables if each.suffix.lower() == ".json"), None)
+    if found is not None and mapping.suffix.lower() != ".json":
+        raise InputError(
+            f"the mapping comes first, then the table: got {mapping} and {found}. Swap them."
+        )
 
 
 def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
