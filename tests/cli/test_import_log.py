@@ -98,6 +98,7 @@ def test_items_times_counts_and_changes_are_chosen(command, tmp_path):
         ("ha.db --out t.csv --timezone Mars/Base", "--timezone must be a time zone"),
         ("ha.db --out t.csv --timezone ../../etc/passwd", "--timezone must be a time zone"),
         ("ha.db --out t.csv --label person.bob", "the log has no item 'person.bob'"),
+        ("ha.db --out t.csv --label person.ann=time", "two columns would have one name"),
         ("ha.db --out t.csv --from noon", "--from must be a time such as"),
         ("ha.db --out t.csv --from 2030-01-01", "no events from --from to --to"),
         ("ha.db --out nowhere/t.csv", "there is no directory"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,10 +81,9 @@ def check(
             exclude=name_list("--exclude", exclude),
             split=make_split(0.3, 0, group),
         )
-        report = ProgressReport(plain_console(), quiet=as_json)
         guess = public is None or not private
-        found = check_table(task, max_advantage, guess=guess, report=report)
-        report.close()
+        with closing(ProgressReport(plain_console(), quiet=as_json)) as report:
+            found = check_table(task, max_advantage, guess=guess, report=report)
     if as_json:
         print_json(asdict(found))
     else:

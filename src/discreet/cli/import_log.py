@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import Quiet, argument, flag, option, seconds_of
-from discreet.cli.terminal import check_out, interruptible, print_lines
+from discreet.cli.terminal import check_out, interruptible, plain_console, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,28 +100,35 @@ def import_log(
     facts = dict(_label(each) for each in labels or [])
     check_out(out, Path(log) if "://" not in log else None)
     with interruptible("stopped. No table was written."):
+        from discreet.cli.progress import ProgressReport
         from discreet.importing.rounds import Rounds, make_table
         from discreet.importing.sources import check_zone, read_log
 
         check_zone(timezone)
-        events = read_log(
-            log, timezone, statistics=statistics, time=time_column, item=item, value=value
-        ).within(_moment("--from", begin, timezone), _moment("--to", end, timezone))
-        if items:
-            events = events.only([*items, *facts, *(count or []), *(changes or [])])
-        rounds = Rounds(
-            every=seconds,
-            hold=held,
-            zone=timezone,
-            forever=_named(facts, events, required=True),
-            count=_named(count or _COUNTED, events, required=count is not None),
-            changes=_named(changes or (), events, required=True),
-        )
-        table = make_table(events, rounds)
-        whole = table.dropna(subset=list(rounds.forever)).rename(columns=facts)
-        if not len(whole):
-            raise InputError("no row has all labels. Name others with --label, or fewer.")
-        _write(whole, out)
+        with closing(ProgressReport(plain_console(), quiet=quiet)) as report:
+            span = _moment("--from", begin, timezone), _moment("--to", end, timezone)
+            events = read_log(
+                log, timezone, lambda seen: report.show("read", 0.0, f"{seen} events"),
+                statistics=statistics, time=time_column, item=item, value=value,
+            ).within(*span)  # fmt: skip
+            if items:
+                events = events.only([*items, *facts, *(count or []), *(changes or [])])
+            rounds = Rounds(
+                every=seconds,
+                hold=held,
+                zone=timezone,
+                forever=_named(facts, events, required=True),
+                count=_named(count or _COUNTED, events, required=count is not None),
+                changes=_named(changes or (), events, required=True),
+            )
+            report.show("write", 0.0)
+            table = make_table(events, rounds)
+            whole = table.dropna(subset=list(rounds.forever)).rename(columns=facts)
+            if not whole.columns.is_unique:
+                raise InputError("two columns would have one name. Rename --label otherwise.")
+            if not len(whole):
+                raise InputError("no row has all labels. Name others with --label, or fewer.")
+            _write(whole, out)
     if not quiet:
         print_lines(_summary(events, rounds, table, whole, out))
 

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.errors import InputError, shown
-from discreet.importing.events import EventList, Events, utc_seconds
+from discreet.importing.events import EventList, Events, Tell, utc_seconds
 
 SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 MAGIC = b"SQLite format 3\0"
@@ -28,7 +28,7 @@ _TABLE = re.compile(r"[A-Za-z0-9_]{1,120}", re.ASCII)
 _HOUR = 3600.0
 
 
-def read_database(source: str, *, statistics: bool) -> Events:
+def read_database(source: str, tell: Tell | None = None, *, statistics: bool) -> Events:
     """Read the log in a database.
 
     ``source``: a SQLite file, or the URL of a server. ``statistics``: take the hourly means of Home
@@ -36,11 +36,11 @@ def read_database(source: str, *, statistics: bool) -> Events:
     cannot be read.
     """
     with _connected(source) as ask:
-        columns = ask.columns()
+        columns, found = ask.columns(), EventList(tell)
         if "states" in columns:
-            return _recorder(ask, columns, statistics)
+            return _recorder(ask, columns, found, statistics)
         if {"itemid", "itemname"} <= {name.lower() for name in columns.get("items", ())}:
-            return _openhab(ask, columns)
+            return _openhab(ask, columns, found)
         listed = ", ".join(sorted(columns)[:10]) or "no tables"
         raise InputError(
             f"{_hidden(source)}: neither Home Assistant's recorder (a table 'states') nor "
@@ -51,8 +51,10 @@ def read_database(source: str, *, statistics: bool) -> Events:
 # --- Home Assistant --------------------------------------------------------------------------
 
 
-def _recorder(ask: _Questions, columns: dict[str, list[str]], statistics: bool) -> Events:
-    found, states = EventList(), columns["states"]
+def _recorder(
+    ask: _Questions, columns: dict[str, list[str]], found: EventList, statistics: bool
+) -> Events:
+    states = columns["states"]
     names = _names(ask, "states_meta", "metadata_id", "entity_id", columns)
     item = "metadata_id" if names else "entity_id"
     stamp = "last_updated_ts" if "last_updated_ts" in states else "last_updated"
@@ -116,10 +118,9 @@ def _utc(times: Sequence[Any]) -> Any:
 # --- openHAB ---------------------------------------------------------------------------------
 
 
-def _openhab(ask: _Questions, columns: dict[str, list[str]]) -> Events:
+def _openhab(ask: _Questions, columns: dict[str, list[str]], found: EventList) -> Events:
     """Read a table per item: item0001, or the item's name and number."""
     names = _names(ask, "items", "itemid", "itemname", columns)
-    found = EventList()
     for number, name in names.items():
         wanted = (f"item{int(number):04}", f"{name}_{int(number):04}".lower(), name.lower())
         table = next((each for each in columns if each.lower() in wanted), None)

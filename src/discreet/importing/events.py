@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -14,6 +14,7 @@ from discreet.arrays import Floats
 from discreet.errors import InputError, suggest
 from discreet_sensor.words import MISSING
 
+Tell = Callable[[int], None]
 NOTHING = -1
 """The number of a value that says that there is none."""
 
@@ -78,9 +79,13 @@ def matching(pattern: str, items: Sequence[str]) -> list[str]:
 
 
 class EventList:
-    """Events as they are read, kept in little memory."""
+    """Events as they are read, kept in little memory.
 
-    def __init__(self) -> None:
+    ``tell``: called now and then with how many there are.
+    """
+
+    def __init__(self, tell: Tell | None = None) -> None:
+        self._tell, self._count = tell, 0
         self._parts: list[tuple[Floats, NDArray[np.int32], NDArray[np.int32]]] = []
         self._items: dict[str, int] = {}
         self._values: dict[str, int] = {}
@@ -91,6 +96,9 @@ class EventList:
         value = _numbers((_text(each) for each in values), self._values)
         known = np.isfinite(times)
         self._parts.append((times[known], item[known], value[known]))
+        self._count += len(times)
+        if self._tell is not None:
+            self._tell(self._count)
 
     def finish(self, gaps: Sequence[tuple[float, float]] = ()) -> Events:
         """Return all events.

@@ -9,20 +9,21 @@ from zoneinfo import ZoneInfo
 from discreet.data.tables import check_file
 from discreet.errors import InputError
 from discreet.importing.databases import MAGIC, SERVERS, read_database
-from discreet.importing.events import Events
+from discreet.importing.events import Events, Tell
 from discreet.importing.text_logs import read_csv_log, read_json_log
 
 
 def read_log(
     source: str,
     zone: str,
+    tell: Tell | None = None,
     *,
     statistics: bool = False,
     time: str | None = None,
     item: str | None = None,
     value: str | None = None,
 ) -> Events:
-    """Read a log of any kind; see the readers for the options.
+    """Read a log of any kind; see the readers for the options. ``tell``: as of ``EventList``.
 
     Raises InputError: if it cannot be read, with the reason.
     """
@@ -32,16 +33,16 @@ def read_log(
                 f"a log at {urlsplit(source).scheme}:// cannot be read. Use "
                 "postgresql:// or mysql://, or a file."
             )
-        return read_database(source, statistics=statistics)
+        return read_database(source, tell, statistics=statistics)
     file = Path(source)
     check_file(file)
     with file.open("rb") as stream:
         begin = stream.read(1024)
     if begin.startswith(MAGIC):
-        return read_database(source, statistics=statistics)
+        return read_database(source, tell, statistics=statistics)
     if begin.lstrip().startswith(b"{"):
-        return read_json_log(file, zone)
-    return read_csv_log(file, zone, time, item, value)
+        return read_json_log(file, zone, tell)
+    return read_csv_log(file, zone, tell, time, item, value)
 
 
 def check_zone(zone: str) -> None:

@@ -14,7 +14,7 @@ from discreet.data.columns import check_column
 from discreet.data.tables import check_file
 from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown
-from discreet.importing.events import EventList, Events, utc_seconds
+from discreet.importing.events import EventList, Events, Tell, utc_seconds
 
 # What those who write such logs call the columns, the most telling first.
 _TIMES = ("last_updated", "last_changed", "when", "time", "timestamp", "tst", "ts", "date")
@@ -25,7 +25,12 @@ _MOST_FIELDS = 200  # of one message
 
 
 def read_csv_log(
-    file: Path, zone: str, time: str | None, item: str | None, value: str | None
+    file: Path,
+    zone: str,
+    tell: Tell | None,
+    time: str | None = None,
+    item: str | None = None,
+    value: str | None = None,
 ) -> Events:
     """Read a CSV with a row per event: Home Assistant's history or logbook, openHAB's, any other.
 
@@ -34,7 +39,7 @@ def read_csv_log(
     """
     check_file(file)
     check_text(file)
-    found = EventList()
+    found = EventList(tell)
     chosen: list[str] = []
     for batch in read_text_batches(file):
         names = [str(name) for name in batch.columns]
@@ -88,14 +93,14 @@ def _check_times(file: Path, texts: pd.Series[Any], seconds: Any) -> None:
 # --- JSON lines -------------------------------------------------------------------------------
 
 
-def read_json_log(file: Path, zone: str) -> Events:
+def read_json_log(file: Path, zone: str, tell: Tell | None) -> Events:
     """Read messages as ``discreet record`` or ``mosquitto_sub -F %j`` writes them.
 
     A payload that is a JSON object gives an item per field: ``zigbee2mqtt/hall#occupancy``. Lines
     that are cut short, as the last of a capture may be, are skipped.
     """
     check_file(file)
-    found = EventList()
+    found = EventList(tell)
     for times, items, values in _messages(file):
         found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values)
     return found.finish()
