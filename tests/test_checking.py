@@ -296,3 +296,14 @@ def test_adult_is_fit_to_learn_from(real, tmp_path):
     assert role_of(found, "education-num") == "copy"  # of education, in numbers
     assert [each for each in found.warnings if "education-num" not in each] == []
     assert found.raw is not None and found.raw.public > 0.75 and found.raw.private > 0.2
+
+
+def test_lists_and_durations_are_named_and_no_reason_to_fail(tmp_path):
+    table = clean(2).assign(
+        many=[[1, 2]] * ROWS, span=pd.to_timedelta(np.arange(ROWS), unit="s").to_numpy()
+    )
+    found = looked_at(table, tmp_path, "home.parquet")
+    assert (role_of(found, "many"), role_of(found, "span")) == ("unusable", "unusable")
+    assert len(found.problems) == 1 and "which have no code" in found.problems[0]
+    found = looked_at(table.assign(who=table["many"]), tmp_path, "home.parquet")
+    assert any("'who' holds values like" in each for each in found.problems)

@@ -8,6 +8,7 @@ are named as such.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from discreet.data.columns import (
     is_numeric,
     plain,
     understood,
+    unusable_kind,
     word_kind,
     written,
     written_column,
@@ -39,6 +41,7 @@ _FEWEST = 30  # rows that tell a counter from chance
 _FEWEST_STEPS = 4  # values of a counter
 _FEWEST_OF_CLASS = 10  # rows of a class that show that a column answers
 _OFTEN_DIFFERENT = 0.95
+_GLANCE = 200  # rows that nearly always show that a column does not answer
 _LEADS = (1, 2, 3)  # rows ahead that a column may know of
 _ID = re.compile(r"(^|[^a-z])(id|uid|uuid|guid|key|serial|index|idx|nr)$", re.IGNORECASE)
 _TIME = re.compile(r"time|date|stamp|epoch|(^|_)ts$|last_(changed|updated)", re.IGNORECASE)
@@ -52,9 +55,9 @@ _PUBLIC = re.compile(
 class Role:
     """What a column is for.
 
-    ``role``: sensor, clock, identifier, constant, empty, copy, answer (of a fact, known before it
-    should be), public fact, private fact, group or left out. ``missing``: rows without a value, and
-    ``values``: different ones, among those looked at. ``of``: what it is a copy or answer of.
+    ``role``: sensor, clock, identifier, constant, empty, unusable, copy, answer (of a fact, known
+    before it should be), public fact, private fact, group or left out. ``missing``: rows without a
+    value, and ``values``: different ones, among those looked at. ``of``: what it copies or answers.
     """
 
     column: str
@@ -73,6 +76,7 @@ def guess_roles(rows: pd.DataFrame, named: Mapping[str, str]) -> list[Role]:
     names = [str(name) for name in rows.columns]
     found = {name: _describe(name, rows[name], named.get(name)) for name in names}
     facts = [name for name in names if named.get(name, "").endswith("fact")]
+    facts = [name for name in facts if unusable_kind(rows[name]) is None]
     seen: dict[bytes, str] = {}
     for name in (name for name in names if found[name].role == "sensor"):
         column = understood(rows[name])
@@ -111,21 +115,22 @@ def _describe(name: str, column: Column, named: str | None) -> Role:
     column = understood(column)
     gone = is_missing(column)
     present = column[~gone]
-    texts = set(written_column(pd.Series(list(distinct_values(present)), dtype=object)))
-    role, why = _guess(name, present, len(texts), bool(gone.any()))
-    if named is not None:
-        role = named
-    return Role(name, role, why, int(gone.sum()), len(texts))
+    values = present.nunique() if present.dtype != object else len(set(written_column(present)))
+    role, why = _guess(name, present, values, bool(gone.any()))
+    named = None if named == "sensor" and role == "unusable" else named
+    return Role(name, named or role, why, int(gone.sum()), values)
 
 
 def _guess(name: str, present: Column, values: int, gaps: bool) -> tuple[str, str]:
     if not len(present):
         return "empty", "has no value in any row"
-    one = shown(_first(present))
-    if values == 1 and not gaps:
+    one, odd = shown(_first(present)), unusable_kind(present)
+    if values == 1 and not gaps and odd is None:
         return "constant", f"reads {one} in all rows"
     if pd.api.types.is_datetime64_any_dtype(present.dtype) or holds_times(present):
         return "clock", f"holds times like {one}"
+    if odd is not None:
+        return "unusable", f"holds {odd[0]}, which have no code"
     found = _number_role if is_numeric(present) else _text_role
     return found(name, present, values) or ("sensor", _contents(present, values))
 
@@ -168,12 +173,16 @@ def _text_role(name: str, present: Column, values: int) -> tuple[str, str] | Non
 
 def mostly_numbers(present: Column) -> bool:
     """Whether texts are numbers, but for a few."""
-    kinds = [word_kind(value) for value in present.iloc[:MOST_ROWS]]
-    numbers = sum(
-        kind == "number" or has_decimal_comma(value)
-        for kind, value in zip(kinds, present, strict=False)
-    )
-    return numbers >= 0.8 * sum(kind != "missing" for kind in kinds) > 0
+    numbers = others = 0
+    if unusable_kind(present) is not None:
+        return False
+    for value, count in Counter(present).items():
+        kind = word_kind(value)
+        if kind == "number" or has_decimal_comma(value):
+            numbers += count
+        elif kind != "missing":
+            others += count
+    return numbers >= 4 * others and numbers > 0
 
 
 def has_decimal_comma(value: object) -> bool:
@@ -224,15 +233,20 @@ def _answers(column: Column, fact: Column, name: str) -> str | None:
 
 def _settles(column: Column, classes: np.ndarray) -> bool:
     """Whether stretches of numbers, or single values, have one class each, and not by luck."""
-    if len(np.unique(classes)) < 2 or np.bincount(classes).min() < _FEWEST_OF_CLASS:
+    if len(classes) > _GLANCE and not _pure(column.iloc[:_GLANCE], classes[:_GLANCE]):
+        return False  # nearly always
+    counts = np.bincount(classes)
+    if len(counts) < 2 or counts.min() < _FEWEST_OF_CLASS:
         return False
+    few = is_numeric(column) or column.nunique() <= len(classes) // 10
+    return few and _pure(column, classes)
+
+
+def _pure(column: Column, classes: np.ndarray) -> bool:
     if is_numeric(column):
         values, most = as_floats(column), 2 * (int(classes.max()) + 1)
     else:
-        values = pd.factorize(column)[0].astype(np.float64)
-        most = len(classes)
-        if len(np.unique(values)) > most // 10:
-            return False
+        values, most = pd.factorize(column)[0].astype(np.float64), len(classes)
     order = np.lexsort((classes, values))
     value, held = values[order], classes[order]
     change = np.flatnonzero(np.diff(held))
