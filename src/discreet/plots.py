@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 PALETTE = {
     "#000000": "currentColor",
@@ -283,3 +285,36 @@ def advantage_curves(
         axes.set_ylabel("advantage over guessing")
         axes.legend(frameon=False, fontsize=8)
         return rendered(figure, path, 220)
+
+
+def symbol_tables(sensors: Sequence[tuple[str, Sequence[str], NDArray[np.float64]]]) -> Figure:
+    """Return a small picture for each sensor: by reading, how likely each symbol is.
+
+    ``sensors``: of each its name, its readings and its table. More than twelve are cut.
+    """
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    shown = sensors[:12]
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    with matplotlib_settings("discreet-mapping"):
+        figure = Figure(figsize=(3.0 * columns, 2.1 * rows), layout="constrained")
+        every = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes in every[len(shown) :]:
+            axes.set_axis_off()
+        for axes, (name, readings, table) in zip(every, shown, strict=False):
+            below = 0.0 * table[:, 0]
+            for z in range(table.shape[1]):
+                colour = colormaps["Blues"](0.15 + 0.8 * z / max(table.shape[1] - 1, 1))
+                axes.bar(range(len(table)), table[:, z], 0.95, below, color=colour, label=str(z))
+                below = below + table[:, z]
+            step = -(-len(table) // 6)
+            axes.set_xticks(range(0, len(table), step), [str(r)[:8] for r in readings[::step]])
+            axes.tick_params(axis="x", rotation=45, labelsize=7)
+            axes.set_title(name[:30], fontsize=9)
+            axes.set_ylim(0.0, 1.0)
+        if shown[0][2].shape[1] <= 8:
+            handles, labels = every[0].get_legend_handles_labels()
+            figure.legend(handles, labels, title="symbol", loc="outside right center")
+    return figure

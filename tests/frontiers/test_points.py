@@ -282,3 +282,13 @@ def test_a_frontier_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         found.points = ()
     assert copy.deepcopy(found) == found
+
+
+def test_a_frontier_is_short_in_a_console_and_a_table_and_a_picture_elsewhere():
+    found = three()
+    assert repr(found) == "<Frontier: 4 points, 'fall' against 'who'>"
+    frame = found.to_frame()
+    assert list(frame["advantage"]) == [p.advantage.value for p in found.points]
+    assert list(frame["knee"]) == [p.knee for p in found.points]
+    assert "0.120" in found._repr_html_() and "&#x27;fall&#x27;" in found._repr_html_()
+    assert "limit" in [each.get_text() for each in found.plot(limit=0.1).axes[0].texts]

@@ -443,3 +443,14 @@ def test_decisions_are_the_classes_themselves(classes, kind):
     assert found.tolist() == classes and found.dtype.kind == kind
     assert mapping.fuse(np.empty((0, 2), dtype=int)).shape == (0,)
     assert mapping.posterior(np.empty((0, 2), dtype=int)).shape == (0, 2)
+
+
+def test_a_mapping_is_a_table_and_a_picture_in_a_notebook():
+    found = make_mapping()
+    frame = found.to_frame()
+    assert list(dict.fromkeys(frame.index.get_level_values("sensor"))) == found.names
+    first = frame.loc[found.names[0]].dropna(axis=1)
+    np.testing.assert_array_equal(first.to_numpy(), found.tables[0])
+    assert f"Mapping {found.id[7:13]}" in found._repr_html_()
+    titles = [axes.get_title() for axes in found.plot().axes if axes.get_title()]
+    assert titles == [name[:30] for name in found.names]

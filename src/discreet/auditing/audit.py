@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 import discreet
@@ -30,6 +31,7 @@ from discreet.auditing.verdict import check_limits, find_conditions, give_verdic
 from discreet.data.encoders import CategoriesEncoder
 from discreet.errors import shown
 from discreet.leakage.joint_outputs import dobrushin
+from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.progress import Report
 
@@ -44,7 +46,7 @@ _ONLY_STRUCTURE = (
 
 
 def audit(
-    mapping: Mapping,
+    mapping: Mapping | PrivacyMapper,
     X: pd.DataFrame | ArrayLike,
     y: ArrayLike,
     *,
@@ -68,7 +70,7 @@ def audit(
 
     Parameters
     ----------
-    mapping : Mapping
+    mapping : Mapping or fitted mapper
     X : DataFrame or array
         Readings; a DataFrame may have more columns than the sensors.
     y : array of shape (n_rows,)
@@ -122,7 +124,22 @@ def audit(
     InputError
         If the rows cannot be used, with what to do; also if they are the very rows that
         the mapping was learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from discreet import RandomizedResponseMapper, audit
+    >>> rng = np.random.default_rng(0)
+    >>> who, fall = rng.integers(2, size=(2, 400))
+    >>> X = np.column_stack([fall ^ (rng.random(400) < 0.1), who ^ (rng.random(400) < 0.1)])
+    >>> mapper = RandomizedResponseMapper(ldp_epsilon=0.5)
+    >>> mapper = mapper.fit(X[:200], fall[:200], private=who[:200])
+    >>> audit(mapper, X[200:], fall[200:], private=who[200:], max_advantage=0.2)
+    <Audit of ...: WITHIN LIMITS ON CONDITION, 200 rows>
     """
+    if isinstance(mapping, PrivacyMapper):
+        check_is_fitted(mapping, "mapping_")
+        mapping = mapping.mapping_
     data = audit_data_from_arrays(
         mapping, X, y, private, groups, assume_independent=assume_independent, seed=random_state
     )

@@ -216,6 +216,19 @@ def compare_mappings(
     ------
     InputError
         If the table cannot be used, with the message of the audit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import RandomizedResponseMapper, compare_mappings
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> both = [
+    ...     RandomizedResponseMapper(ldp_epsilon=epsilon).fit(readings, fall, private=who).mapping_
+    ...     for epsilon in (1.0, 2.0)
+    ... ]
+    >>> compare_mappings(*both).same, compare_mappings(both[0], both[0]).same
+    (False, True)
     """
     measured = None
     if table is not None:  # first, since it may be refused

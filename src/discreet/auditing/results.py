@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
 
 from discreet.auditing.attackers.scores import AttackResult, BestAttack
 from discreet.auditing.bounds.beyond_answer import BeyondAnswer
@@ -17,6 +21,9 @@ from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
 from discreet.leakage.epsilon_bounds import Budget
 from discreet.mapping.mapping import Mapping
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FEW_ROWS = 200
 """Below this many rows no method certifies a useful epsilon, and every account says so."""
@@ -181,7 +188,7 @@ class LimitCheck:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """The whole audit.
 
@@ -213,7 +220,7 @@ class Audit:
     verdict: str
     date: str
     program: str
-    mapping: Mapping = field(repr=False)
+    mapping: Mapping
 
     @property
     def ok(self) -> bool:
@@ -232,6 +239,47 @@ class Audit:
         every = [each.rounds.certificate.assumptions for each in self.private if each.rounds]
         known = set(self.assumptions)
         return tuple(dict.fromkeys(text for each in every for text in each if text not in known))
+
+    def __repr__(self) -> str:
+        """Return the verdict in a word, and what was audited."""
+        word = self.verdict.partition(":")[0]
+        return f"<Audit of {self.mapping_id[7:13]}: {word}, {self.rows} rows>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict and the figures."""
+        figures = self.to_frame().to_html(float_format="{:.3f}".format, na_rep="not known")
+        return f"<p>{escape(self.verdict)}</p>{figures}"
+
+    def to_html(self) -> str:
+        """Return the report: one page that loads and runs nothing, to read, sign and print."""
+        from discreet.auditing.report.page import render_report  # draws pictures: slow to import
+
+        return render_report(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every fact with its gain over guessing, in balanced accuracy, from one report.
+
+        ``at_least`` was reached for certain and ``at_most`` is certified, for a private fact; for
+        the public one they are the interval of the answers. ``raw``: from the raw readings.
+        """
+        public, base = self.public, self.public.guessing_balanced
+        rows = [("public", public.balanced.low - base, public.balanced.high - base,
+                 public.raw_balanced - base)]  # fmt: skip
+        for fact in self.private:
+            best, raw = fact.attacks.best.lower, fact.attacks.best_on_readings.lower
+            rows.append(("private", best, fact.certificate("advantage").bound or np.nan, raw))
+        names = pd.Index([public.name, *(fact.name for fact in self.private)], name="fact")
+        return pd.DataFrame(rows, names, ["role", "at_least", "at_most", "raw"])
+
+    def plot(self) -> Figure:
+        """Draw how far answer and secrets are from guessing, raw and as sent.
+
+        Returns a Matplotlib figure.
+        """
+        from discreet.auditing.picture import draw_audit
+        from discreet.auditing.summary import AuditSummary
+
+        return draw_audit(AuditSummary.model_validate(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit for JSON: no infinity, no NaN; a missing bound has a reason."""

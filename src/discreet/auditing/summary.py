@@ -20,6 +20,7 @@ _Part = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Words = Annotated[str, Field(max_length=10_000)]
+Classes = Annotated[tuple[Text, ...], Field(max_length=10_000)]
 
 
 class _Certificate(BaseModel):
@@ -39,6 +40,7 @@ class _Best(BaseModel):
 class _Attacks(BaseModel):
     model_config = _Part
     best: _Best
+    best_on_readings: _Best | None = None
 
 
 class _Figures(BaseModel):
@@ -51,6 +53,7 @@ class PrivateFact(BaseModel):
 
     model_config = _Part
     name: Text
+    classes: Classes = ()
     certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
     attacks: _Attacks
     figures: _Figures | None = None
@@ -93,10 +96,12 @@ class PublicFact(BaseModel):
 
     model_config = _Part
     name: Text
+    classes: Classes = ()
     error: Share
     error_low: Share
     error_high: Share
     balanced: _Balanced | None = None
+    raw_balanced: Share | None = None
     useful: bool = True
 
 

@@ -35,6 +35,7 @@ COMMANDS = {  # in the order of the help; the file of each
     "plan": "plan",
     "budget": "budget",
     "frontier": "frontier",
+    "plot": "plot",
     "export": "export",
     "demo": "demo",
     "init": "init",

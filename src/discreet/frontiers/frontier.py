@@ -134,6 +134,20 @@ def frontier(
         For readings, labels or parameters that cannot be used, and a damaged file.
     KeyboardInterrupt
         With what was kept.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import frontier
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> found = frontier(
+    ...     readings, fall, private=who, methods=["ndd"], ratios=[0.9], assume_independent=True
+    ... )
+    >>> found
+    <Frontier: 1 points, 'public' against 'private'>
+    >>> found.to_frame().loc[0, "method"]
+    'ndd'
     """
     points = plan(methods, ratios, n_symbols)
     check_count("random_state", random_state, 0, _MOST_SEED)

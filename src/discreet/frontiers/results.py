@@ -5,9 +5,11 @@ checked, and marks that the figures do not bear out are refused.
 """
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import pandas as pd
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.data.dependence import Dependence
@@ -26,6 +28,9 @@ from discreet.frontiers.points import (
 )
 from discreet.mapping.parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
 from discreet.mapping.text import MAX_ITEMS, format_text, load_result, write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_BYTES = 8 * 2**20
 _REMEDY = "Name another file, or remove this one and run `discreet frontier` again."
@@ -145,6 +150,46 @@ class Frontier(Model):
         ]
 
     # -- for people --
+
+    def __repr__(self) -> str:
+        """Return what is traded for what, over how many mappings."""
+        secrets = " or ".join(map(repr, self.about.private))
+        return f"<Frontier: {len(self.points)} points, {self.about.public!r} against {secrets}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the points."""
+        figures = self.to_frame().to_html(float_format="{:.3f}".format, na_rep="none")
+        return f"<p>{escape(repr(self))}</p>{figures}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the points, a row each: what was asked, error, leak and its bounds."""
+        return pd.DataFrame(
+            {
+                "method": each.method,
+                "n_symbols": each.n_symbols,
+                "ratio": each.ratio,
+                "error": each.judged(self.about.rule).value,
+                "advantage": each.advantage.value,
+                "at_least": each.advantage.low,
+                "at_most": each.bound.value,
+                "dominated": each.dominated,
+                "knee": each.knee,
+            }
+            for each in self.points
+        )
+
+    def plot(self, limit: float | None = None) -> "Figure":
+        """Draw error against leak, with raw readings and sensors that say nothing beside.
+
+        ``limit``: on the advantage, drawn as a line. Returns a Matplotlib figure.
+        """
+        from discreet.frontiers.plot import draw
+        from discreet.plots import PAPER, matplotlib_settings
+
+        with matplotlib_settings("discreet-frontier"):
+            return draw(self, limit=limit, paper=PAPER)
 
     def table(self) -> str:
         """Return the points as lines, and what they mean.

@@ -168,9 +168,15 @@ def over_time(
 
     Examples
     --------
-    >>> found = over_time(mapping, held_out, rounds=1440, stay=0.99)  # doctest: +SKIP
-    >>> found.leaks[0].advantage.high  # doctest: +SKIP
-    0.1093
+    >>> import pandas as pd
+    >>> from discreet import RandomizedResponseMapper, over_time
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> mapper = RandomizedResponseMapper(ldp_epsilon=0.1).fit(readings, fall, private=who)
+    >>> rows = readings.assign(private=who)
+    >>> found = over_time(mapper.mapping_, rows, rounds=60, stay=0.9)
+    >>> 0.0 <= found.leaks[0].advantage.low <= found.leaks[0].advantage.high < 0.5
+    True
     """
     period = rounds if period_rounds is None else period_rounds
     _check_counts(rounds, period, every)

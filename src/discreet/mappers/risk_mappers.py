@@ -127,6 +127,16 @@ class BayesErrorMapper(PrivacyMapper):
     A rare private class hardly counts in this risk: a large Bayes error does not keep
     single outputs from giving it away. Here for comparison. Parameters and attributes
     are those of ``NPOMapper``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import BayesErrorMapper
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> mapper = BayesErrorMapper(random_state=0).fit(readings, fall, private=who)
+    >>> mapper.mapping_.n_symbols
+    [2, 2]
     """
 
     _method = "bayes-error"
@@ -139,6 +149,16 @@ class NDDMapper(PrivacyMapper):
     What privacy is paid against. The private fact is required all the same, so that an
     audit knows what to look for; it does not influence the tables. Parameters and
     attributes are those of ``NPOMapper``; limits on privacy are refused.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import NDDMapper
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> mapper = NDDMapper(random_state=0).fit(readings, fall, private=who)
+    >>> mapper.useful_
+    True
     """
 
     _method = "ndd"

@@ -14,9 +14,10 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,9 @@ from discreet.mapping.text import (
     write_file,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _BLOCK_WORDS = 2**20  # comparisons made at once by `sample`, which bounds its memory
 
 
@@ -72,6 +76,18 @@ class Mapping(Model):
     design : Design
     chain : PublicChain, optional
         How the public fact moves from round to round; with it the fusion centre remembers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import RandomizedResponseMapper
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
+    >>> mapper = RandomizedResponseMapper(ldp_epsilon=1.0).fit(readings, fall, private=who)
+    >>> mapper.mapping_.names
+    ['hall', 'door']
+    >>> mapper.mapping_.to_frame().shape
+    (8, 2)
     """
 
     format: Literal["discreet-mapping"] = FORMAT
@@ -165,6 +181,32 @@ class Mapping(Model):
         )
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the tables."""
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(float_format='{:.3f}'.format)}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return for every sensor and reading the probability of each symbol."""
+        parts = [
+            pd.DataFrame(
+                table, pd.MultiIndex.from_product([[sensor.name], sensor.encoder.labels()])
+            )
+            for sensor, table in zip(self.sensors, self.tables, strict=True)
+        ]
+        found = pd.concat(parts)
+        found.index.names, found.columns.name = ["sensor", "reading"], "symbol"
+        return found
+
+    def plot(self) -> "Figure":
+        """Draw the tables, how likely each symbol is for every reading: a Matplotlib figure.
+
+        A mapping of many sensors shows the first twelve.
+        """
+        from discreet.plots import symbol_tables
+
+        found = zip(self.sensors, self.tables, strict=True)
+        return symbol_tables([(each.name, each.encoder.labels(), table) for each, table in found])
 
     # By id, since the arrays kept below cannot be compared with ==.
     def __eq__(self, other: object) -> bool:

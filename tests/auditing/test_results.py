@@ -1,0 +1,70 @@
+"""An audit in Python: short in a console, whole in a notebook, a picture, a table and a page."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.report_cases import hostile, private
+
+import discreet
+from discreet.auditing.picture import draw_audit
+from discreet.auditing.summary import AuditSummary
+
+
+def texts(figure):
+    return [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def test_an_audit_is_short_in_a_console_and_names_its_verdict():
+    audit, data = private()
+    assert repr(audit) == f"<Audit of {data.mapping.id[7:13]}: WITHIN LIMITS, 1200 rows>"
+
+
+def test_the_frame_has_every_fact_in_one_unit():
+    audit, _ = private()
+    frame = audit.to_frame()
+    assert list(frame.index) == ["h", "g"] and list(frame["role"]) == ["public", "private"]
+    bound = audit.private[0].certificate("advantage").bound
+    assert frame.loc["g", "at_most"] == bound and frame.loc["g", "at_least"] >= 0
+    assert frame.loc["h", "at_least"] == pytest.approx(audit.public.balanced.low - 0.5)
+
+
+@pytest.mark.slow
+def test_the_report_can_be_had_without_a_command_and_a_notebook_escapes_names():
+    assert "Checked by" in private()[0].to_html()
+    shown = hostile()[0]._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+
+
+def test_the_picture_shows_the_answer_every_secret_and_what_is_certified():
+    audit, _ = private()
+    bound = audit.private[0].certificate("advantage").bound
+    found = texts(audit.plot())
+    assert found[0] == f"h: answered right in {100 * audit.public.balanced.estimate:.1f} %"
+    shown = float(found[1].removeprefix("g: nobody is right beyond ").removesuffix(" %"))
+    assert 50 + 100 * bound <= shown <= 50.1 + 100 * bound
+    lines = [line.get_xdata()[0] for line in audit.plot().axes[1].lines]
+    assert pytest.approx(70) in lines  # the limit
+
+
+def test_without_a_bound_the_picture_says_what_was_reached():
+    audit, _ = private(40)
+    nothing = replace(audit.private[0], certificates=())
+    summary = AuditSummary.model_validate(replace(audit, private=(nothing,)).to_dict())
+    assert texts(draw_audit(summary))[1].startswith("g: guessed right in ")
+
+
+@pytest.mark.usefixtures("few_attackers")
+@pytest.mark.slow
+def test_a_mapper_can_be_audited_as_its_mapping_can(rng):
+    who, fall = rng.integers(2, size=(2, 200))
+    X = np.column_stack([fall, who]).astype(float)
+    mapper = discreet.RandomizedResponseMapper(ldp_epsilon=1.0)
+    with pytest.raises(ValueError, match="not fitted"):
+        discreet.audit(mapper, X, fall, private=who)
+    mapper.fit(X[:100], fall[:100], private=who[:100])
+    rows = X[100:], fall[100:]
+    found, same = (
+        discreet.audit(each, *rows, private=who[100:]) for each in (mapper, mapper.mapping_)
+    )
+    assert found.verdict == same.verdict and found.to_frame().equals(same.to_frame())
