@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from support.commands import run
 
+from discreet.cli.learn import say_rounds
 from discreet.errors import InputError
 from discreet.learning import prepare
 from discreet.learning_for_rounds import RoundsFigure, learn_for_rounds
 from discreet.task import Task
 from research.houses import house
 
+pytestmark = pytest.mark.filterwarnings("ignore:sensor .motion. tells")  # as it is meant to
 OPTIONS = {"max_advantage": 0.2, "random_state": 0}
 
 
@@ -60,6 +62,10 @@ def test_rows_that_do_not_support_it_say_how_many_could():
     assert not figure.met and figure.rows_needed == 4500
     beyond_certainty = replace(figure, reached=0.5, shown=0.9)
     assert beyond_certainty.rows_needed == 40_500
+    # At most 20,000 rows are left out to judge by, so that more than 60,000 show no more.
+    many = replace(figure, reached=0.5, shown=1.2)
+    assert many.rows_needed is None and "no number would" in say_rounds(many)
+    assert "about 4500 could." in say_rounds(figure)
 
 
 def test_what_is_missing_is_named(prepared):

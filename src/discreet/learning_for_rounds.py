@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Floats
 from discreet.choices import METHODS
 from discreet.data.series import count_steps, read_series
+from discreet.design.levels import LEFT_OUT, MOST_LEFT_OUT
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
 from discreet.leakage.over_time import advantage_of_rounds
@@ -37,7 +38,8 @@ class RoundsFigure:
     ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate. ``target``: the
     limit on one round that was learned for. ``beyond_answer``: for attackers who know the
     public fact. ``designed``: whether the design itself keeps what was asked under its model of the
-    rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not.
+    rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not;
+    None if no number would, since of many rows only so many are left out to judge by.
     ``shown``: a round's estimate times what the rounds add up to, which may be more than can be; at
     least what as many rows would show of symbols without noise.
     """
@@ -58,9 +60,10 @@ class RoundsFigure:
         return self.reached <= self.asked
 
     @property
-    def rows_needed(self) -> int:
+    def rows_needed(self) -> int | None:
         """What the rows show falls about as one over the square root of their number."""
-        return math.ceil(self.rows * (max(self.reached, self.shown) / self.asked) ** 2)
+        needed = math.ceil(self.rows * (max(self.reached, self.shown) / self.asked) ** 2)
+        return needed if needed <= LEFT_OUT * MOST_LEFT_OUT else None
 
 
 def learn_for_rounds(

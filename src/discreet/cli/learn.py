@@ -399,7 +399,10 @@ def say_rounds(figure: RoundsFigure) -> str:
     why = "do not support it"
     if figure.designed:
         why = "do not show it, although the tables keep it under the model of these rows"
-    return f"warning: {line}. NOT MET: {figure.rows} rows {why}; about {figure.rows_needed} could."
+    more = "no number would, as learn judges by few of them: see what audit --rounds shows"
+    if figure.rows_needed is not None:
+        more = f"about {figure.rows_needed} could"
+    return f"warning: {line}. NOT MET: {figure.rows} rows {why}; {more}."
 
 
 def _as_dict(mapper: PrivacyMapper, out: Path) -> dict[str, object]:

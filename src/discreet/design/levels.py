@@ -44,7 +44,7 @@ MANY_ROWS = 8_000
 """From so many on, some rows are left out for good."""
 MANY_GROUPS = 100
 """From so many groups on, likewise."""
-_LEFT_OUT, _MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
+LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
@@ -96,7 +96,7 @@ def leave_out(
     """
     for_good = for_good and _has_many(sample, groups)
     if for_good:
-        n_folds = max(_LEFT_OUT, -(-len(sample.codes) // _MOST_LEFT_OUT))
+        n_folds = max(LEFT_OUT, -(-len(sample.codes) // MOST_LEFT_OUT))
     elif not listed:
         n_folds = min(n_folds, _FOLDS_DRAWN)
     try:

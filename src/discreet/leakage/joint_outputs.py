@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from discreet.arrays import Floats, Ints
 from discreet.data.unique_rows import distinct_rows
 
 _ROWS_AT_ONCE = 20_000
+_COLLAPSED_AT_ONCE = 2**19
 
 
 class Products:
@@ -137,9 +139,15 @@ def _widest_pair(table: Floats) -> float:
 def average_outputs(tables: Sequence[Floats], codes: Ints, weights: Floats) -> Floats:
     """Return sum_i weights[g, i] prod_t tables[t][x_i^t, z^t] for every g and z.
 
-    Equal rows are collapsed. For every class one matrix product runs over the rows with the
-    same head, and another over the heads.
+    Equal rows are collapsed, among so many at a time. For every class one matrix product runs over
+    the rows with the same head, and another over the heads.
     """
+    if len(codes) > _COLLAPSED_AT_ONCE:
+        starts = range(0, len(codes), _COLLAPSED_AT_ONCE)
+        some = (slice(start, start + _COLLAPSED_AT_ONCE) for start in starts)
+        return reduce(
+            np.add, (average_outputs(tables, codes[own], weights[:, own]) for own in some)
+        )
     unique = distinct_rows(codes)
     distinct, inverse = unique.rows, unique.inverse
     parts = _Parts(tables, len(distinct))

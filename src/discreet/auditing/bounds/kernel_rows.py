@@ -165,6 +165,8 @@ class KernelRows:
     @cached_property
     def _cells(self) -> Ints:
         """The observation that each compared row belongs to."""
+        if self.audited.groups is None:
+            return np.arange(len(self.used))
         return _cells(self.audited.index[self.used], self.audited.group[self.used])
 
     @cached_property

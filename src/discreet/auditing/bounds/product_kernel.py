@@ -99,7 +99,7 @@ class ProductKernel:
     def kinds_of(self, codes: Ints) -> Ints:
         """Return the kinds of the codes, for sensors that have several."""
         columns = [
-            kind[codes[:, t]]
+            kind.astype(np.min_scalar_type(len(log)))[codes[:, t]]
             for t, (kind, log) in enumerate(zip(self.kinds, self.logs, strict=True))
             if len(log) > 1
         ]
