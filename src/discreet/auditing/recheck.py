@@ -216,7 +216,7 @@ def judge(found: Recheck, mapping: Mapping, rows: LabelledRows, today: date) -> 
 
 def _withdraw(found: Recheck, mapping: Mapping, today: date) -> Withdrawal:
     worst = max(found.contests, key=lambda contest: contest.wealth)
-    bettor = max(worst.bettors, key=lambda each: each.share * each.in_play)
+    bettor = max(worst.bettors, key=lambda each: each.share * each.wealth)
     beyond = bettor.gains / bettor.sittings
     if worst.fact is None:
         words = (

@@ -15,13 +15,13 @@ fresh, and as d is one fixed rule the claim bounds E[gain | earlier sittings] by
 a share s of what is in play, known before and so small that the worst case leaves something, makes
 it a non-negative supermartingale: it is multiplied by 1 + s (gain - limit).
 
-*Restarts.* A site is quiet for long and then changes, and what was staked until then is lost. So
-only a part of the wealth is in play from the start, and more comes in with every sitting; the rest
-is ``_unspent``. Each part is constant until its sitting and a supermartingale from then on, so that
-their sum, which begins at 1, is one too, as is a mean over bettors and contests. By Ville's
-inequality it ever reaches 1/alpha with a probability of at most alpha: whenever, and however often,
-one looks. Stakes are those that grow fastest on a gain of ``RISE`` beyond the limit; they decide
-how soon it is noticed, not whether the promise holds.
+*Restarts.* A site is quiet for long and then changes, and what was staked until then is lost. So a
+bettor keeps most of its wealth aside, stakes nothing while gains of late were below the limit, and
+else puts a little more into play with every sitting. What is aside is constant, and what comes into
+play is decided before the sitting: their sum, which begins at 1, is a supermartingale too, as is a
+mean over bettors and contests. By Ville's inequality it ever reaches 1/alpha with a probability of
+at most alpha: whenever, and however often, one looks. Stakes are those that grow fastest on a gain
+of ``RISE`` beyond the limit; they decide how soon it is noticed, not whether the promise holds.
 
 *Groups.* With groups, a group is the draw: it is asked for one class, by its number and before it
 is looked at, and sends the mean of its rows of that class. Groups without it are passed over, so
@@ -48,11 +48,11 @@ _MOST_LISTED = 4096  # outputs; beyond, symbols are drawn
 _DRAWS = 64
 _MOST_WAITING = 200  # rows of a class; the oldest go
 _RULE_MEMORY = 0.5 ** (1 / 200)  # per sitting: a rule forgets half in two hundred
-_MEMORY_OF_LATE = 0.5 ** (1 / 40)
+_MEMORY_OF_LATE = 0.5 ** (1 / 20)
 _BOLDEST = 0.7  # of the stake that the worst case would take all of
 _MOST_WEALTH = 1e300
 _FIRST_SITTINGS, _FIRST_SQUARE = 5, 0.08  # as if so many had been seen
-_AT_ONCE, _PATIENCE = 0.2, 100  # in play from the start; half of the rest after so many sittings
+_AT_ONCE, _PATIENCE = 0.1, 50  # in play from the start; half of the rest after so many bets
 _LooksAt = Literal["outputs", "symbols", "decisions"]
 _SHARES: dict[_LooksAt, float] = {"decisions": 0.75, "outputs": 0.25, "symbols": 0.25}
 # Decisions need least learning.
@@ -110,7 +110,7 @@ class Waiting(Part):
 class Bettor(Part):
     """Bets against a claim by one rule.
 
-    ``share``: of the contest's wealth. ``in_play``: what bets have made of what came into play.
+    ``share``: of the contest's wealth. ``in_play``: what ``bets`` have made of what came into play.
     ``sums``: by class, how often it was seen in each cell of what the rule looks at. ``gains``,
     ``squares``, ``sittings``: of the payoffs of late.
     """
@@ -118,6 +118,7 @@ class Bettor(Part):
     looks_at: _LooksAt
     share: Annotated[float, Field(gt=0, le=1)]
     in_play: Annotated[float, Field(ge=0)] = _AT_ONCE
+    bets: Count = 0
     gains: float = 0.0
     squares: Annotated[float, Field(ge=0)] = 0.0
     sittings: Annotated[float, Field(ge=0)] = 0.0
@@ -129,33 +130,40 @@ class Bettor(Part):
         first = _FIRST_SQUARE * _FIRST_SITTINGS
         return (self.squares + first) / (self.sittings + _FIRST_SITTINGS)
 
+    @property
+    def wealth(self) -> float:
+        """What bets have made of 1."""
+        return self.in_play + _aside(self.bets)
+
     def bet(self, payoff: float, worst: float) -> None:
-        """Stake a share of what is in play on a payoff of at least ``-worst``."""
-        stake = min(RISE / self.square, _BOLDEST / worst)
-        self.in_play = min(self.in_play * (1.0 + stake * payoff), _MOST_WEALTH)
+        """Stake a share of what is in play on a payoff of at least ``-worst``, or nothing."""
+        if self.gains >= 0.0:
+            stake = min(RISE / self.square, _BOLDEST / worst)
+            staked = self.in_play + _aside(self.bets) - _aside(self.bets + 1)
+            self.in_play = min(staked * (1.0 + stake * payoff), _MOST_WEALTH)
+            self.bets += 1
         self.gains = self.gains * _MEMORY_OF_LATE + payoff
         self.squares = self.squares * _MEMORY_OF_LATE + payoff**2
         self.sittings = self.sittings * _MEMORY_OF_LATE + 1.0
 
 
-def _unspent(sittings: int) -> float:
-    """Return the part of the wealth that has not come into play after so many sittings."""
-    return (1.0 - _AT_ONCE) * _PATIENCE / (_PATIENCE + sittings)
+def _aside(bets: int) -> float:
+    """Return the part of the wealth that has not come into play after so many bets."""
+    return (1.0 - _AT_ONCE) * _PATIENCE / (_PATIENCE + bets)
 
 
 class Contest(Part):
     """Where a claim is tested: some classes of a fact.
 
     ``fact``: the number of the private fact, or None for the public answer. ``weight``: its share
-    of the wealth. ``held``: sittings so far. ``sittings``: since rows were last found to be
-    enough. ``arrivals``, ``waiting``: by class.
+    of the wealth. ``sittings``: since rows were last found to be enough. ``arrivals``,
+    ``waiting``: by class.
     """
 
     fact: Count | None
     classes: list[Count]
     limit: Annotated[float, Field(ge=0, le=1)]
     weight: Annotated[float, Field(gt=0, le=1)]
-    held: Count = 0
     sittings: Count = 0
     arrivals: list[Count]
     waiting: list[list[Waiting]]
@@ -164,9 +172,7 @@ class Contest(Part):
     @property
     def wealth(self) -> float:
         """What the contest adds to the evidence."""
-        return self.weight * (
-            _unspent(self.held) + sum(bettor.share * bettor.in_play for bettor in self.bettors)
-        )
+        return self.weight * sum(bettor.share * bettor.wealth for bettor in self.bettors)
 
     def noticeable(self, false_share: float) -> float:
         """Return about how far beyond the limit a gain would have been noticed in the sittings.
@@ -261,9 +267,8 @@ def admit(contest: Contest, number: int, rows: LabelledRows, unit: Ints) -> None
 def hold_sittings(contest: Contest, attackers: Attackers) -> None:
     """Bet as often as every class has a row."""
     while (called := contest.call()) is not None:
-        contest.held, contest.sittings = contest.held + 1, contest.sittings + 1
+        contest.sittings += 1
         for bettor in contest.bettors:
-            bettor.in_play += _unspent(contest.held - 1) - _unspent(contest.held)
             right = attackers.right(contest, bettor, called) / len(called)
             guessed = 1.0 / len(called)
             if contest.fact is None:
