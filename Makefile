@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test check docs architecture reproduce bench faults load containers format clean FORCE
+.PHONY: help demo quick test check docs package architecture reproduce bench faults load containers format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
@@ -29,6 +29,7 @@ help:
 	@echo "make test       run all tests"
 	@echo "make check      formatting, lint, types, imports and tests, as CI does"
 	@echo "make docs       build the manual in build/docs"
+	@echo "make package    build wheel and sdist, try them in clean environments, write the SBOM"
 	@echo "make reproduce  rerun the paper's experiments, such as ARGS=--all"
 	@echo "make bench      run the benchmarks"
 	@echo "make faults     what the network does when things go wrong, and what intruders get"
@@ -72,6 +73,9 @@ docs: $(READY)/docs
 	@echo "==> manual"
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "build/docs/index.html"
+
+package: $(READY)/package
+	@$(BIN)/python -m research.package $(ARGS)
 
 reproduce: $(READY)/test
 	@$(BIN)/python -m research.reproduce $(ARGS)
@@ -118,6 +122,11 @@ $(READY)/test: pyproject.toml $(READY)/python
 $(READY)/docs: pyproject.toml $(READY)/test
 	@echo "==> installing what builds the manual"
 	@$(PIP) install -e '.[docs]'
+	@touch $@
+
+$(READY)/package: pyproject.toml $(READY)/run
+	@echo "==> installing what builds packages"
+	@$(PIP) install build cyclonedx-bom
 	@touch $@
 
 $(READY)/bench: pyproject.toml $(READY)/test
