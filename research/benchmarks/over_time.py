@@ -77,19 +77,19 @@ def _figures(mapper: NPOMapper | Mapper, rows: int, seed: int) -> list[float]:
     return [advantage(given), *(_day(given, DAY // k) for k in (1, 4, 16))]
 
 
-def designed_rows(rows: int, draws: int) -> Iterator[str]:
+def designed_rows(rows: int, draws: int, wish: float) -> Iterator[str]:
     """Yield what designs for the day tell and answer, with facts that are alike or not."""
     heads = ("public error", "a day", "a day, told", "a day, told, worst")
     yield f"{f'{rows} rows, {draws} draws':24}" + "".join(f"{name:>24}" for name in heads)
     for correlation in (0.0, 0.2):
-        found = np.array([_designed(rows, correlation, seed) for seed in range(draws)])
+        found = np.array([_designed(rows, correlation, wish, seed) for seed in range(draws)])
         yield f"{f'correlation {correlation:g}':24}" + _cells(found)
 
 
-def _designed(rows: int, correlation: float, seed: int) -> list[float]:
+def _designed(rows: int, correlation: float, wish: float, seed: int) -> list[float]:
     X, h, g = draw_table(rows, correlation, seed)
     mapper = Mapper(
-        max_advantage=ASKED,
+        max_advantage=wish,
         rounds=DAY,
         beyond_answer=True,
         n_folds=2,
@@ -119,13 +119,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=5, help="of the world; 0 for none")
     parser.add_argument("--day-rows", type=int, default=10_000, help="to design for a day from")
+    parser.add_argument("--wish", type=float, default=ASKED, help="what a day may tell")
     parser.add_argument("--day-draws", type=int, default=10, help="of these; 0 for none")
     asked = parser.parse_args()
     parts = [day_rows(), repeating_rows()]
     if asked.draws:
         parts.append(learned_rows(asked.rows, asked.draws))
     if asked.day_draws:
-        parts.append(designed_rows(asked.day_rows, asked.day_draws))
+        parts.append(designed_rows(asked.day_rows, asked.day_draws, asked.wish))
     for part in parts:
         for line in part:
             print(line, flush=True)
