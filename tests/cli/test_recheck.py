@@ -48,7 +48,7 @@ def test_clumsy_tables_are_one_message_and_begin_nothing(recheck, tmp_path, monk
         assert (code, printed, error.count("\n")) == (2, "", 1) and "Traceback" not in error
         assert not (tmp_path / "recheck.json").exists()
     code, _, error = run(monkeypatch, capsys, "recheck", "rows.csv", "home.json")
-    assert code == 2 and "is not a discreet mapping" in error
+    assert code == 2 and "Swap them" in error
     table.head(1).to_csv("one.csv", index=False)
     code, printed, _ = recheck("one.csv")
     assert code == NOT_VALID and printed.startswith("due: 1 labelled row shows no fault")
