@@ -7,7 +7,7 @@ from support.network_figures.clients import KINDS, MixedHome, needs_kind, surviv
 from support.network_figures.home import wait_until
 from support.sites import needs_mosquitto
 
-from discreet.network.site.joining import revoke
+from discreet.network.site.revoking import revoke
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 each_kind = pytest.mark.parametrize(

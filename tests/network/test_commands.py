@@ -13,7 +13,8 @@ from support.network_samples import additive_mapping
 from support.network_sites import wait_for
 from support.sites import broker_of, make_site, needs_mosquitto
 
-from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
+from discreet.network.site.joining import EnrolmentRequest, enroll
+from discreet.network.site.revoking import revoke
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader, open_store
 

@@ -5,7 +5,8 @@ from support.replays import TOPICS, Fusion, _message, refusals, replayed, stored
 from support.sites import broker_of, eventually, make_site, needs_mosquitto, visitor_of
 
 from discreet.network.site import joining
-from discreet.network.site.joining import EnrolmentRequest, enroll, revoke
+from discreet.network.site.joining import EnrolmentRequest, enroll
+from discreet.network.site.revoking import revoke
 from discreet_sensor.enrolment import load_enrolment
 
 pytestmark = pytest.mark.slow

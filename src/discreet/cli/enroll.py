@@ -203,7 +203,7 @@ def revoke(
     """
     with interruptible("stopped in the middle. Run the command again."):
         need_network()
-        from discreet.network.site.joining import revoke as shut_out
+        from discreet.network.site.revoking import revoke as shut_out
 
         folder = find_site(site)
         done = shut_out(folder, name)

@@ -317,8 +317,8 @@ def test_a_broker_that_comes_back_is_told_the_decision_that_still_holds(tmp_path
     site = PlainSite(tmp_path, additive_mapping(names=NAMES), 1, interval=600.0)
     service, now = site.service(), site.clock.last_due(time.time())
     for number, count in ((now, 2), (now - 1, 1)):
-        service._announce([Decision(number, 0.0, 3, 3, (0.1, 0.9), "True")])
-        service._greet()
+        service._herald.announce([Decision(number, 0.0, 3, 3, (0.1, 0.9), "True")])
+        service._herald.greet(service._time.now())
         said = service._link._tasks[-1][1]
         assert len(said) == count and all(retained for *_, retained in said)
         assert said[0][0].startswith("homeassistant/")

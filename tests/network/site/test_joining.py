@@ -22,9 +22,10 @@ from support.sites import (
 )
 
 from discreet.export.neutral import Policy
-from discreet.network.site import derived, joining
+from discreet.network.site import derived, joining, revoking
 from discreet.network.site.authority import load_register
-from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer, revoke
+from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
+from discreet.network.site.revoking import revoke
 from discreet.network.site.settings import load_clients, load_site, worker_group
 from discreet_sensor import runtime
 from discreet_sensor.enrolment import load_enrolment
@@ -251,7 +252,7 @@ def test_renewing_ends_the_session_of_the_old_file(site, tmp_path):
 @pytest.mark.slow
 def test_renewing_says_so_if_the_broker_could_not_be_told(site, tmp_path, monkeypatch, capsys):
     enrolled(site)
-    monkeypatch.setattr(joining, "_PATIENCE", 0.5)
+    monkeypatch.setattr(revoking, "_PATIENCE", 0.5)
     arguments = ("hall", "--site", site, "--out", tmp_path / "new.enrol", "--renew")
     with broker_of(site):
         (site / "broker/mosquitto.pid").unlink()
@@ -434,7 +435,7 @@ def test_a_thief_who_reconnects_and_publishes_all_the_time_gets_nothing_through(
 @needs_mosquitto
 def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monkeypatch):
     hall = enrolled(site)
-    monkeypatch.setattr(joining, "_PATIENCE", 0.5)
+    monkeypatch.setattr(revoking, "_PATIENCE", 0.5)
     with broker_of(site) as broker:
         # The port is open before the list is read; once a device gets in, it has been.
         assert eventually(lambda: visitor_of(site, hall, tmp_path).connect(broker.port))
@@ -448,9 +449,9 @@ def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monk
 
 def test_a_broker_that_cannot_be_reached_may_still_run(site, monkeypatch):
     enrolled(site)
-    silent = joining.Attempt("unreachable", "timed out")
-    monkeypatch.setattr(joining, "try_connection", lambda *_: silent)
-    assert revoke(site, "hall") == joining.Revoked("pending", "timed out")
+    silent = revoking.Attempt("unreachable", "timed out")
+    monkeypatch.setattr(revoking, "try_connection", lambda *_: silent)
+    assert revoke(site, "hall") == revoking.Revoked("pending", "timed out")
 
 
 def test_a_stale_process_number_is_not_hung_up_on(site):

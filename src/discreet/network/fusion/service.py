@@ -15,30 +15,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
-from discreet.network.evidence import Deployed, noted_plan
-from discreet.network.fusion.closing import Closer, decision_message, discovery_message
+from discreet.network.evidence import Deployed
+from discreet.network.fusion.announcing import Herald
+from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
 from discreet.network.fusion.contest import ALONE, LOST, Contest
 from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.hearing import Hearing
 from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
+from discreet.network.fusion.noting import Notes
 from discreet.network.fusion.state import State
+from discreet.network.fusion.store_access import StoreAccess
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
-from discreet.network.fusion.watching import Watch, own_notes
-from discreet.network.store.connection import StoreError
-from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome, note_name
+from discreet.network.fusion.watching import Watch
+from discreet.network.store.rows import Batch, Decision, Outcome
 from discreet.network.store.writing import Store
-from discreet_sensor.connecting import Backoff
-from discreet_sensor.wire import (
-    BROKER_NOTICES,
-    DROPPED,
-)
+from discreet_sensor.wire import BROKER_NOTICES, DROPPED
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +47,8 @@ _SUSPENDED_AFTER = 5.0  # seconds between polls: the machine was suspended, or o
 _LONGEST_WAIT = 3600.0  # seconds; the time was set back
 _FLOOR_EVERY = 60.0  # seconds; whoever leads raises it
 _STANDING_EVERY = 60.0  # seconds
-_LENIENT = 20.0  # seconds
 _LAST_COMMITS = 10  # once stopped, however much still comes
 _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "broken"}
-
-_T = TypeVar("_T")
 
 
 class FusionService:
@@ -82,9 +76,8 @@ class FusionService:
         deployed: Callable[[], Deployed] | None = None,
         earlier: Sequence[Mapping] = (),
     ) -> None:
-        self._settings, self._mapping = settings, mapping
-        self._deployed, self.outdated = deployed, False
-        self._runs = None if deployed is None else deployed()
+        self._mapping = mapping
+        self.outdated = False
         self._registry, self._store = registry, store
         self._time = timekeeper or Timekeeper(settings.clock)
         self._closer = Closer(store, mapping, registry, settings.clock, self._time.now(), earlier)
@@ -108,7 +101,8 @@ class FusionService:
             settings.receive_maximum,
             self._cut,
         )
-        self._on_decision, self._standing = on_decision, standing
+        self._herald = Herald(settings, mapping, self._link, self.state, on_decision)
+        self._standing = standing
         self._drift = None if drift is None else DailyDrift(
             drift, mapping, settings.clock, self._closer.symbols
         )  # fmt: skip
@@ -116,14 +110,9 @@ class FusionService:
         self._something = threading.Event()
         self._stop, self._ended = threading.Event(), threading.Event()
         self._failure: BaseException | None = None
-        self._discovery = discovery_message(
-            settings.site, settings.key or settings.site, mapping, settings.clock
-        )
         self._dropped_before: int | None = None
         self._complained: str | None = None
-        self._last: Decision | None = None
         self._looked = self._time.now()
-        self._replaced = ""
         self._contest = Contest(settings.site, settings.probation)
         self._done: dict[str, float] = {}  # when each thing was done last
         self._forget_at = 0.0
@@ -131,9 +120,12 @@ class FusionService:
         self._pace = min(_LONGEST_PACE, max(_LEAST_PACE, settings.interval / 60))
         self._note_every = min(_NOTE_AT_LEAST, max(_NOTE_EVERY, settings.interval / 6))
         self._next_look = 0.0
-        self._planned: dict[str, Any] | None = None
         self._upkeep = Upkeep(settings, registry, store, self._closer, self._time, self.state)
+        self._notes = Notes(settings, registry, store, self.state, deployed)
         self._watch = Watch(settings, registry, store, self.state, check, deployed)
+        self._access = StoreAccess(
+            store, self.state, self._closer, self._conduct, self._watch, self._stop
+        )
 
     @property
     def about(self) -> str:
@@ -201,7 +193,7 @@ class FusionService:
         self.state.put(broker_up=int(up))
         self.state.turn("broker", "here" if up else "away", problem)
         if up:
-            self._greet()
+            self._herald.greet(self._time.now())
 
     def _cut(self) -> None:
         verdict = self._contest.cut()
@@ -210,12 +202,6 @@ class FusionService:
         if verdict == LOST:
             self._failure = self._contest.reason
             self.stop()
-
-    def _greet(self) -> None:
-        published, last = [(*self._discovery, True)], self._last
-        if last is not None and last.round == self._settings.clock.last_due(self._time.now()):
-            published.append(self._publication(last))  # a restarted broker has forgotten it
-        self._link.send([], published)
 
     # -- for whoever runs many of them, see hosting.py: in one thread for the database --
 
@@ -230,7 +216,7 @@ class FusionService:
     def begin(self, something: threading.Event) -> None:
         """Prepare; ``something``: is set when there is work."""
         self._something = something
-        self._persist(self._begin)
+        self._access.persist(self._begin)
 
     def turn(self) -> None:
         """Do what there is to do now; a failure ends this worker."""
@@ -274,7 +260,7 @@ class FusionService:
             self._link.wake()
 
     def _keep(self) -> None:
-        self._persist(self._begin)
+        self._access.persist(self._begin)
         while not self._stop.is_set():
             if self._something.wait(_LEAST_PACE):
                 time.sleep(_GATHER)
@@ -285,13 +271,13 @@ class FusionService:
     def _turn(self) -> None:
         """Do what there is to do now."""
         if self._contest.on_probation:
-            self._contest.settle(self._link.up, lambda: self._persist(self._store.settle_in))
+            self._contest.settle(self._link.up, lambda: self._access.persist(self._store.settle_in))
             return
         self._commit_all()
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + self._pace
-            self._guarded(self._look_after)
+            self._access.attempt(self._look_after)
         if len(self._waiting):
             self._something.set()
 
@@ -316,28 +302,11 @@ class FusionService:
             return True
         batch = Batch(messages, aside.refusals, aside.quarantine, self._time.now())
         self.state.put(queue=len(messages))
-        outcome = self._persist(lambda: self._store.commit(batch))
+        outcome = self._access.persist(lambda: self._store.commit(batch))
         if outcome is None:
             return False
         self._acknowledge(batch, outcome, tickets, rejected)
         return True
-
-    def _persist(self, work: Callable[[], _T]) -> _T | None:
-        """Retry something with the store until it works; None if stopped before."""
-        backoff = Backoff(0.1, 2.0)
-        while True:
-            try:
-                if self._replaced:  # and perhaps there are no tables in it
-                    self._store.prepare()
-                    self._replaced = ""
-                outcome = work()
-            except StoreError as error:
-                self._database(error)
-                if self._stop.wait(backoff.wait()):
-                    return None
-            else:
-                self._database(None)
-                return outcome
 
     def _acknowledge(
         self,
@@ -385,7 +354,10 @@ class FusionService:
             if problem not in (None, self._complained):
                 logger.warning("%s", problem)
             self._complained = problem
-            self._compare_files()
+            if self._notes.is_outdated:
+                logger.info("the site has changed: starting again with what it has now")
+                self.outdated = True
+                self.stop()
             self.state.turn("clients", "damaged" if problem else "known", problem or "")
             self._take_turns(now)
         self._conduct.release()
@@ -393,7 +365,7 @@ class FusionService:
             self._link.follow(self._hearing.subscriptions())
         self._hearing.tell()
         if self._closer.due(now):  # after a long absence it takes several turns
-            self._announce(self._closer.close(now))
+            self._herald.announce(self._closer.close(now))
         if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
             self._show(self._standing())
             self._watch_drift(now)
@@ -402,15 +374,7 @@ class FusionService:
         if now >= self._forget_at or now < self._forget_at - _LONGEST_WAIT:
             self._forget_at = now + self._upkeep.forget(now)
             self._done.pop("floor", None)
-        self._database(None)
-
-    def _compare_files(self) -> None:
-        """End in order if the site has other settings, mappings or certificates by now."""
-        if self._deployed is None or self._runs is None or self._deployed().runs_as(self._runs):
-            return
-        logger.info("the site has changed: starting again with what it has now")
-        self.outdated = True
-        self.stop()
+        self._access.report(None)
 
     def _is_due(self, what: str, now: float, every: float) -> bool:
         if self._done.get(what, -every) <= now - every or now < self._done[what]:
@@ -439,67 +403,9 @@ class FusionService:
         if not self._closer.leads or self._is_due("floor", now, _FLOOR_EVERY):
             self._intake.floor = self._store.floor()
 
-    def _announce(self, decisions: list[Decision]) -> None:
-        if not decisions:
-            return
-        last = self._last = decisions[-1]
-        self._link.send([], [self._publication(last)])
-        self.state.add(decisions=len(decisions))
-        self.state.put(last_round=last.round, reported=last.reported)
-        for decision in decisions if self._on_decision else ():
-            assert self._on_decision is not None
-            self._on_decision(decision)
-
-    def _publication(self, decision: Decision) -> tuple[str, bytes, bool]:
-        fact = self._mapping.public.name
-        return *decision_message(self._settings.site, fact, decision), True
-
     def _note(self, now: float) -> None:
         self.state.put(queue=len(self._waiting))
-        own = own_notes(self.state)
-        if self._runs is not None:
-            own["runs"] = {
-                "name": self._settings.name,
-                "mapping": self._runs.mapping,
-                "certificate": self._runs.own,
-            }
-        values = own | {"messages": self._watch.messages}
-        if self._settings.group is not None:  # under common names each would hide the others' notes
-            values[note_name(self._settings.name)] = own
-        self._store.note(values, now)
-        self._note_plan()
+        self._notes.write(self._watch.messages, now)
         if self._closer.leads:
             self._store.see(self._time.seen())
         self._watch.look(now)
-
-    def _note_plan(self) -> None:
-        """Note, for `discreet fleet`, what a judgement needs besides what is stored."""
-        deployed = None if self._deployed is None else self._deployed()
-        plan = noted_plan(self._settings, self._registry.by_name, deployed)
-        if plan != self._planned:
-            self._store.plan(plan)
-            self._planned = plan
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        if self._replaced:
-            self._persist(self._store.prepare)
-        try:
-            work()
-        except StoreError as error:
-            self._database(error)
-            self._stop.wait(0.2)
-
-    def _database(self, error: StoreError | None) -> None:
-        state, problem = ("here", "") if error is None else (error.state, str(error))
-        self.state.put(database_up=int(error is None))
-        if error is not None:
-            self._closer.pause()  # another worker may lead meanwhile
-            if error.state == REPLACED:
-                self._replaced = str(error)
-                self._watch.alarm("", REPLACED, str(error))
-            self._conduct.be_lenient(_LENIENT)  # what is not acknowledged is sent again
-        if self.state.turn("database", state, problem):
-            if error is None:
-                logger.info("the database can be used")
-            else:
-                logger.warning("%s Nothing is acknowledged until it is back.", error)

@@ -1,35 +1,29 @@
-"""Enrol and revoke devices.
+"""Enrol devices, new ones and again.
 
-Both change the site's register, from which the broker's rights and its revocation list
+That changes the site's register, from which the broker's rights and its revocation list
 follow, and who of its clients the fusion centre believes.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 from discreet.errors import InputError, shown, suggest
 from discreet.export.lasting import Lasting, lasting
 from discreet.export.neutral import Policy, SensorTable, neutral_form
-from discreet.files import PRIVATE, create, write_folder, write_whole
+from discreet.files import PRIVATE, create, write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.connecting import Attempt, broker_process, reload_broker, try_connection
+from discreet.network.connecting import reload_broker
 from discreet.network.site.authority import (
     CLIENT_DAYS,
-    Authority,
     Issued,
     Register,
-    as_issued,
     load_authority,
     load_register,
     load_signing_key,
@@ -43,6 +37,7 @@ from discreet.network.site.files import (
     read_bytes,
 )
 from discreet.network.site.floors import floor_of
+from discreet.network.site.revoking import Revoked, cut_off, save_probe
 from discreet.network.site.settings import (
     Client,
     Clients,
@@ -55,11 +50,7 @@ from discreet.network.site.settings import (
 from discreet_sensor.enrolment import Enrolment
 from discreet_sensor.wire import MAX_SYMBOLS
 
-_REVOCABLE = ("sensor", "observer")
-_TAKEOVER = timedelta(minutes=10)
 _GRACE = timedelta(days=30)  # in which what waited under the old key is still taken
-_PATIENCE = 10.0
-"""Seconds that a broker gets to act on a reload."""
 
 
 @dataclass(frozen=True)
@@ -102,22 +93,6 @@ class Enrolled:
     late: int = 0
     lasting: Lasting | None = None
     spent: int | None = 0
-
-
-@dataclass(frozen=True)
-class Revoked:
-    """How a revocation ended.
-
-    ``outcome``: "out": the broker refuses the client, which was seen, and its session is cut.
-    "stopped": no broker runs; the next one will refuse the client. "pending": a broker runs that
-    has not taken the new list. ``words``: the broker's reason.
-    """
-
-    outcome: Literal["out", "stopped", "pending"]
-    words: str = ""
-
-
-# --- Enrol ---------------------------------------------------------------------------------
 
 
 def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
@@ -171,8 +146,8 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             )
         notified, old = reload_broker(folder), None
         if probe is not None:  # whoever is connected with the old file would stay so
-            _save_probe(folder, request.name, probe)
-            old = _cut(folder, site, authority, request.name, probe)
+            save_probe(folder, request.name, probe)
+            old = cut_off(folder, site, authority, request.name, probe)
     late, spent = _late(site, client.batch), floor and floor[1]
     ends = made.expires.date().isoformat()
     return Enrolled(request.name, sensors, ends, notified, old, late, span, spent)
@@ -342,77 +317,3 @@ def _write_new(file: Path, data: bytes) -> None:
         raise InputError(
             f"{file}: cannot be written ({file_error}). Name another: --out."
         ) from None
-
-
-# --- Revoke --------------------------------------------------------------------------------
-
-
-def revoke(folder: Path, name: str) -> Revoked:
-    """Shut a device out: it is disconnected, and its connections and messages are refused.
-
-    The fusion centre refuses it first, by its list of clients. Then the broker reloads rights and
-    revocation list, which takes the rights of a live session; a connection in the device's
-    name, with a certificate of ten minutes that never leaves this machine, ends the session. That
-    the new list is in force is seen by trying a certificate that is on it.
-
-    Raises InputError: if there never was such a device; nothing has changed then.
-    """
-    site = load_site(folder)
-    with locked(folder):
-        register, clients = load_register(folder), load_clients(folder)
-        if not any(each.name == name and each.role in _REVOCABLE for each in register.issued):
-            raise InputError(
-                f"no device {shown(name)} was ever enrolled. {suggest(name, clients.live)} "
-                "There is nothing to revoke."
-            )
-        authority, moment = load_authority(folder), now()
-        probe = _load_probe(folder, name) if not register.of(name) else None
-        if probe is None:
-            probe = authority.issue_client(name)
-            register = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
-            _save_probe(folder, name, probe)
-        save_register(folder, site, authority, register, clients)
-        reload_broker(folder)
-        return _cut(folder, site, authority, name, probe)
-
-
-def _cut(folder: Path, site: Site, authority: Authority, name: str, probe: Issued) -> Revoked:
-    """Wait until the broker refuses what is revoked, then end the live session."""
-    if not site.broker.tls:
-        return Revoked("pending", "the broker of a demo knows no certificates")
-    seen = _until_refused(folder, site, name, probe)
-    if seen.answer == "unreachable":
-        nobody = seen.words == os.strerror(errno.ECONNREFUSED) and broker_process(folder) is None
-        return Revoked("stopped" if nobody else "pending", seen.words)
-    if seen.answer == "accepted":
-        return Revoked("pending", seen.words)
-    ca = SiteFiles(folder).ca
-    made = authority.issue_client(name, valid=_TAKEOVER)
-    taken = try_connection(site.broker, ca, name, made.certificate, made.key)
-    return Revoked("out" if taken.answer == "accepted" else "pending", taken.words)
-
-
-def _save_probe(folder: Path, name: str, probe: Issued) -> None:
-    """Keep a certificate that was never valid, so that a second run can use it."""
-    files = SiteFiles(folder)
-    write_whole(files.probes / f"{name}.crt", probe.certificate, PRIVATE)
-    write_whole(files.probes / f"{name}.key", probe.key, PRIVATE)
-
-
-def _load_probe(folder: Path, name: str) -> Issued | None:
-    files = SiteFiles(folder)
-    try:
-        certificate = read_bytes(files.probes / f"{name}.crt")
-        return as_issued(certificate, read_bytes(files.probes / f"{name}.key"))
-    except InputError:
-        return None
-
-
-def _until_refused(folder: Path, site: Site, name: str, probe: Issued) -> Attempt:
-    end = time.monotonic() + _PATIENCE
-    while True:
-        ca = SiteFiles(folder).ca
-        seen = try_connection(site.broker, ca, name, probe.certificate, probe.key)
-        if seen.answer != "accepted" or time.monotonic() > end:
-            return seen
-        time.sleep(0.1)

@@ -1,0 +1,115 @@
+"""Revoke devices: the register first, all the rest follows from it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from discreet.errors import InputError, shown, suggest
+from discreet.files import PRIVATE, write_whole
+from discreet.network.connecting import Attempt, broker_process, reload_broker, try_connection
+from discreet.network.site.authority import (
+    Authority,
+    Issued,
+    as_issued,
+    load_authority,
+    load_register,
+    now,
+)
+from discreet.network.site.derived import save_register
+from discreet.network.site.files import locked, read_bytes
+from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site
+
+_REVOCABLE = ("sensor", "observer")
+_TAKEOVER = timedelta(minutes=10)
+_PATIENCE = 10.0
+"""Seconds that a broker gets to act on a reload."""
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """How a revocation ended.
+
+    ``outcome``: "out": the broker refuses the client, which was seen, and its session is cut.
+    "stopped": no broker runs; the next one will refuse the client. "pending": a broker runs that
+    has not taken the new list. ``words``: the broker's reason.
+    """
+
+    outcome: Literal["out", "stopped", "pending"]
+    words: str = ""
+
+
+def revoke(folder: Path, name: str) -> Revoked:
+    """Shut a device out: it is disconnected, and its connections and messages are refused.
+
+    The fusion centre refuses it first, by its list of clients. Then the broker reloads rights and
+    revocation list, which takes the rights of a live session; a connection in the device's
+    name, with a certificate of ten minutes that never leaves this machine, ends the session. That
+    the new list is in force is seen by trying a certificate that is on it.
+
+    Raises InputError: if there never was such a device; nothing has changed then.
+    """
+    site = load_site(folder)
+    with locked(folder):
+        register, clients = load_register(folder), load_clients(folder)
+        if not any(each.name == name and each.role in _REVOCABLE for each in register.issued):
+            raise InputError(
+                f"no device {shown(name)} was ever enrolled. {suggest(name, clients.live)} "
+                "There is nothing to revoke."
+            )
+        authority, moment = load_authority(folder), now()
+        probe = _load_probe(folder, name) if not register.of(name) else None
+        if probe is None:
+            probe = authority.issue_client(name)
+            register = register.with_issued(name, "sensor", probe).with_revoked(name, moment)
+            save_probe(folder, name, probe)
+        save_register(folder, site, authority, register, clients)
+        reload_broker(folder)
+        return cut_off(folder, site, authority, name, probe)
+
+
+def cut_off(folder: Path, site: Site, authority: Authority, name: str, probe: Issued) -> Revoked:
+    """Wait until the broker refuses what is revoked, then end the live session."""
+    if not site.broker.tls:
+        return Revoked("pending", "the broker of a demo knows no certificates")
+    seen = _until_refused(folder, site, name, probe)
+    if seen.answer == "unreachable":
+        nobody = seen.words == os.strerror(errno.ECONNREFUSED) and broker_process(folder) is None
+        return Revoked("stopped" if nobody else "pending", seen.words)
+    if seen.answer == "accepted":
+        return Revoked("pending", seen.words)
+    ca = SiteFiles(folder).ca
+    made = authority.issue_client(name, valid=_TAKEOVER)
+    taken = try_connection(site.broker, ca, name, made.certificate, made.key)
+    return Revoked("out" if taken.answer == "accepted" else "pending", taken.words)
+
+
+def save_probe(folder: Path, name: str, probe: Issued) -> None:
+    """Keep a certificate that was never valid, so that a second run can use it."""
+    files = SiteFiles(folder)
+    write_whole(files.probes / f"{name}.crt", probe.certificate, PRIVATE)
+    write_whole(files.probes / f"{name}.key", probe.key, PRIVATE)
+
+
+def _load_probe(folder: Path, name: str) -> Issued | None:
+    files = SiteFiles(folder)
+    try:
+        certificate = read_bytes(files.probes / f"{name}.crt")
+        return as_issued(certificate, read_bytes(files.probes / f"{name}.key"))
+    except InputError:
+        return None
+
+
+def _until_refused(folder: Path, site: Site, name: str, probe: Issued) -> Attempt:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        ca = SiteFiles(folder).ca
+        seen = try_connection(site.broker, ca, name, probe.certificate, probe.key)
+        if seen.answer != "accepted" or time.monotonic() > end:
+            return seen
+        time.sleep(0.1)
