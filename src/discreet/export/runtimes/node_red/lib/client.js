@@ -48,7 +48,7 @@ class Client extends EventEmitter {
     this.mapping = Buffer.from(this.enrolment.mapping.replace("sha256:", ""), "hex").subarray(0, 8);
     if (this.spent < this.enrolment.spent) this.sensors.forEach((each) => each.spend(this.enrolment.spent));
     this.next = this.roundAt(clock());
-    Object.assign(this, { stopped: false, connection: null, pause: 200, timers: new Set(), connectAt: 0 });
+    Object.assign(this, { stopped: false, connection: null, pause: 200, connectAt: 0, told: "" });
   }
 
   open(folder, name, i, source) {
@@ -92,12 +92,18 @@ class Client extends EventEmitter {
   }
 
   tick() {
-    try {
-      this.follow(this.clock());
-    } catch (error) {
-      this.emit("problem", error.message); // nothing was released; the next batch is another try
-    }
+    this.guard(() => this.follow(this.clock()));
     this.pump(this.clock());
+  }
+
+  // Nothing was released or forgotten if it fails: the next batch or answer is another try.
+  guard(work) {
+    try {
+      work();
+    } catch (error) {
+      if (error.message !== this.told) this.emit("problem", error.message);
+      this.told = error.message;
+    }
   }
 
   // Take the readings of every round that has ended, and draw where a batch has.
@@ -139,6 +145,7 @@ class Client extends EventEmitter {
     const message = this.outbox.append(first, first + batch - 1, (boot, seq) => encode({ boot, seq, round: first, spent, symbols, mapping }, keys[0], topic));
     // A fixed moment that neither the reading nor the work it takes can shift.
     message.notBefore = this.endOf(first + batch - 1) + Math.min(200, 250 * this.enrolment.interval);
+    this.told = "";
     this.emit("released", message);
   }
 
@@ -162,7 +169,7 @@ class Client extends EventEmitter {
       this.emit("status", "connected");
       return this.pump(this.clock());
     }));
-    connection.on("message", (topic, data) => { if (topic === ackTopic) this.acknowledge(data); });
+    connection.on("message", (topic, data) => { if (topic === ackTopic) this.guard(() => this.acknowledge(data)); });
     connection.on("error", (error) => { this.emit("status", error.message); this.drop(connection); });
     connection.on("close", () => this.drop(connection));
   }
