@@ -68,7 +68,6 @@ TARGETS: Choices[Target] = Choices(
         "python": "export.targets.python_files",
         "micropython": "export.targets.micropython_files",
         "c": "export.targets.c_files",
-        "esphome": "export.targets.esphome_files",
     }
 )
 

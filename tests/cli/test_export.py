@@ -144,7 +144,7 @@ def test_without_a_name_the_key_lies_beside_the_mapping(export, tmp_path):
     assert again.splitlines()[-1] == out.splitlines()[-1]
 
 
-@pytest.mark.parametrize("target", ["micropython", "c", "esphome"])
+@pytest.mark.parametrize("target", ["micropython", "c"])
 def test_other_targets_need_no_key(export, tmp_path, target):
     code, out, err = export("home.json", "--to", target, "--out", "edge", "--budget", "10")
     assert (code, err) == (0, "")
@@ -189,7 +189,7 @@ def test_the_policy_reaches_the_bundle(export, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("home.json --to rust --out e", "--to must be one of python, micropython, c, esphome"),
+        ("home.json --to rust --out e", "--to must be one of python, micropython, c"),
         ("home.json --to c --out e --key k", "only bundles for Python are signed"),
         ("none.json --to c --out e", "no such file"),
         ("home.json --to c --out .", "is not an empty folder"),

@@ -14,6 +14,7 @@ from discreet.network.site.joining import EnrolmentRequest, enroll
 
 pytestmark = pytest.mark.slow
 
+COMPONENT = RUNTIMES / "esphome" / "components" / "discreet"
 NAMES = ["hall", "Haustür ${1}"]
 
 
@@ -82,6 +83,9 @@ REFUSED = {
     "`adc` platform would take it away": lambda text: with_cable(text).rstrip() + ADC,
     "the enrolment is for the sensors 'hall', 'Haustür __1_'": lambda text: text.replace(
         'name: "hall"', 'name: "cellar"'
+    ),
+    "at level DEBUG the log shows readings": lambda text: text.replace(
+        "level: INFO", "level: DEBUG"
     ),
     "This feature is only available on": lambda text: text.replace(
         ESP32, "esp8266:\n  board: d1_mini\n"
@@ -200,3 +204,46 @@ def write_words(folder, words):
             '#include "discreet.h"', '#include "esphome/components/discreet/discreet.h"'
         )
     )
+
+
+NOISE = """
+#include "discreet_noise.h"
+static int enabled, used;
+#ifdef USE_ESP32
+extern "C" void bootloader_random_enable() { enabled++; }
+extern "C" void bootloader_random_disable() { enabled--; }
+extern "C" void esp_fill_random(void *, size_t) { used = 1 + enabled; }
+extern "C" uint64_t esp_rtc_get_time_us() { return 5000000; }
+extern "C" esp_err_t esp_wifi_get_max_tx_power(int8_t *) { return ANSWER; }
+#else
+bool esphome::random_bytes(uint8_t *, size_t) { used = 3; return true; }
+#endif
+int main() {
+  char out[8];
+  return discreet_noise(out, 8) == 8 && !enabled ? used : 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "source"),
+    [
+        (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0"], 1),
+        (["-DUSE_ESP32", "-DUSE_WIFI", "-DANSWER=0x3002"], 0),  # the driver is not started
+        (["-DUSE_ESP32", "-DANSWER=0"], 2),  # a cable instead: the noise of the converter
+        (["-DUSE_HOST", "-DANSWER=0"], 3),
+    ],
+)
+def test_an_esp32_draws_from_the_noise_that_it_has(tmp_path, chip, source):
+    program = tmp_path / "noise"
+    (tmp_path / "noise.cpp").write_text(NOISE)
+    core = tmp_path / "esphome" / "core"
+    core.mkdir(parents=True)
+    (core / "defines.h").write_text('#include "nvs.h"\n')
+    (core / "helpers.h").write_text(
+        "#include <cstdint>\nnamespace esphome { bool random_bytes(uint8_t *, size_t); }\n"
+    )
+    include = [f"-I{COMPONENT}", f"-I{NATIVE / 'stubs'}", f"-I{tmp_path}"]
+    build = [needs("g++"), "-Wall", "-Wextra", "-Werror", *chip, *include, "-Wno-unused-variable"]
+    subprocess.run([*build, str(tmp_path / "noise.cpp"), "-o", str(program)], check=True)
+    assert subprocess.run([str(program)], check=False).returncode == source

@@ -1,7 +1,6 @@
-"""ESPHome: a node that is a device of a discreet site, or that publishes symbols of one sensor.
+"""ESPHome: a node that is a device of a discreet site.
 
-``discreet:`` sends the symbols of the node's sensors to their site; the platform in ``sensor.py``
-publishes those of one sensor to Home Assistant. Readings stay inside the node with both.
+Symbols of its sensors go to the site; readings stay inside the node.
 """
 
 import struct
