@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from cryptography import x509
-
 from discreet.errors import DiscreetError, InputError
 from discreet.network.evidence import Deployed
-from discreet.network.site.derived import load_certificates
+from discreet.network.site.certificates import load_certificates, serial_of
 from discreet.network.site.files import file_stamp, read_bytes
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import SiteFiles, load_site
@@ -70,6 +68,6 @@ class DeployedFiles:
 def _serial(certificate: Path) -> str:
     """Return the serial of a certificate; "" where it cannot be read."""
     try:
-        return f"{x509.load_pem_x509_certificate(read_bytes(certificate)).serial_number:x}"
+        return serial_of(read_bytes(certificate))
     except (InputError, ValueError):
         return ""

@@ -10,41 +10,16 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from pydantic import Field
 
 from discreet.files import PRIVATE, write_whole
-from discreet.network.evidence import Certificate
 from discreet.network.site.authority import AUTHORITY_DAYS, Authority, Register
-from discreet.network.site.files import model_bytes, read_bytes, read_model
+from discreet.network.site.certificates import KnownCertificate, KnownCertificates
+from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.services import access_list
-from discreet.network.site.settings import (
-    Clients,
-    Name,
-    Serial,
-    Site,
-    SiteFiles,
-    SiteModel,
-    save_clients,
-)
-
-
-class KnownCertificate(SiteModel):
-    """One that counts; ``expires``: in seconds since 1970."""
-
-    name: Name
-    role: Annotated[str, Field(max_length=20)]
-    serial: Serial
-    expires: float
-
-
-class KnownCertificates(SiteModel):
-    """What ``certificates.json`` holds, for those who may not read the register."""
-
-    certificates: Annotated[tuple[KnownCertificate, ...], Field(max_length=1_000_000)] = ()
+from discreet.network.site.settings import Clients, Site, SiteFiles, save_clients
 
 
 def save_register(
@@ -125,13 +100,3 @@ def as_registered(clients: Clients, register: Register) -> Clients:
             for name, client in clients.clients.items()
         }
     )
-
-
-def load_certificates(folder: Path) -> tuple[Certificate, ...]:
-    """Return the certificates that count; none if they are not known."""
-    file = SiteFiles(folder).certificates
-    if not file.exists():
-        return ()  # a site of an earlier version
-    remedy = "Enrol or renew any device, which rewrites it."
-    found = read_model(file, KnownCertificates, remedy).certificates
-    return tuple(Certificate(**each.model_dump()) for each in found)

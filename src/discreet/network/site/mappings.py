@@ -14,7 +14,6 @@ from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, make_folder, write_whole
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.files import locked
-from discreet.network.site.making import checked_audit
 from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site
 
 
@@ -44,6 +43,8 @@ def change_mapping(folder: Path, file: Path, audit: Path | None = None) -> Chang
 
     Raises InputError: nothing has changed then.
     """
+    from discreet.network.site.making import checked_audit  # which a fusion centre never needs
+
     new, report = Mapping.load(file), None if audit is None else checked_audit(audit)
     with locked(folder):
         site, clients = load_site(folder), load_clients(folder)
