@@ -36,3 +36,20 @@ def test_a_revoked_device_is_shut_out_and_goes_on_trying(tmp_path, kind):
         wait_until(lambda: home.waiting(later) > 15, "more of them")
         assert home.count_stored() == stored
         assert home.processes[kind].poll() is None
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=needs_kind(kind)) for kind in ("c", "micropython")]
+)
+def test_of_two_devices_with_one_enrolment_the_later_stops_and_says_so(tmp_path, kind):
+    with MixedHome(tmp_path, kinds=(kind,)) as home:
+        wait_until(lambda: home.least_stored() >= 5, "traffic")
+        first, home.state = home.processes[kind], tmp_path / "twin"
+        home.state.mkdir()
+        home.start_sensor(kind)
+        wait_until(lambda: home.processes[kind].poll() is not None, "the end of the second")
+        assert f"another device sends as {kind}" in (tmp_path / f"{kind}.log").read_text()
+        stored = home.least_stored()
+        wait_until(lambda: home.least_stored() > stored + 5, "messages of the first")
+        assert first.poll() is None
+        home.processes[kind] = first
