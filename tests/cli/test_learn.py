@@ -582,6 +582,19 @@ def test_a_limit_that_nobody_can_exceed_is_refused(command, tmp_path):
     assert not Path("m").exists()
 
 
+def test_where_no_estimate_is_within_the_wish_the_symbols_are_noise(command):
+    """Thirty rows show nothing, and what they let expect is above what was asked."""
+    rng = np.random.default_rng(8)
+    h, g = rng.integers(2, size=(2, 45))
+    table = pd.DataFrame({"a": h + rng.normal(size=45), "b": g + h + rng.normal(size=45)})
+    table.assign(h=h, g=g).to_csv("few.csv", index=False)
+    asked = ["--public", "h", "--private", "g", "--max-advantage", "0.02", "--out", "m"]
+    code, printed, _ = command("learn", "few.csv", *asked)
+    assert code == 3
+    assert re.search(r"pure noise: .* within 0.02 \(raw readings: 0\.\d{3}\); NOT MET", printed)
+    assert all(np.ptp(table, axis=0).max() < 1e-6 for table in Mapping.load("m").tables)
+
+
 @pytest.mark.slow
 def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     """The public fact is the private one: next to nothing may be said of it."""

@@ -84,6 +84,25 @@ def test_where_every_level_surely_leaks_more_nothing_is_said(rng):
     assert all(np.all(table == table[0]) for table in found.designed.tables)
 
 
+@pytest.mark.parametrize("stop_after", [None, 0])
+def test_where_no_estimate_is_within_the_wish_nothing_is_said_unless_stopped(rng, stop_after):
+    """A level of 0.1 where 0.08 was asked for: two hundred rows do not show that it leaks more."""
+    searched = search(200, rng, Speaking(stop_after))
+    found = searched.find(LEVELS[2:3], Request(0.08))
+    (tried,) = searched.tried.values()
+    assert tried.leaks.low < 0.08 < max(tried.leaks.advantage, tried.under_model)
+    assert found.expected.met is False and found.expected.silent == (stop_after is None)
+    assert np.ptp(found.designed.tables[1], axis=0).max() == pytest.approx(
+        0.0 if stop_after is None else 0.2
+    )
+
+
+def test_where_rows_show_too_little_the_least_strict_likely_level_is_taken(rng):
+    found = search(60, rng, Speaking()).find(LEVELS, Request(0.07))
+    assert found.target in LEVELS[3:] and found.expected.met is False
+    assert found.expected.advantage <= 0.07 and not found.expected.silent
+
+
 def test_a_stop_leaves_the_best_so_far(rng):
     found = search(600, rng, Speaking(stop_after=4)).find(LEVELS, Request(0.25))
     assert found.designed.stopped and found.expected.met

@@ -543,6 +543,11 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 
 
 def _privacy_line(expected: Expected, beyond: bool) -> str:
+    if expected.silent:
+        return (
+            f"the symbols are pure noise: at no level that was tried is the estimate within "
+            f"{expected.asked:g} (raw readings: {expected.raw_advantage:.3f}); NOT MET"
+        )
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
     tried = "rows left out of it" if expected.folds == 1 else (
         f"by designs without each of {expected.folds} folds"

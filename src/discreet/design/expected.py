@@ -36,7 +36,7 @@ class Expected:
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare. None if there was no wish to search for. ``silent``: whether the mapping is
-    constant, since every level that was tried surely leaks more than was asked for.
+    constant, since at no level that was tried the estimate is within what was asked for.
     """
 
     advantage: float

@@ -222,15 +222,17 @@ class LevelSearch:
     def _found_none(self, request: Request) -> Found:
         """Take the least strict level tried whose estimate is within the request, shown or not.
 
-        Without one, the strictest; say nothing if even that surely leaks more.
+        Without one, say nothing; but take the strictest where an epsilon alone was asked for, whose
+        estimate errs upwards, or where the search was stopped, unless it surely leaks more.
         """
-        tried = list(self.tried.values())
-        likely = [each for each in tried if each.keeps(request, to_spare=0.0)]
-        taken = max(likely, key=lambda each: each.under_model) if likely else tried[-1]
-        asked = request.max_advantage
-        if asked is not None and taken.leaks.low > asked:
-            return self._silent(taken.target, asked)
-        return self._found(taken, met=taken.keeps(request), asked=asked)
+        tried, asked = list(self.tried.values()), request.max_advantage
+        if likely := [each for each in tried if each.keeps(request, to_spare=0.0)]:
+            taken = max(likely, key=lambda each: each.under_model)
+            return self._found(taken, met=taken.keeps(request), asked=asked)
+        last = tried[-1]
+        if asked is not None and (not last.stopped or last.leaks.low > asked):
+            return self._silent(last.target, asked)
+        return self._found(last, met=False, asked=asked)
 
     def _found(self, tried: Tried, met: bool | None, asked: float | None = None) -> Found:
         expected = self._expect(tried, met, asked)
