@@ -47,6 +47,7 @@ MANY_GROUPS = 100
 LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
+_LIKELY = 0.5  # the same where nothing is shown: docs/decisions/0024-one-search.md
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
@@ -220,14 +221,18 @@ class LevelSearch:
         return found
 
     def _found_none(self, request: Request) -> Found:
-        """Take the least strict level tried whose estimate is within the request, shown or not.
+        """Take the least strict level tried that keeps a request with half an error to spare.
 
-        Without one, say nothing; but take the strictest where an epsilon alone was asked for, whose
-        estimate errs upwards, or where the search was stopped, unless it surely leaks more.
+        Without one, the strictest whose estimate is within it, and without that say nothing. But
+        take the last where an epsilon alone was asked for, whose estimate errs upwards, or where
+        the search was stopped, unless it surely leaks more.
         """
         tried, asked = list(self.tried.values()), request.max_advantage
-        if likely := [each for each in tried if each.keeps(request, to_spare=0.0)]:
-            taken = max(likely, key=lambda each: each.under_model)
+        likely = [each for each in tried if each.keeps(request, _LIKELY)]
+        within = [each for each in tried if each.keeps(request, to_spare=0.0)]
+        if likely or within:
+            choose = max if likely else min
+            taken = choose(likely or within, key=lambda each: each.under_model)
             return self._found(taken, met=taken.keeps(request), asked=asked)
         last = tried[-1]
         if asked is not None and (not last.stopped or last.leaks.low > asked):
@@ -319,8 +324,9 @@ class LevelSearch:
     @cached_property
     def _raw_answers(self) -> Answers:
         seed = int(self.seeds[0])
-        aim, most = self.settings.aim, self._at_most(TREE_ROWS)
-        return answer_from_codes(self.sample, self.left_out.folds, aim, seed, most)
+        most = self._at_most(TREE_ROWS)
+        folds = self.left_out.folds[: None if most == TREE_ROWS else 1]
+        return answer_from_codes(self.sample, folds, self.settings.aim, seed, most)
 
     @cached_property
     def _raw_advantage(self) -> float:

@@ -52,8 +52,9 @@ class Mapper(PrivacyMapper):
         Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
         standard errors to spare (``expected_.met``). If they are too few to show that, the least
-        strict limit is taken whose estimate is within it, and ``fit`` warns
-        (``UnmetRequestWarning``). If there is none, the symbols are noise.
+        strict limit is taken that keeps it with half a standard error to spare, or the strictest
+        whose estimate is within it, and ``fit`` warns (``UnmetRequestWarning``). If there is
+        none, the symbols are noise.
     privacy_ratio : float, optional
         Ask instead for a share of the largest R, one half, under the model. Nothing is held out
         for it, and on new rows R is somewhat smaller.

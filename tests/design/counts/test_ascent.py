@@ -81,6 +81,14 @@ def test_slope_is_the_slope_of_what_is_maximised(kind):
         assert slope[place] == pytest.approx((value(ahead) - value(behind)) / 2e-7, abs=1e-4)
 
 
+def test_a_short_climb_asks_whether_to_stop(rng):
+    """Many short climbs are screened: a limit of time has to be seen among them."""
+    problem, asked = pose(0.05), []
+    start = [np.full((k, n), 1.0 / n) for k, n in zip(SIZES, SYMBOLS, strict=True)]
+    climb(problem, start, rng, 5, lambda share: bool(asked.append(share)))
+    assert asked == [1.0]
+
+
 @pytest.mark.parametrize("block", [(), (0, 2)])
 def test_a_climb_gains_within_the_limits(block):
     for seed in range(3):

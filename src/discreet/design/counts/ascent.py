@@ -13,8 +13,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,8 +136,8 @@ class Problem:
         rng = np.random.default_rng(0)
         chances, _ = self.units.chances(self.units.pad(tables))
         _, weights = self.weigh(chances, _JUDGED, rng)
-        advantages = [gain for rows in self.guarded for gain, _ in _gains(weights @ rows.T, rows)]
-        advantage = max(advantages, default=0.0)
+        most = [float(_gains(weights @ rows.T, rows)[0].max()) for rows in self.guarded]
+        advantage = max(most, default=0.0)
         epsilon = 0.0
         if self.limits.epsilon is not None and self.listed is not None:
             epsilon = max(float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
@@ -151,8 +149,7 @@ class Problem:
             excess = max(excess, x / self.limits.evidence - 1.0)
         worth = float((weights @ self.public.T).max(axis=1).sum())
         within = sum(
-            share * max(gain for gain, _ in _gains(weights @ rows.T, rows))
-            for share, rows in self.within
+            share * float(_gains(weights @ rows.T, rows)[0].max()) for share, rows in self.within
         )
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
@@ -162,12 +159,12 @@ class Problem:
         price = _PRICE if self.listed is not None else _PRICE_DRAWN
         if self.limits.advantage is not None:
             for rows in self.guarded:
-                for gain, slope in _gains(weights @ rows.T, rows):
-                    if gain > self.limits.advantage:
-                        found -= price * slope()
+                gains, slope = _gains(weights @ rows.T, rows)
+                for k in np.flatnonzero(gains > self.limits.advantage):
+                    found -= price * slope(int(k))
         for share, rows in self.within:
-            _, slope = max(_gains(weights @ rows.T, rows), key=lambda each: each[0])
-            found -= _WITHIN * share * slope()
+            gains, slope = _gains(weights @ rows.T, rows)
+            found -= _WITHIN * share * slope(int(np.argmax(gains)))
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
@@ -197,19 +194,26 @@ class Problem:
         return found
 
 
-def _gains(given: Floats, rows: Floats) -> Iterator[tuple[float, Callable[[], Floats]]]:
-    """Yield the advantage of each attacker, and how to get its slope in p(output|cell).
+def _gains(given: Floats, rows: Floats) -> tuple[Floats, Callable[[int], Floats]]:
+    """Return the advantage of each attacker, and what gives its slope in p(output|cell).
 
     ``given`` is p(output|class). Attackers tell two classes apart, or guess among all.
     """
-    for a, b in combinations(range(len(rows)), 2):
-        side = 0.25 * np.sign(given[:, a] - given[:, b])[:, None]
-        gain = float(side[:, 0] @ (given[:, a] - given[:, b]))
-        yield gain, partial(np.multiply, side, rows[a] - rows[b])
-    if len(rows) > 2:
-        best, n_classes = np.argmax(given, axis=1), len(rows)
-        gain = float((given.max(axis=1) - given.mean(axis=1)).sum()) / n_classes
-        yield gain, partial(np.divide, rows[best] - rows.mean(axis=0), n_classes)
+    first, second = np.triu_indices(len(rows), 1)
+    apart, n_classes = given[:, first] - given[:, second], len(rows)
+    gains = 0.25 * np.abs(apart).sum(axis=0)
+
+    def slope(k: int) -> Floats:
+        if k < len(first):
+            side = 0.25 * np.sign(apart[:, k])[:, None]
+            return np.asarray(side * (rows[first[k]] - rows[second[k]]))
+        best = np.argmax(given, axis=1)
+        return np.asarray((rows[best] - rows.mean(axis=0)) / n_classes)
+
+    if n_classes > 2:
+        among_all = float((given.max(axis=1) - given.mean(axis=1)).sum()) / n_classes
+        gains = np.append(gains, among_all)
+    return gains, slope
 
 
 def climb(
@@ -246,7 +250,8 @@ def climb(
         scale = np.sqrt(spread / (1.0 - 0.99 ** (step + 1))) + 1e-6
         logits = np.clip(logits + _PACE * quick * size / scale, -9.0, 9.0)
         logits = np.where(units.used[:, None, :], logits, -np.inf)
-        due = step % _TOLD == _TOLD - 1 or time.monotonic() >= last + _TOLD_SECONDS
+        due = (step + 1) % _TOLD == 0 or step + 1 == steps
+        due = due or time.monotonic() >= last + _TOLD_SECONDS
         stopped = due and stop((step + 1) / steps)
         last = time.monotonic() if due else last
         if step >= _AVERAGED * steps or stopped or step == steps - 1:
