@@ -591,6 +591,7 @@ def test_where_no_estimate_is_within_the_wish_the_symbols_are_noise(command):
     asked = ["--public", "h", "--private", "g", "--max-advantage", "0.02", "--out", "m"]
     code, printed, _ = command("learn", "few.csv", *asked)
     assert code == 3
+    assert "\nNOT met: what was asked for leaves nothing to say" in printed
     assert re.search(r"pure noise: .* within 0.02 \(raw readings: 0\.\d{3}\); NOT MET", printed)
     assert all(np.ptp(table, axis=0).max() < 1e-6 for table in Mapping.load("m").tables)
 
@@ -604,7 +605,7 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     table.assign(b=rng.integers(3, size=600)).to_csv("same.csv", index=False)
     asked = ["learn", "same.csv", "--public", "h", "--private", "g", "--out", "m"]
     code, printed, _ = command(*asked, "--max-advantage", "0.01")
-    assert code in (0, 3) and "useless: it answers 'h'" in printed
+    assert code in (0, 3) and re.search("^useless", printed, re.MULTILINE)
     named = re.findall(r"^of use would be an advantage of (0\.\d+), error about 0\.\d+, balanced "
                        r"accuracy 0\.\d+: (discreet learn .*)$", printed, re.MULTILINE)  # fmt: skip
     assert 1 <= len(named) <= 3

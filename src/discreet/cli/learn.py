@@ -508,6 +508,8 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     expected = mapper.expected_
     if expected is None or expected.met is None:
         return "private or not: no limit was asked for, and the audit measures it", "33"
+    if expected.silent:
+        return "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     line = (
