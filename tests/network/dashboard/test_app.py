@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from support.dashboards import PASSWORD, SITES
 
-from discreet.network.dashboard import guards
+from discreet.network.dashboard import guards, pages
 from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
 from discreet.network.dashboard.logins import LIFETIME, PER_USER
 from discreet.network.dashboard.pages import MOST_STREAMS, VIEWS, Choices, status
@@ -368,7 +368,8 @@ def test_the_overview_tells_the_decision(inside):
         "SELECT round, decision, reported FROM decisions ORDER BY round DESC LIMIT 1"
     )[0]
     text = inside.get("/").text
-    assert f'<p class="answer">{latest[1]}</p>' in text
+    assert re.search(rf'<p class="answer">(unsure: rather )?{latest[1]}</p>', text)
+    assert "At the audit, with every sensor heard, the answer was right in 92.9 %" in text
     assert f"{latest[2]} of 6 sensors reported" in text
     assert "All is well" in text
 
@@ -610,3 +611,41 @@ def test_an_unforeseen_error_tells_nothing(inside, monkeypatch):
     answer = inside.get("/")
     assert answer.status_code == 500 and "division" not in answer.text
     assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+
+
+def test_a_decision_that_is_hardly_more_probable_than_another_is_called_unsure(inside, monkeypatch):
+    monkeypatch.setattr(pages, "UNSURE", 0.0)
+    assert "unsure" not in inside.get("/").text
+    monkeypatch.setattr(pages, "UNSURE", 1.1)
+    assert '<p class="answer">unsure: rather ' in inside.get("/").text
+
+
+def test_the_overview_names_what_the_site_does_not_know(inside):
+    text = inside.get("/").text
+    half = text[text.index('id="unknown"') : text.index('id="figures"')]
+    assert "Certified</strong>, " in half and "days left" in half and "<strong>who</strong>" in half
+    assert "at most 6.0 points, certified; limit 10" in half and "50 = always right" in half
+    assert 'width="12.0%"' in half and 'x1="20.0%"' in half
+    assert "From one report of every sensor" in half and "The re-check agrees" in half
+
+
+@pytest.mark.parametrize("kind", ["troubled", "new"])
+def test_a_guarantee_that_is_broken_or_missing_overrides_bound_and_days(open_site, kind):
+    visitor = open_site(kind)
+    visitor.log_in()
+    text = visitor.get("/").text
+    half = text[text.index('id="unknown"') : text.index('id="figures"')]
+    assert "Nothing is promised about <strong>who</strong>" in half
+    assert "days left" not in text and "certified;" not in half and 'class="sent"' not in half
+    assert text.count("an attacker gained about") <= 2  # in the banner, and in the half
+
+
+def test_a_new_site_shows_first_steps_with_commands_and_folds_what_is_missing(open_site):
+    visitor = open_site("new")
+    visitor.log_in()
+    text = visitor.get("/").text
+    for command in ("TABLE --json &gt; audit.json", "discreet enroll NAME", "discreet serve"):
+        assert command in text
+    assert text.index("First steps") < text.index("What is missing until then")
+    assert 'class="verdict' not in text
+    assert 'class="verdict' in visitor.get("/system").text

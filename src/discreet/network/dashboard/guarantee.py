@@ -22,7 +22,7 @@ from discreet.auditing.recheck import (
     load_state,
     standing,
 )
-from discreet.auditing.summary import AuditSummary, load_audit
+from discreet.auditing.summary import AuditSummary, PrivateFact, load_audit
 from discreet.errors import InputError
 from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst
@@ -44,6 +44,16 @@ class FactBound:
     bound: float | None
     epsilon: float | None
     reached: float
+    always: float = 0.5
+
+    @property
+    def share(self) -> float:
+        """The bound in percent of what being always right gains; all of it if there is none."""
+        return 100.0 if self.bound is None else self.share_of(self.bound)
+
+    def share_of(self, advantage: float) -> float:
+        """Return an advantage in percent of what being always right gains."""
+        return round(100.0 * min(max(advantage / self.always, 0.0), 1.0), 2)
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,12 @@ class Guarantee:
     recheck: Finding
     facts: tuple[FactBound, ...]
     audit: AuditSummary | None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What there is to say: once, where the re-check is why the certificate does not hold."""
+        same = self.recheck.words == self.certificate.words
+        return [self.certificate] if same else [self.certificate, self.recheck]
 
     @property
     def level(self) -> str:
@@ -100,9 +116,14 @@ def assess(
         standing=found,
         certificate=certificate,
         recheck=Finding(level, short, found.words),
-        facts=tuple(FactBound(each.name, each.bound, each.epsilon, each.reached) for each in facts),
+        facts=tuple(map(_bound_of, facts)),
         audit=audit,
     )
+
+
+def _bound_of(fact: PrivateFact) -> FactBound:
+    always = 1.0 - 1.0 / (len(fact.classes) or 2)
+    return FactBound(fact.name, fact.bound, fact.epsilon, fact.reached, always)
 
 
 def _certificate(

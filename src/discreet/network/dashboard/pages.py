@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from discreet.network.dashboard.snapshot import Snapshot
 MOST_STREAMS = 64
 _PAUSE = 1.0
 _HEARTBEAT = 10.0
+UNSURE = 0.75
+"""A decision that is less probable than this is called unsure."""
 
 
 class Streams:
@@ -127,7 +130,9 @@ class View:
 VIEWS = {
     view.name: view
     for view in (
-        View("overview", "/", "Overview", ("banner", "decision", "figures", "decisions")),
+        View(
+            "overview", "/", "Overview", ("banner", "decision", "unknown", "figures", "decisions")
+        ),
         View("sensors", "/sensors", "Sensors", ("banner", "devices", "device_counts")),
         View("guarantee", "/guarantee", "Guarantee", ("banner", "certificate", "drift")),
         View("system", "/system", "System", ("banner", "traffic", "store", "refused")),
@@ -219,6 +224,7 @@ def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, 
         "devices": [each for each in snapshot.devices if choices.state in ("all", each.state)],
         "charted": charted(snapshot.classes),
         "mapping": site.mapping,
+        "unsure": UNSURE,
         "mapping_file": site.settings.mapping,
         "frontier": frontier,
         "picture": draw(frontier, site.mapping, site.audit()) if frontier else None,
@@ -239,7 +245,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (moment, percent, nats, size, count, seconds, code)
+    written = (moment, percent, points, nats, size, count, seconds, code)
     found.filters |= {each.__name__: each for each in written}
     return found
 
@@ -276,6 +282,11 @@ def percent(share: float | None, digits: int = 0) -> str:
     if 1 - edge / 2 < share < 1:
         return f"> {100 * (1 - edge):.{digits}f} %"
     return f"{100 * share:.{digits}f} %"
+
+
+def points(share: float) -> str:
+    """Write a bound in points of accuracy, rounded up."""
+    return f"{math.ceil(1000 * share - 1e-6) / 10:.1f}"
 
 
 def nats(value: float | None) -> str:
