@@ -218,6 +218,7 @@ def test_a_group_that_was_begun_is_not_gone_on_with():
         ('"rows":8', '"rows":8,"more":1'),
         ('"in_play":0.1', '"in_play":NaN'),
         ('"in_play":0.1', '"in_play":"9"'),
+        ('"share":0.75', '"share":0.95'),
         ('"looks_at":"outputs"', '"looks_at":"symbols"'),
         ('"classes":[0,1]', '"classes":[0,7]'),
         ('"limit":0.1,"weight":1.0', '"limit":0.9,"weight":1.0'),

@@ -259,7 +259,7 @@ def load_recheck(path: Path, mapping: Mapping) -> Recheck:
 
 
 def _shape(contest: Contest) -> tuple[Any, ...]:
-    bettors = [(bettor.looks_at, bettor.sums.shape) for bettor in contest.bettors]
+    bettors = [(each.looks_at, each.share, each.sums.shape) for each in contest.bettors]
     sizes = (len(contest.arrivals), len(contest.waiting))
     return contest.fact, contest.classes, contest.limit, contest.weight, sizes, bettors
 

@@ -54,8 +54,8 @@ _MOST_WEALTH = 1e300
 _FIRST_SITTINGS, _FIRST_SQUARE = 5, 0.08  # as if so many had been seen
 _AT_ONCE, _PATIENCE = 0.1, 50  # in play from the start; half of the rest after so many bets
 _LooksAt = Literal["outputs", "symbols", "decisions"]
-_SHARES: dict[_LooksAt, float] = {"decisions": 0.75, "outputs": 0.25, "symbols": 0.25}
 # Decisions need least learning.
+_SHARES: dict[_LooksAt, float] = {"decisions": 0.75, "outputs": 0.25, "symbols": 0.25}
 
 RISE = 0.1
 """Bets are placed for a gain so far beyond the limit, and rows are enough if they would show it."""
