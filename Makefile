@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test check docs package architecture reproduce bench faults load containers format clean FORCE
+.PHONY: help demo quick test check docs package architecture reproduce bench faults load containers homeassistant format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
@@ -35,6 +35,7 @@ help:
 	@echo "make faults     what the network does when things go wrong, and what intruders get"
 	@echo "make load       how much the network takes, and for how long"
 	@echo "make containers run a site in namespaces and under systemd, in a root of Debian packages"
+	@echo "make homeassistant  import the history of a real Home Assistant, which it installs (400 MB)"
 	@echo "make format     format the sources and fix what ruff can"
 	@echo "make clean      remove .venv, caches and build products"
 
@@ -98,6 +99,13 @@ faults load: $(READY)/test
 
 containers: $(READY)/test
 	@$(BIN)/python -m research.benchmarks.network.containers $(ARGS)
+
+# The newest that Python 3.11 can run; it fetches what its integrations need when it starts.
+HASS := $(VENV)/homeassistant
+homeassistant: $(READY)/test
+	@test -x $(HASS)/bin/hass || { $(BIN)/python -m venv $(HASS) && \
+	  $(HASS)/bin/python -m pip --disable-pip-version-check -qq install homeassistant==2024.3.3 "josepy<2"; }
+	@DISCREET_HASS=$(abspath $(HASS))/bin/hass $(BIN)/python -m pytest -q tests/importing/test_homeassistant.py $(ARGS)
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .

@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from support.commands import run
 from support.helpers import make_mapping, refused
+from support.ports import free_port
 from support.sites import (
     Visitor,
     broker_of,
@@ -22,10 +23,12 @@ from support.sites import (
 )
 
 from discreet.export.neutral import Policy
+from discreet.network.broker import Broker
 from discreet.network.site import derived, joining, revoking
 from discreet.network.site.authority import load_register
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
 from discreet.network.site.revoking import revoke
+from discreet.network.site.services import BRIDGE_FOLDER
 from discreet.network.site.settings import load_clients, load_site, worker_group
 from discreet_sensor import runtime
 from discreet_sensor.enrolment import load_enrolment
@@ -473,7 +476,7 @@ def test_an_observer_reads_the_decision_and_nothing_else(site, tmp_path):
     hall = enrolled(site)
     enroll_observer(site, "watcher", tmp_path / "watcher")
     names = sorted(path.name for path in (tmp_path / "watcher").iterdir())
-    assert names == ["ca.crt", "watcher.crt", "watcher.key"]
+    assert names == ["bridge.conf", "ca.crt", "watcher.crt", "watcher.key"]
     port = load_site(site).broker.port
     with broker_of(site):
         folder = tmp_path / "watcher"
@@ -494,3 +497,44 @@ def test_an_observer_reads_the_decision_and_nothing_else(site, tmp_path):
         assert eventually(watcher.closed.is_set)
         for visitor in (watcher, sensor, fusion):
             visitor.leave()
+
+
+@needs_mosquitto
+@pytest.mark.slow
+def test_a_bridge_brings_the_decision_to_the_broker_of_a_household(site, tmp_path):
+    for name in ("household", "watcher"):
+        enroll_observer(site, name, tmp_path / name)
+    files, port = tmp_path / "watcher", load_site(site).broker.port
+    decision = "discreet/v1/home/decision"
+    with broker_of(site):
+        watcher = Visitor(site, "watcher", files / "watcher.crt", files / "watcher.key")
+        fusion = fusion_visitor(site)
+        assert fusion.connect(port) and watcher.connect(port)
+        watcher.subscribe(decision)
+        own = Broker.plain(tmp_path / "own", free_port())
+        bridge = (tmp_path / "household" / "bridge.conf").read_text()
+        bridge = bridge.replace(BRIDGE_FOLDER, str(tmp_path / "household"))
+        with (tmp_path / "own" / "mosquitto.conf").open("a") as config:
+            config.write(bridge)
+        with own:
+            resident = Visitor(site, "resident", tls=False)
+            assert resident.connect(own.port)
+            resident.subscribe("#")
+
+            def heard():
+                fusion.publish(decision, b"true")
+                fusion.publish("homeassistant/binary_sensor/x/config", b"{}")
+                return len({topic for topic, _ in resident.messages}) == 2
+
+            assert eventually(heard)
+            resident.publish(decision, b"forged")
+            assert eventually(lambda: (decision, b"forged") in resident.messages)
+            fusion.publish(decision, b"last")
+            assert eventually(lambda: (decision, b"last") in resident.messages)
+            assert eventually(lambda: (decision, b"last") in watcher.messages)
+            resident.leave()
+        assert (decision, b"forged") not in watcher.messages  # nothing goes the other way
+        for visitor in (fusion, watcher):
+            visitor.leave()
+    told = {(decision, b"true"), ("homeassistant/binary_sensor/x/config", b"{}")}
+    assert told <= set(resident.messages)

@@ -38,6 +38,7 @@ from discreet.network.site.files import (
 )
 from discreet.network.site.floors import floor_of
 from discreet.network.site.revoking import Revoked, cut_off, save_probe
+from discreet.network.site.services import bridge_config
 from discreet.network.site.settings import (
     Client,
     Clients,
@@ -159,7 +160,7 @@ def _late(site: Site, batch: int) -> int:
 
 
 def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
-    """Enrol an observer, which reads the decision only; write its three files.
+    """Enrol an observer, which reads the decision only; write its files, and one for a bridge.
 
     Raises InputError: nothing has changed then.
     """
@@ -172,6 +173,7 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
         made = authority.issue_client(name, valid=timedelta(days=days))
         files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
         files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
+        files["bridge.conf"] = bridge_config(site.site, name, site.broker).encode()
         write_folder(out, files, mode=PRIVATE)
         try:
             changed = register.with_issued(name, "observer", made)

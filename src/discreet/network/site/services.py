@@ -31,6 +31,7 @@ from discreet_sensor.wire import (
 
 USER = "discreet"
 _DISCOVERY = "homeassistant/#"
+BRIDGE_FOLDER = "/etc/mosquitto/discreet"
 _AROUND = 2048  # bytes of a packet besides the symbols of a message
 
 
@@ -102,6 +103,14 @@ def mosquitto_config(broker: BrokerEndpoint) -> str:
     """
     loopback, longest = is_loopback(broker.host), MAX_SYMBOLS + _AROUND
     return _filled("mosquitto.conf", broker=broker, loopback=loopback, longest_packet=longest)
+
+
+def bridge_config(site: str, name: str, broker: BrokerEndpoint) -> str:
+    """Return what lets another Mosquitto hear the decision as an observer of this name."""
+    return _filled(
+        "bridge.conf", site=site, observer=name, broker=broker, folder=BRIDGE_FOLDER,
+        decision=decision_topic(site), discovery=_DISCOVERY,
+    )  # fmt: skip
 
 
 def access_list(site: str, rights: Mapping[str, str]) -> str:
