@@ -182,11 +182,11 @@ def test_a_command_in_the_background_leaves_interrupts_to_others(monkeypatch):
 
 def test_a_terminal_shows_a_bar_with_risks_and_time(terminal):
     command = terminal(changes=SLOW_REPORTS)
-    command.wait_for(") 0:")  # after the floor: risks and time
+    command.wait_for(" left public risk ")  # the time, and after it the risks
     command.interrupt()
     command.end()
     bar = (
-        r"design [━╸╺ ]+ public risk \d\.\d{4}, private \d\.\d{4} \(floor \d\.\d{4}\) \d+:\d\d left"
+        r"design [━╸╺ ]+ \d+ % +\d+:\d\d left +public risk \d\.\d{4}, private \d\.\d{4} \(floor"
     )
     assert re.search(bar, on_screen(command.text))
     lines = re.split("[\r\n]+", on_screen(command.text))

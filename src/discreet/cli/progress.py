@@ -116,7 +116,7 @@ class ProgressReport:
             ),
             BarColumn(bar_width=10, table_column=Column(min_width=10)),
             TextColumn("{task.percentage:.0f} %", table_column=Column(no_wrap=True, min_width=5)),
-            _TimeLeft(self._pace, table_column=Column(no_wrap=True, min_width=12)),
+            _TimeLeft(self._pace, table_column=Column(no_wrap=True, min_width=9)),
             TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**cut, ratio=1)),
             console=self.console,
             transient=True,
