@@ -185,9 +185,7 @@ def test_a_terminal_shows_a_bar_with_risks_and_time(terminal):
     command.wait_for(" left public risk ")  # the time, and after it the risks
     command.interrupt()
     command.end()
-    bar = (
-        r"design [━╸╺ ]+ \d+ % +\d+:\d\d left +public risk \d\.\d{4}, private \d\.\d{4} \(floor"
-    )
+    bar = r"design [━╸╺ ]+ \d+ % +\d+:\d\d left +public risk \d\.\d{4}, private \d\.\d{4} \(floor"
     assert re.search(bar, on_screen(command.text))
     lines = re.split("[\r\n]+", on_screen(command.text))
     assert max(len(line) for line in lines if "━" in line) <= 80
