@@ -105,7 +105,7 @@ HASS := $(VENV)/homeassistant
 homeassistant: $(READY)/test
 	@test -x $(HASS)/bin/hass || { $(BIN)/python -m venv $(HASS) && \
 	  $(HASS)/bin/python -m pip --disable-pip-version-check -qq install homeassistant==2024.3.3 "josepy<2"; }
-	@DISCREET_HASS=$(abspath $(HASS))/bin/hass $(BIN)/python -m pytest -q tests/importing/test_homeassistant.py $(ARGS)
+	@DISCREET_HASS=$(abspath $(HASS))/bin/hass $(BIN)/python -m pytest -q tests/e2e/test_homeassistant.py $(ARGS)
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .

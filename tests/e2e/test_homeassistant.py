@@ -1,4 +1,4 @@
-"""A real Home Assistant writes the history that is imported, while it runs and afterwards.
+"""A real Home Assistant writes the history that is imported, and shows the decision of a site.
 
 It is 400 MB and takes minutes to install, which is too much for every run: ``make homeassistant``
 installs it into an environment of its own and runs this.
@@ -16,7 +16,17 @@ import urllib.request
 import pandas as pd
 import pytest
 from support.commands import run
+from support.helpers import make_mapping
 from support.ports import free_port
+from support.sites import broker_of, eventually, fusion_visitor, make_site, needs_mosquitto
+
+from discreet.data.columns import written
+from discreet.network.broker import Broker
+from discreet.network.fusion.closing import discovery_message
+from discreet.network.site.joining import enroll_observer
+from discreet.network.site.services import BRIDGE_FOLDER
+from discreet.network.site.settings import load_site
+from discreet_sensor.wire import RoundClock, decision_topic
 
 HASS = os.environ.get("DISCREET_HASS")
 pytestmark = [
@@ -32,6 +42,7 @@ http:
   server_host: 127.0.0.1
   server_port: {port}
 api:
+config:
 onboarding:
 recorder:
   commit_interval: 1
@@ -148,3 +159,50 @@ def test_the_history_of_a_real_home_assistant(monkeypatch, capsys, tmp_path):
     table, printed = imported(monkeypatch, capsys, core, tmp_path / "after.csv")
     assert "1 times the recorder did not run" in printed
     assert table["sensor.power"].iloc[-1] == 7
+
+
+def household_broker(site, folder):
+    """A broker as households have it, bridged to that of the site."""
+    enroll_observer(site, "household", folder / "household")
+    broker = Broker.plain(folder / "own", free_port())
+    bridge = (folder / "household" / "bridge.conf").read_text()
+    with (folder / "own" / "mosquitto.conf").open("a") as config:
+        config.write(bridge.replace(BRIDGE_FOLDER, str(folder / "household")))
+    return broker
+
+
+@needs_mosquitto
+def test_the_decision_appears_follows_and_goes_unavailable(tmp_path):
+    mapping = make_mapping()
+    site = make_site(tmp_path, mapping)
+    classes = [written(each) for each in mapping.public.classes]
+    topic, config = discovery_message("home", "k", mapping, RoundClock(0.0, 8.0, 2.0))
+    fusion = fusion_visitor(site)
+
+    def decide(number):
+        content = {"decision": classes[number], "probability": 0.9, "reported": 1, "expected": 1}
+        fusion.publish(decision_topic("home"), json.dumps(content).encode())
+
+    with broker_of(site), household_broker(site, tmp_path) as own, Core(tmp_path / "core") as core:
+        assert fusion.connect(load_site(site).broker.port)
+        flow = core.ask("/api/config/config_entries/flow", {"handler": "mqtt"})
+        path = f"/api/config/config_entries/flow/{flow['flow_id']}"
+        made = core.ask(path, {"broker": "127.0.0.1", "port": own.port})
+        assert made["type"] == "create_entry"
+
+        def shown():
+            every = core.ask("/api/states")
+            return [each["state"] for each in every if "discreet" in each["entity_id"]]
+
+        def follows(number):
+            fusion.publish(topic, config)
+            decide(number)
+            time.sleep(1)
+            return shown() == [("off", "on")[number]]
+
+        assert eventually(lambda: follows(1), 180)
+        assert eventually(lambda: follows(0), 60)
+        assert eventually(lambda: follows(1), 60)
+        assert eventually(lambda: shown() == ["unavailable"], 120)  # as nothing more is decided
+        fusion.leave()
+        core.stop()
