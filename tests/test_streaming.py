@@ -315,9 +315,7 @@ def test_a_table_learned_from_whole_cannot_audit(tmp_path):
         ({"who": "ann"}, "'who' has one class only"),
         ({"who": np.arange(6000)}, "'who' has .* classes"),
         ({"who": np.linspace(0, 1, 6000)}, "'who' .*(continuous|classes)"),
-        ({"hall": 1.0}, "sensor 'hall' reads 1 in all"),
         ({"hall": pd.Timedelta(1, "s")}, "sensor 'hall' holds durations"),
-        ({"hall": [f"id-{k}" for k in range(6000)]}, "'hall' has .* different values, like"),
         ({"fall": np.arange(6000) == 5}, "'fall' has one row only of class"),
     ],
 )

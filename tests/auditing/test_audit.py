@@ -472,8 +472,11 @@ def test_options_that_make_no_sense_are_refused(rng, options, said):
 
 
 def test_the_words_begin_with_the_verdict_and_end_with_the_assumptions(rng):
-    lines = describe(run(duplicated, 400, rng))
-    assert lines[0].startswith("NO LIMIT STATED: 'g': no attacker's advantage in one report is")
+    found = run(duplicated, 400, rng)
+    assert found.verdict.startswith(
+        "NO LIMIT STATED: 'g': no attacker's advantage in one report is"
+    )
+    lines = describe(found)
     assert "every bound assumes:" in lines
 
 

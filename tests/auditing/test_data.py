@@ -29,10 +29,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.UninformativeMa
 
 def learned(folder, home=None, **split):
     file = folder / "home.csv"
-    (rooms(200) if home is None else home).to_csv(file, index=False)
+    home = rooms(200) if home is None else home
+    home.to_csv(file, index=False)
     split = {"holdout": 0.4, "seed": 3, "group": None} | split
     options = {"random_state": 0, "n_restarts": 1, "privacy_ratio": 0.9}
-    exclude = ["day"] * (split["group"] is None)
+    groups = {"day", "half", "Home ID"} & set(home.columns)
+    exclude = sorted(groups - {split["group"]})
     task = Task(file, "fall", ["who"], exclude=exclude, split=make_split(**split), options=options)
     return learn(prepare(task)), read_table(file)
 

@@ -166,9 +166,11 @@ def test_rows_that_have_been_audited_with_another_mapping_turn_the_verdict(
     assert "have been audited before, with another mapping" in out.splitlines()[0]
 
 
-def test_quiet_prints_nothing_and_still_answers(home):
+def test_quiet_prints_a_limit_that_is_not_met_and_nothing_else(home):
     assert home("--quiet", "--max-advantage", "0.45") == (0, "", "")
-    assert home("--quiet", "--max-advantage", "0.001") == (3, "", "")
+    code, printed, error = home("--quiet", "--max-advantage", "0.001")
+    assert (code, error) == (3, "") and printed.startswith("NOT SHOWN: the limit of 0.001")
+    assert printed.count("\n") == 1
 
 
 def test_a_report_is_written_whole(home, tmp_path):
