@@ -17,10 +17,10 @@ from support.network_sites import PlainSite, wait_for
 from support.sites import make_site, needs_mosquitto
 
 from discreet.network.broker import Broker
-from discreet.network.evidence import Certificate, Deployed, noted_plan
 from discreet.network.fleet import Fleet
 from discreet.network.fusion.hosting import Together
 from discreet.network.fusion.state import Pages
+from discreet.network.observed import Certificate, Deployed, noted_plan
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store import open_store

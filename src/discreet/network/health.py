@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from discreet.network.evidence import QUIET, Deployed, Enrolled, Plan, Stored
+from discreet.network.observed import QUIET, Deployed, Enrolled, Plan, Stored
 from discreet.network.site.settings import worker_name
 from discreet.network.store.rows import ClientState, silent_workers
 from discreet_sensor.wire import RoundClock

@@ -19,9 +19,9 @@ from support.sites import broker_of, eventually, make_site, needs_mosquitto
 
 from discreet.mapping.parts import Fact
 from discreet.network.doctor import examine
-from discreet.network.evidence import Certificate, Deployed, Stored
 from discreet.network.health import BAD, WARN
 from discreet.network.health import examine as judge
+from discreet.network.observed import Certificate, Deployed, Stored
 from discreet.network.site.backups import back_up, restore
 from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.forgetting import forget_device

@@ -24,8 +24,8 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.evidence import Stored
 from discreet.network.health import BAD, GOOD, REVOKED, SILENT, WARN, Finding, examine, some, worst
+from discreet.network.observed import Stored
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import UNBOUNDED, Decision, Sample, mapping_number

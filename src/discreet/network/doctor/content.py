@@ -17,8 +17,8 @@ from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import assess, assess_drift
 from discreet.network.doctor.machine import Finding, failure, ok, warning
-from discreet.network.evidence import QUIET, Deployed, Stored
 from discreet.network.health import BAD, GOOD, SOON, examine, renewal, tables_of
+from discreet.network.observed import QUIET, Deployed, Stored
 from discreet.network.site.authority import load_register
 from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.files import read_bytes

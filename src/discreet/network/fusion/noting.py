@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from discreet.network.evidence import Deployed, noted_plan
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
 from discreet.network.fusion.upkeep import FusionSettings
 from discreet.network.fusion.watching import own_notes
+from discreet.network.observed import Deployed, noted_plan
 from discreet.network.store.rows import note_name
 from discreet.network.store.writing import Store
 

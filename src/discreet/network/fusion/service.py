@@ -18,7 +18,6 @@ from pathlib import Path
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
 from discreet.mapping.mapping import Mapping
-from discreet.network.evidence import Deployed
 from discreet.network.fusion.announcing import Herald
 from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
@@ -33,6 +32,7 @@ from discreet.network.fusion.store_access import StoreAccess
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
 from discreet.network.fusion.watching import Watch
+from discreet.network.observed import Deployed
 from discreet.network.store.rows import Batch, Decision, Outcome
 from discreet.network.store.writing import Store
 from discreet_sensor.wire import BROKER_NOTICES, DROPPED

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from discreet.network.evidence import Deployed, Plan, Stored
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import State
 from discreet.network.health import examine, lateness
+from discreet.network.observed import Deployed, Plan, Stored
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import CLONED, COPIED, RESTORED, UNBOUNDED, StoredMessage
 from discreet.network.store.writing import Store

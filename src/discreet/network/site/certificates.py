@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from discreet.network.evidence import Certificate
+from discreet.network.observed import Certificate
 from discreet.network.site.files import read_model
 from discreet.network.site.settings import Name, Serial, SiteFiles, SiteModel
 

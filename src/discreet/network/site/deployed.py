@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from discreet.errors import DiscreetError, InputError
-from discreet.network.evidence import Deployed
+from discreet.network.observed import Deployed
 from discreet.network.site.certificates import load_certificates, serial_of
 from discreet.network.site.files import file_stamp, read_bytes
 from discreet.network.site.mappings import load_mappings
