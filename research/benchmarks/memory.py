@@ -31,11 +31,11 @@ from discreet.leakage.speaking import (
     Way,
     answer,
     joint_of_rows,
-    mixed,
     tell,
     ways_to_speak,
 )
 from discreet.mapping.memory import estimate_chain
+from discreet.mapping.parts import mix_evenly
 from research.paper.synthetic import exact_joint
 from research.paper_tables import tables_for_a_day
 
@@ -66,7 +66,9 @@ def one_round(joint: Floats, way: Way) -> str:
     """Return the error of decisions without memory, for ways that speak in every round."""
     if way.every > 1 or way.in_turn:
         return ""
-    return f"{mixed(joint, way.kept).sum(axis=1).reshape(2, -1).min(axis=0).sum():.3f}"
+    return (
+        f"{mix_evenly(joint, way.kept, first=2).sum(axis=1).reshape(2, -1).min(axis=0).sum():.3f}"
+    )
 
 
 def ways_of(joint: Floats, beyond: bool) -> list[Way]:

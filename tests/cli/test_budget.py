@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,7 @@ def test_the_curve_is_drawn(budget, tmp_path):
         ("home.json --plot day.pdf", "a picture ends in .svg or .png"),
         ("home.json --plot day.svg", "--plot needs --stay"),
         ("away.json", "away.json"),
+        ("home.json --out quieter.json", "--out is for --at-most"),
         ("home.json --time-column at", "--time-column is for --at-most with rows"),
     ],
 )
@@ -129,6 +131,22 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
     assert [each["error"] for each in tried["ways"]] != errors
     plain = [each for each in found["ways"] if each["kept"] == 1.0 and not each["in_turn"]]
     assert f"discreet init --interval {60 * plain[0]['every']}" in printed.splitlines()[-1]
+
+    code, printed, _ = budget("rooms.json", "rooms.csv", *limit, "--out", "quieter.json")
+    best = next(each for each in found["ways"] if not each["in_turn"])
+    before, after = Mapping.load("rooms.json"), Mapping.load("quieter.json")
+    assert code == 0 and f"--interval {60 * best['every']} --repeat never" in printed
+    for table, noisy in zip(before.tables, after.tables, strict=True):
+        even = (1 - best["kept"]) / table.shape[1]
+        np.testing.assert_allclose(noisy, best["kept"] * table + even, atol=1e-9)
+    assert after.design.source == before.design.source and after.chain == before.chain
+    # What is written tells in so many rounds what was promised of it.
+    quieter = ("--rounds", 60, "--stay", 1, "--at-most", 0.3, "--json")
+    (again,) = json.loads(budget("quieter.json", "rooms.csv", *quieter)[1])
+    same = next(w for w in again["ways"] if w["every"] == best["every"] and not w["in_turn"])
+    assert same["kept"] == 1.0 and same["advantage"] == pytest.approx(best["advantage"], abs=1e-6)
+    code, _, error = budget("rooms.json", "rooms.csv", *limit[:-1], 1e-6, "--out", "none.json")
+    assert code == 2 and "--out has nothing to write" in error and not Path("none.json").exists()
 
 
 def test_what_ways_to_speak_need_is_asked_for(budget):

@@ -10,16 +10,17 @@ from support.helpers import home, make_mapping, refused
 from discreet.data.series import read_series
 from discreet.leakage.chains import Chain
 from discreet.leakage.speaking import (
+    AnsweringWay,
     LivedRounds,
     Way,
     answer,
     answering_ways,
+    best_for_all,
     joint_of_rows,
-    mixed,
     tell,
     ways_to_speak,
 )
-from discreet.mapping.parts import Fact
+from discreet.mapping.parts import Fact, mix_evenly
 
 PRIVATE = Chain.constant([0.5, 0.5])
 
@@ -49,8 +50,10 @@ def mixed_slowly(joint, kept):
 
 def test_symbols_are_kept_or_drawn_evenly():
     joint = world(shape=(2, 3))
-    np.testing.assert_allclose(mixed(joint, 0.7), mixed_slowly(joint, 0.7), atol=1e-12)
-    np.testing.assert_allclose(mixed(joint, 1.0), joint)
+    np.testing.assert_allclose(
+        mix_evenly(joint, 0.7, first=2), mixed_slowly(joint, 0.7), atol=1e-12
+    )
+    np.testing.assert_allclose(mix_evenly(joint, 1.0, first=2), joint)
 
 
 def enumerated(laws):
@@ -177,3 +180,16 @@ def test_where_every_way_tells_too_much_none_is_chosen():
 def test_what_the_answer_itself_tells_does_not_count():
     joint = np.array([[0.4, 0.1], [0.1, 0.4]])[:, :, None] * np.array([0.3, 0.7])
     assert tell(joint, Way(1, False, 1.0, 0.0), PRIVATE, 9).advantage == pytest.approx(0, abs=1e-6)
+
+
+def speaking(every, kept, error, in_turn=False):
+    return AnsweringWay(every, in_turn, kept, 0.1, error, 0.001)
+
+
+def test_the_best_way_keeps_the_limits_of_all_facts_with_all_sensors_at_once():
+    of_who = [speaking(1, 0.6, 0.10), speaking(4, 1.0, 0.05), speaking(1, 1.0, 0.01, in_turn=True)]
+    of_what = [speaking(1, 0.4, 0.20), speaking(4, 0.7, 0.30), speaking(8, 1.0, 0.02)]
+    assert best_for_all([of_who]) == of_who[1]
+    assert best_for_all([of_who, of_what]) == of_what[0]
+    assert best_for_all([of_who, [speaking(8, 1.0, 0.02)]]) is None
+    assert best_for_all([of_who, []]) is None

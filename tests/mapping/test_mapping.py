@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from support.helpers import DESIGN, DOOR, TABLES, joint, make_mapping
+from support.helpers import DESIGN, DOOR, TABLES, joint, make_mapping, refused
 
 from discreet.data.dependence import Dependence
 from discreet.data.encoders import BinsEncoder, CodesEncoder
@@ -454,3 +454,31 @@ def test_a_mapping_is_a_table_and_a_picture_in_a_notebook():
     assert f"Mapping {found.id[7:13]}" in found._repr_html_()
     titles = [axes.get_title() for axes in found.plot().axes if axes.get_title()]
     assert titles == [name[:30] for name in found.names]
+
+
+# --- Noise ---------------------------------------------------------------------------------
+
+
+@given(st.floats(0.01, 1.0), st.integers(0, 2**16))
+def test_with_noise_each_sensor_keeps_its_symbol_or_draws_one_evenly(kept, seed):
+    plain = make_mapping(fusion=TableFusion(joint=joint(seed=seed)))
+    noisy = plain.with_noise(kept)
+    law = np.zeros((2, 2, 3))
+    before = np.reshape(plain.fusion.joint, law.shape)
+    for sent, heard in itertools.product(np.ndindex(2, 3), repeat=2):
+        keeps = [
+            kept * (a == b) + (1 - kept) / n for a, b, n in zip(sent, heard, (2, 3), strict=True)
+        ]
+        law[:, *heard] += before[:, *sent] * np.prod(keeps)
+    np.testing.assert_allclose(noisy.fusion.joint, law.reshape(2, -1), atol=1e-12)
+    for own, table in zip(noisy.tables, plain.tables, strict=True):
+        np.testing.assert_allclose(own, kept * table + (1 - kept) / table.shape[1], atol=1e-9)
+    assert noisy.design.parameters["kept"] == kept and noisy.id != plain.id
+    assert Mapping.loads(noisy.dumps()) == noisy
+
+
+def test_noise_needs_a_probability_and_a_rule_that_lists_outputs():
+    listed = make_mapping(fusion=TableFusion(joint=joint()))
+    for kept in (0.0, -0.1, 1.1, float("nan")):
+        refused(f"kept must be above 0 and at most 1, got {kept}", listed.with_noise, kept)
+    refused("adds up scores of its sensors", make_mapping().with_noise, 0.5)

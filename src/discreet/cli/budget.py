@@ -83,6 +83,14 @@ def budget(
             "ones.",
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Write the mapping with the noise of the best way of --at-most in which all sensors "
+            "speak at once.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, option("FILE", "Draw the advantage against rounds: .svg or .png.")
     ] = None,
@@ -101,7 +109,7 @@ def budget(
 
     How to speak so that a day tells at most 0.1, where learning was shown the time of rows:
 
-        discreet budget home.json home.csv --stay 1 --at-most 0.1
+        discreet budget home.json home.csv --stay 1 --at-most 0.1 --out quieter.json
 
     For a fact that never changes, whatever the sensors read:
 
@@ -115,8 +123,12 @@ def budget(
             raise InputError(
                 "--time-column is for --at-most with rows. Give both, or leave it out."
             )
+        if out is not None and at_most is None:
+            raise InputError("--out is for --at-most, whose best way it writes. Give both.")
         if plot is not None:
             _check_plot(plot, mapping)
+        if out is not None:
+            check_out(out, mapping)
         check_order(mapping, tables or ())
         known = Mapping.load(mapping)
         if not known.private:
@@ -143,6 +155,9 @@ def budget(
             print_lines(describe(found, data.origin if data else "", beyond_answer))
             for fact, own in ways.items():
                 print_lines(_way_lines(fact, own, known.chain, at_most))
+        if out is not None and at_most is not None:
+            line = _write_quieter(known, list(ways.values()), at_most, out)
+            print_lines([] if as_json else [line])
         if plot is not None:
             _draw(found, plot)
 
@@ -179,6 +194,27 @@ def _find_ways(
             joint, public, each.chain, each.rounds, most, lived=lived, seed=seed
         )
     return ways
+
+
+def _write_quieter(
+    mapping: Mapping, ways: Sequence[Sequence[AnsweringWay]], most: float, out: Path
+) -> str:
+    """Write the mapping of the best way for all private facts, and return what to do with it."""
+    from discreet.leakage.speaking import best_for_all
+
+    assert mapping.chain is not None
+    best = best_for_all(ways)
+    if best is None:
+        raise InputError(
+            f"no way in which all sensors speak at once tells at most {most:g} of every private "
+            "fact, so that --out has nothing to write. Ask for more, or learn from more rows."
+        )
+    mapping.with_noise(best.kept).save(out)
+    return (
+        f"wrote {out}: symbols kept with probability {best.kept:.3f}, decisions wrong in "
+        f"{best.error:.3f} ± {best.deviation:.3f}. Estimates from these rows: audit it, then "
+        f"discreet init --interval {best.every * mapping.chain.interval:g} --repeat never"
+    )
 
 
 def _as_dicts(

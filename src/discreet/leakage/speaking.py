@@ -23,7 +23,7 @@ from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import weighted_outputs
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.memory import filter_rounds
-from discreet.mapping.parts import MAX_FUSION_OUTPUTS, Fact
+from discreet.mapping.parts import MAX_FUSION_OUTPUTS, Fact, mix_evenly
 
 EVERY = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _SERIES, _ROUNDS, _BEFORE = 1000, 384, 192  # that are simulated; the first rounds do not count
@@ -152,9 +152,21 @@ def ways_to_speak(
     return found
 
 
+def best_for_all(ways: Sequence[Sequence[AnsweringWay]]) -> AnsweringWay | None:
+    """Return the way that answers best of those that keep the limits of all private facts.
+
+    ``ways``: those found for each fact. In turn does not count. Where two facts allow unlike noise
+    in the same rounds, the larger noise keeps both limits.
+    """
+    at_once = [{way.every: way for way in own if not way.in_turn} for own in ways]
+    both = set.intersection(*map(set, at_once)) if at_once else set()
+    noisiest = [min((own[k] for own in at_once), key=lambda way: way.kept) for k in both]
+    return min(noisiest, key=lambda way: (way.error, way.every), default=None)
+
+
 def tell(joint: Floats, way: Way, private: Chain, rounds: int, *, beyond: bool = True) -> Way:
     """Return a way with what all rounds tell of the private fact, of two classes."""
-    noisy, given = mixed(joint, way.kept), np.ones((joint.shape[1], 1))
+    noisy, given = mix_evenly(joint, way.kept, first=2), np.ones((joint.shape[1], 1))
     turns = speakers(joint, way.in_turn)
     for axes in turns:
         # Rounds of one turn are taken together, as if the fact stayed for its length.
@@ -175,7 +187,7 @@ def answer(
     seed: int = 0,
 ) -> AnsweringWay:
     """Return a way with how well decisions that remember answer, in simulated or lived rounds."""
-    rng, noisy = np.random.default_rng(seed), mixed(joint, way.kept)
+    rng, noisy = np.random.default_rng(seed), mix_evenly(joint, way.kept, first=2)
     if lived is None:
         wrong, counted = _simulated(noisy, way, public, private, rng)
     else:
@@ -184,13 +196,6 @@ def answer(
     away = wrong - share * counted  # by series, which are independent
     deviation = float(np.sqrt((away**2).sum()) / counted.sum())
     return AnsweringWay(**asdict(way), error=float(share), deviation=deviation)
-
-
-def mixed(joint: Floats, kept: float) -> Floats:
-    """Return the law of symbols that are kept with a probability and otherwise drawn evenly."""
-    for axis in range(2, joint.ndim):
-        joint = kept * joint + (1.0 - kept) * joint.mean(axis=axis, keepdims=True)
-    return joint
 
 
 def _clearest(

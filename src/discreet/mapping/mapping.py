@@ -36,6 +36,7 @@ from discreet.mapping.parts import (
     Fusion,
     PublicChain,
     Sensor,
+    TableFusion,
     flaw,
     frozen,
 )
@@ -172,8 +173,46 @@ class Mapping(Model):
 
     def with_chain(self, chain: PublicChain) -> Self:
         """Return the same mapping, with an id of its own, for decisions that remember."""
-        parts = {name: getattr(self, name) for name in type(self).model_fields if name != "id"}
-        return self._bind(parts | {"chain": chain})
+        return self._bind(self._parts() | {"chain": chain})
+
+    def with_noise(self, kept: float) -> Self:
+        """Return the mapping whose symbols are kept with a probability and else drawn evenly.
+
+        Noise comes after the tables, so that one report tells nobody more than before. The fusion
+        rule is the same estimate for the noisy symbols, which only a rule that lists outputs has.
+
+        Parameters
+        ----------
+        kept : float
+            Above 0 and at most 1.
+
+        Raises
+        ------
+        InputError
+            If ``kept`` is out of range, or the fusion rule adds up scores of sensors.
+        """
+        if not 0.0 < kept <= 1.0:
+            raise InputError(f"kept must be above 0 and at most 1, got {kept}.")
+        if not isinstance(self.fusion, TableFusion):
+            raise InputError(
+                f"the fusion rule of mapping {self.id[7:13]} adds up scores of its sensors; noise "
+                "needs one that lists their outputs. Learn with fewer sensors or symbols."
+            )
+        sensors = (
+            _make_sensor(each.name, each.encoder, kept * table + (1.0 - kept) / each.symbols)
+            for each, table in zip(self.sensors, self.tables, strict=True)
+        )
+        parameters = self.design.parameters | {"kept": kept}
+        design = {"parameters": parameters, "created": now(), "expected": None}
+        changed = {
+            "sensors": tuple(sensors),
+            "fusion": self.fusion.with_noise(kept, self.n_symbols),
+            "design": self.design.model_copy(update=design),
+        }
+        return self._bind(self._parts() | changed)
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "id"}
 
     def __repr__(self) -> str:
         return (

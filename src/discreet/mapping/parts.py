@@ -285,6 +285,12 @@ class TableFusion(_FusionRule):
     kind: Literal["table"] = "table"
     joint: Items[Items[Annotated[float, Field(ge=0, le=1)]]]
 
+    def with_noise(self, kept: float, symbols: Sequence[int]) -> Self:
+        """Return the rule for symbols that are kept with a probability and else drawn evenly."""
+        joint = np.array(self.joint).reshape(len(self.joint), *symbols)
+        noisy = mix_evenly(joint, kept, first=1).reshape(len(self.joint), -1)
+        return self.model_copy(update={"joint": tuple(map(tuple, noisy.tolist()))})
+
     def fits(self, symbols: Sequence[int], n_classes: int) -> None:
         """Refuse a fusion rule that is not for these sensors and classes."""
         self._check_decide(n_classes)
@@ -386,6 +392,16 @@ class Design(Model):
     discreet: Note
     source: Source | None = None
     expected: dict[Name, float | None] | None = Field(default=None, max_length=MAX_ITEMS)
+
+
+def mix_evenly(law: NDArray[np.float64], kept: float, *, first: int) -> NDArray[np.float64]:
+    """Return the law of symbols that are kept with a probability and otherwise drawn evenly.
+
+    ``law``: with an axis for the symbols of each sensor from ``first`` on.
+    """
+    for axis in range(first, law.ndim):
+        law = kept * law + (1.0 - kept) * law.mean(axis=axis, keepdims=True)
+    return law
 
 
 def _check_scores(place: str, weights: Sequence[Sequence[float]], symbols: Sequence[int]) -> None:
