@@ -55,9 +55,27 @@ def test_code_that_a_page_names_is_there():
                 module, *parts = name.removesuffix(".py").split(".")
                 known = import_module(f"discreet.{folder.replace('/', '.')}{module}")
                 reduce(getattr, parts, known)
-            elif folder.startswith(("tests/", "research/", "src/", "docs/")):
+            elif folder.startswith(("tests/", "research/", "sensor/", "src/", "docs/")):
                 assert (ROOT / folder / name).is_file(), f"{page.name} names {folder}{name}"
     assert found > 50
+
+
+def test_the_tree_answers_the_questions_of_a_newcomer():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## Find it by the tree alone")[2]
+    answers = re.findall(r"^\| .+\? \| `(\S+)` \|$", table, re.M)
+    assert len(answers) >= 12 and len(answers) == table.count("? |")
+    for path in answers:
+        assert (ROOT / path).is_file() or (ROOT / "src" / "discreet" / path).is_file(), path
+
+
+def test_a_folder_has_the_files_to_begin_reading_at():
+    page, checked = (ROOT / "docs" / "architecture.md").read_text(), 0
+    for folder, begin in re.findall(r"^\| `(\w+/)` \| .* \| (`.*`) \|$", page, re.M):
+        for name in re.findall(r"`(\S+)`", begin):
+            assert (ROOT / "src" / "discreet" / folder / name).is_file(), f"{folder}{name}"
+            checked += 1
+    assert checked >= 20
 
 
 # The first versions without a flaw that is known of the ones before.
