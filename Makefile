@@ -14,6 +14,8 @@ JOBS ?= 3
 SCALE ?= 0.05
 # Fewer examples of each property, and nothing that watches over or serves slow tests only.
 QUICK := --hypothesis-profile=quick -o faulthandler_timeout=0 -p no:schemathesis
+# Which tests `make test` runs; a -m in ARGS goes before it.
+MARKED := "not exhaustive"
 # What pytest has made of the tests' assertions is kept for the next run.
 unexport PYTHONDONTWRITEBYTECODE
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
@@ -21,12 +23,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test check docs package architecture reproduce bench faults load containers homeassistant format clean FORCE
+.PHONY: help demo quick test exhaustive check docs package architecture reproduce bench faults load containers homeassistant format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
 	@echo "make quick      run the quick tests: an answer within a minute"
-	@echo "make test       run all tests"
+	@echo "make test       run all tests but what is marked exhaustive"
+	@echo "make exhaustive the matrices of which make test runs a few cases"
 	@echo "make check      formatting, lint, types, imports and tests, as CI does"
 	@echo "make docs       build the manual in build/docs"
 	@echo "make package    build wheel and sdist, try them in clean environments, write the SBOM"
@@ -45,15 +48,18 @@ demo: $(READY)/run
 quick: JOBS = 2
 quick: $(READY)/test
 	@echo "==> quick tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK) $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not exhaustive" $(QUICK) $(ARGS)
 
 # Brokers, browsers and clocks run beside each other on a busy machine: what failed there has to pass
 # alone, and is named.
 test: $(READY)/test
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 25 --durations-min 5 $(ARGS) || { \
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m $(MARKED) --durations 25 --durations-min 5 $(ARGS) || { \
 	  [ $$? = 1 ] && echo "==> what failed beside other tests, once more alone" && \
-	  $(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none $(ARGS); }
+	  $(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none -m $(MARKED) $(ARGS); }
+
+exhaustive:
+	@$(MAKE) --no-print-directory test MARKED=exhaustive
 
 check: $(READY)/dev
 	@echo "==> formatting"

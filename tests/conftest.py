@@ -11,7 +11,11 @@ from hypothesis import HealthCheck, settings
 # The same examples on every run and on every machine, however slow it is. To search further:
 # pytest --hypothesis-profile=explore. ``make quick`` tries fewer.
 settings.register_profile(
-    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "fixed",
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000

@@ -27,21 +27,13 @@ def files(tmp_path_factory):
 
 
 @each_size
-def test_nothing_sticks_out_of_the_page(show, size):
-    assert show(NAME, size).width() <= size[0]
-
-
-def test_the_page_opens_without_a_complaint_or_a_request(show):
-    reader = show(NAME)
+def test_the_page_fits_and_every_picture_can_be_read(show, size):
+    reader = show(NAME, size)
+    assert reader.width() <= size[0]
     assert reader.complaints == [] and len(reader.requests) == 1
     assert reader.page.evaluate("performance.getEntriesByType('resource').length") == 0
     assert reader.page.evaluate("document.scripts.length + document.images.length") == 0
     assert reader.page.title() == "The paper’s tables and figures beside ours"
-
-
-@each_size
-def test_every_picture_is_drawn_and_can_be_read(show, size):
-    reader = show(NAME, size)
     pictures = reader.page.evaluate(PICTURES)
     assert len(pictures) == 5
     for picture in pictures:

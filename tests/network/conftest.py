@@ -16,17 +16,22 @@ def postgres():
         yield server
 
 
+@pytest.fixture
+def new_postgres_database(postgres):
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres.url, autocommit=True) as base:
+        base.execute(f"CREATE DATABASE {name}")
+    return postgres.url.rsplit("/", 1)[0] + f"/{name}"
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def database(request):
     """Where a database is, of each kind; in PostgreSQL a new one for each test."""
     if request.param == "sqlite":
         return "sqlite:fusion.db"
-    import psycopg
-
-    server, name = request.getfixturevalue("postgres"), f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(server.url, autocommit=True) as base:
-        base.execute(f"CREATE DATABASE {name}")
-    return server.url.rsplit("/", 1)[0] + f"/{name}"
+    return request.getfixturevalue("new_postgres_database")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from support.matrices import sparing
 from support.network_figures.clients import KINDS, MixedHome, needs_kind, survive
 from support.network_figures.home import wait_until
 from support.sites import needs_mosquitto
@@ -10,12 +11,11 @@ from support.sites import needs_mosquitto
 from discreet.network.site.revoking import revoke
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
-each_kind = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=needs_kind(kind)) for kind in KINDS]
-)
+EACH = [pytest.param(kind, marks=needs_kind(kind)) for kind in KINDS]
 
 
-@each_kind
+# The one in Python is killed in test_faults_kills.py.
+@pytest.mark.parametrize("kind", sparing(EACH, "c"))
 def test_kills_and_lost_answers_lose_nothing(tmp_path, kind):
     home = survive(tmp_path, rounds=60, kills=2, kinds=(kind,), seed=1)
     tally = home.tally()
@@ -25,7 +25,7 @@ def test_kills_and_lost_answers_lose_nothing(tmp_path, kind):
     assert len(boots) >= 2  # the first start, and those after kills that lived to send
 
 
-@each_kind
+@pytest.mark.parametrize("kind", sparing(EACH, "micropython"))
 def test_a_revoked_device_is_shut_out_and_goes_on_trying(tmp_path, kind):
     with MixedHome(tmp_path, kinds=(kind,)) as home:
         wait_until(lambda: home.least_stored() >= 5, "traffic")
@@ -38,9 +38,7 @@ def test_a_revoked_device_is_shut_out_and_goes_on_trying(tmp_path, kind):
         assert home.processes[kind].poll() is None
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=needs_kind(kind)) for kind in ("c", "micropython")]
-)
+@pytest.mark.parametrize("kind", sparing(EACH[1:3], "c"))
 def test_of_two_devices_with_one_enrolment_the_later_stops_and_says_so(tmp_path, kind):
     with MixedHome(tmp_path, kinds=(kind,)) as home:
         wait_until(lambda: home.least_stored() >= 5, "traffic")

@@ -6,6 +6,7 @@ from support.sites import needs_mosquitto
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # `make load` measures it for half an hour
 @needs_mosquitto
 def test_memory_stays_flat_and_everything_is_acknowledged(tmp_path):
     found = soak(tmp_path, 8, sensors=50, interval=0.25)

@@ -1,7 +1,7 @@
 """A short version of research/benchmarks/network/throughput.py: what is acknowledged is stored."""
 
 import pytest
-from support.databases import PostgresServer, why_no_postgres
+from support.matrices import crossed
 from support.network_figures.devices import SecureSite
 from support.network_figures.load import LoadSite, Serve, committed
 from support.network_sites import wait_for
@@ -12,21 +12,19 @@ from discreet.network.broker import Broker
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request):
-    if request.param == "sqlite":
-        yield None
-    elif reason := why_no_postgres():
-        pytest.skip(reason)
-    else:
-        with PostgresServer() as server:
-            yield server.url
+SHAPES = {"single": {}, "gateways": {"width": 4, "batch": 8}}
+CASES = crossed(
+    ["sqlite", "postgresql"], SHAPES, kept=[("sqlite", "single"), ("postgresql", "gateways")]
+)
 
 
-@pytest.mark.parametrize("shape", [{}, {"width": 4, "batch": 8}], ids=["single", "gateways"])
-def test_all_that_is_acknowledged_is_committed(tmp_path, database, shape):
+@pytest.mark.parametrize(("kind", "shape"), CASES)
+def test_all_that_is_acknowledged_is_committed(tmp_path, request, kind, shape):
+    database = None if kind == "sqlite" else request.getfixturevalue("new_postgres_database")
     with Broker.plain(tmp_path / "broker") as broker:
-        site = LoadSite(tmp_path / "site", broker.port, clients=20, database=database, **shape)
+        site = LoadSite(
+            tmp_path / "site", broker.port, clients=20, database=database, **SHAPES[shape]
+        )
         with Serve(site) as serve:
             committed(site, serve, processes=2, each=25)  # raises if anything is missing
             wait_for(lambda: serve.value("messages_total") == 20 * 25)

@@ -413,9 +413,8 @@ def _later(inside):
 def test_late_and_repeated_messages_are_not_called_refused(inside):
     """Both are what a line that was down for a while leaves behind, and nothing is lost."""
     inside.maker.refuse(hall__late=3, hall__replay=2)
-    time.sleep(1.1)  # a snapshot is kept for a second
+    state = _later(inside)
     assert "All is well" in inside.get("/").text
-    state = inside.get("/api/state").json()
     assert [each["refused"] for each in state["devices"]] == [0] * len(state["devices"])
     assert "stored, not decided on" in inside.get("/system").text
 

@@ -15,11 +15,9 @@ COST = 1.0
 
 def draw(rng, codes, per_period):
     """Symbols of one sensor that keeps the symbol of a code for a period."""
-    found = []
-    for begin in range(0, len(codes), per_period):
-        kept = {code: int(rng.random() > TABLE[code, 0]) for code in range(3)}
-        found += [kept[code] for code in codes[begin : begin + per_period]]
-    return found
+    periods = np.arange(len(codes)) // per_period
+    kept = rng.random((periods[-1] + 1, len(TABLE))) > TABLE[:, 0]
+    return kept[periods, codes].astype(int).tolist()
 
 
 def sent(hall, door, periods, sensors=("hall", "door")):

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from support.jumping_sites import NAMES, SimulatedSite
+from support.matrices import crossed
 from support.network_samples import additive_mapping
 
 from discreet.network.fusion.timekeeping import RIGHT, UNSURE, WRONG, Timekeeper
@@ -11,6 +12,19 @@ from discreet.network.store.rows import Seen
 from discreet_sensor.wire import RoundClock
 
 JUMPS = [sign * size for size in (60.0, 3600.0, 3 * 86_400.0) for sign in (1, -1)]
+CLOCKS = crossed(
+    ["fusion", "one", "all"],
+    JUMPS,
+    [False, True],
+    kept=[
+        ("fusion", 3600.0, False),
+        ("fusion", -3 * 86_400.0, True),
+        ("one", -60.0, True),
+        ("one", 3 * 86_400.0, False),
+        ("all", 60.0, True),
+        ("all", -3600.0, False),
+    ],
+)
 
 
 @pytest.fixture
@@ -33,9 +47,7 @@ def check_nothing_is_lost(site):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("jump", JUMPS)
-@pytest.mark.parametrize("who", ["fusion", "one", "all"])
+@pytest.mark.parametrize(("who", "jump", "restart"), CLOCKS)
 def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(site, who, jump, restart):
     site.run(12)
     assert site.heard(5) == [3] * 5 and site.told == {RIGHT}
@@ -199,12 +211,12 @@ def test_a_backlog_is_no_evidence():
 @pytest.mark.slow
 @pytest.mark.parametrize("reboot", [False, True])
 def test_a_stop_every_night_does_not_put_off_forgetting(tmp_path, reboot):
-    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), keep=1, interval=900.0)
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), keep=1, interval=1800.0)
     kept = []
     for _ in range(6):
-        site.run(64)  # sixteen hours
+        site.run(32)  # sixteen hours
         rounds = [each[3] for each in site.service._store.messages(0, 2**40)]
-        kept.append((site.clock.number(site.true) - min(rounds)) * 900.0 / 86_400.0)
+        kept.append((site.clock.number(site.true) - min(rounds)) * 1800.0 / 86_400.0)
         site.true += 8 * 3600.0
         site.start(reboot=reboot)
     # By the night a machine that is switched off may lack one day, in which clocks are observed.

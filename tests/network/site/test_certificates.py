@@ -32,6 +32,7 @@ def test_what_is_no_certificate_is_refused(tmp_path):
             serial_of(data)
 
 
+@pytest.mark.slow
 def test_the_fusion_centre_loads_no_library_that_makes_sites():
     command = [sys.executable, "-c", LOADED]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

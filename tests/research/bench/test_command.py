@@ -3,6 +3,7 @@
 import pytest
 from support.benches import contest, run_of
 from support.commands import run
+from support.matrices import sparing
 
 from research.bench import __main__ as bench
 from research.bench.__main__ import BENCHMARKS
@@ -30,11 +31,13 @@ def mistake(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_json_and_picture_from_one_command(command, tmp_path):
-    code, printed, _ = command("--quick", "--rounds", "1", "--out", "run.json", "--plot", "run.svg")
+@pytest.mark.parametrize("names", sparing(["one-pass fit", ""], "one-pass fit"))
+def test_tables_json_and_picture_from_one_command(command, tmp_path, names):
+    asked = ("--quick", "--rounds", "1", "--out", "run.json", "--plot", "run.svg")
+    code, printed, _ = command(*names.split(), *asked)
     assert code == 0
     found = Run.load("run.json")
-    assert [each.name for each in found.contests] == list(BENCHMARKS)
+    assert [each.name for each in found.contests] == (names.split() or list(BENCHMARKS))
     assert found.quick and not any(each.checks for each in found.contests)
     for each in found.contests:
         assert each.title in printed
