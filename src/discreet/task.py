@@ -85,7 +85,7 @@ def check_method(method: str) -> None:
 def check_roles(columns: Sequence[str], task: Task) -> list[str]:
     """Return the sensors; refuse columns that are not there, or named in two roles.
 
-    A column of times is no sensor. All mistakes are told at once.
+    A column of times is no sensor. All mistakes are reported at once.
     """
     facts, groups, problems = task.facts, [], Problems()
     with problems.gathered():

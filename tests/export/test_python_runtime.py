@@ -150,7 +150,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, key, monkeypatch):
 def test_mutated_bundles_are_refused_and_their_bodies_never_crash(tmp_path, key):
     refused, sound = fuzz_python(tmp_path, key, 800)
     assert refused == 800  # every one of them
-    assert 0 < sound < 800  # some bodies are sound once their checksum is mended
+    assert 0 < sound < 800  # some bodies are sound once their checksum is fixed
 
 
 def test_a_bundle_of_another_sensor_or_mapping_is_refused_where_it_is_pinned(tmp_path, key):

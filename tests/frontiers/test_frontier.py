@@ -282,7 +282,7 @@ def test_other_options_reuse_no_points(fits, tmp_path, changes):
     frontier(X, y, g, **options)
     told = []
     found = frontier(X, y, g, **options | changes, report=told.append)
-    assert len(fits) == 2 and told[0].anew and told[0].found == 0
+    assert len(fits) == 2 and told[0].restarted and told[0].found == 0
     assert Frontier.load(tmp_path / "f.json") == found
     frontier(X, y, g, **options | changes)
     assert len(fits) == 2

@@ -187,6 +187,7 @@ def test_the_product_kernel_sees_an_exclusive_or_that_the_count_kernel_does_not(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # twenty fits, to see two means
 @tables_only
 def test_the_papers_case_at_default_settings():
     """1000 rows, correlation 0, exact figures: R 0.48 at public error 0.05, or better.

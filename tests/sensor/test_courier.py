@@ -171,7 +171,7 @@ def test_a_passing_error_does_not_end_it(site, tmp_path, monkeypatch, what):
         outbox._base = Base(outbox._base)
         address = broker_address(enrolment, tmp_path)
         courier = Courier(address, "home", "hall", key, outbox, retry=0.5)
-        outbox.boot += 1  # as if started anew
+        outbox.boot += 1  # as if restarted
         monkeypatch.setattr(couriers, "make_client", make_client)
         courier.start()
         wait_for(lambda: not outbox.waiting)

@@ -229,7 +229,7 @@ def pick_job(table, rows, words):
 
 
 REBOOT = 2**31
-"""Added to a row: the symbol is not delivered, and the device starts anew."""
+"""Added to a row: the symbol is not delivered, and the device restarts."""
 
 
 def release_job(table, rows, uptimes, entropy, record=b""):

@@ -302,7 +302,7 @@ class PointsReport:
         self._shown.close()
 
     def _say_found(self, standing: Standing) -> None:
-        if standing.anew:
+        if standing.restarted:
             self.console.print(
                 f"{self.out} holds points of another table or other options; starting over"
             )

@@ -170,15 +170,15 @@ def frontier(
 class Standing(Progress):
     """How far the points have come: from the file, with those computed since, and all.
 
-    ``latest``: the one just finished. ``anew``: whether the file holds points of another table or
-    other options, none of which can be used.
+    ``latest``: the one just finished. ``restarted``: whether the file holds points of another
+    table or other options, none of which can be used.
     """
 
     found: int = 0
     finished: int = 0
     planned: int = 0
     latest: Point | None = None
-    anew: bool = False
+    restarted: bool = False
 
 
 def _standing(found: int, finished: int, planned: int, **more: Any) -> Standing:
@@ -282,12 +282,12 @@ def compute(
     check_number("confidence", confidence, 0.0, 1.0, "strictly between 0 and 1")
     jobs = count_jobs(n_jobs)
     about = describe_study(study, specs[0].mapper(parameters, seed), confidence)
-    points, anew = _points_of(resume, about)
+    points, restarted = _points_of(resume, about)
     missing = [spec for spec in specs if spec.key not in {point.key for point in points}]
     kept = found = len(points)
     planned = _check_total(found + len(missing), resume)
     tell = report or (lambda _: None)
-    tell(_standing(found, found, planned, anew=anew))
+    tell(_standing(found, found, planned, restarted=restarted))
     work = [(study, spec, parameters, 1.0 - confidence, seed) for spec in missing]
     shared: Warned = []
     try:

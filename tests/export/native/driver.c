@@ -88,7 +88,7 @@ static int releases(void)
             if (symbol != discreet_release(&sensor, 0, history[head[3] + i] + 9))
                 return 30; /* a retry must answer the same */
             putchar(symbol);
-            error = history[i] >> 31 /* not delivered, and the device starts anew */
+            error = history[i] >> 31 /* not delivered, and the device restarts */
                         ? discreet_start(&sensor, body, head[0], prepared, load, store, NULL, 1)
                         : discreet_delivered(&sensor);
             if (error)

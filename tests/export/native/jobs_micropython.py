@@ -62,7 +62,7 @@ def releases():
             if sensor.pending < 0:
                 sensor.pending = sensor._release(rows[i] & 0x7FFFFFFF, uptimes[i])
             out.write(bytes([sensor.pending]))
-            if rows[i] >> 31:  # not delivered, and the device starts anew
+            if rows[i] >> 31:  # not delivered, and the device restarts
                 sensor = device.Sensor("job.table", ledger="job.ledger", make_new=True)
             else:
                 sensor.delivered()

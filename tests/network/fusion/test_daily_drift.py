@@ -42,7 +42,7 @@ def test_whole_days_are_watched_across_restarts_and_a_change_is_an_alarm(tmp_pat
     found = load_watch(tmp_path / "drift.json")
     assert len(found.reference) == REFERENCE_DAYS
     assert LATE < (found.alarmed - START.date()).days < LATE + 8
-    assert watch_in(tmp_path).look(after(LATE + 60))[0] == LEARNING  # anew, a month after
+    assert watch_in(tmp_path).look(after(LATE + 60))[0] == LEARNING  # again, a month after
 
 
 def test_days_that_were_slept_through_are_made_up_for_in_turns(tmp_path):

@@ -92,7 +92,7 @@ def test_what_is_numbered_against_the_rounds_is_refused(desk):
     assert desk.send(seq=4, round=34)  # a retry that comes after its successor
     assert desk.send(seq=3, round=36) is None
     assert desk.send(seq=7, round=34) is None
-    assert desk.send(boot=10, seq=0, round=36)  # another boot counts anew
+    assert desk.send(boot=10, seq=0, round=36)  # another boot counts from the start
     assert desk.refusals() == ({("one", "reordered"): 2}, [("one", 9, 3), ("one", 9, 7)])
 
 

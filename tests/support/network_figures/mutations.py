@@ -17,7 +17,7 @@ from support.network_figures.raw_mqtt import UNDER_WAY, RawClient
 
 _BY_MAIL = 300  # by the broker; more would have the sender suspended
 _BEHIND = 20_000  # messages that the fusion centre may not have looked at yet
-_LOST_AFTER = 5.0  # seconds without progress after which what is missing is sent anew
+_LOST_AFTER = 5.0  # seconds without progress after which what is missing is sent again
 _PATIENCE = 60.0  # seconds
 
 
