@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import FACTS, rooms, run, run_apart
+from support.commands import FACTS, rooms, run, run_in
 
 from discreet import Mapping
 
@@ -22,7 +22,7 @@ def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned")
     rooms(400).to_csv(folder / "home.csv", index=False)
     asked = ("--exclude", "day", "--ratio", "0.9", "--out", "home.json", "--quiet")
-    assert run_apart("learn", "home.csv", *FACTS, *asked, folder=folder).returncode == 0
+    assert run_in(folder, "learn", "home.csv", *FACTS, *asked) == 0
     return folder
 
 

@@ -59,6 +59,7 @@ def test_learn_refuses_all_at_once_in_the_words_of_check(command):
     assert all(each in error for each in found["problems"])
 
 
+@pytest.mark.slow
 def test_learn_warns_in_the_words_of_check(command):
     rooms(200).assign(again=lambda table: 5 - table["hall"]).to_csv("copy.csv", index=False)
     _, printed, _ = command("check", "copy.csv", *FACTS, "--json")

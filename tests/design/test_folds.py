@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.data.labels import Labels
-from discreet.design.folds import Sample, shuffle_private, split_folds
+from discreet.design.folds import Sample, split_folds
 from discreet.errors import InputError
 
 
@@ -63,15 +63,3 @@ def test_too_few_groups_of_a_class_are_told(rng):
     groups = np.arange(60) // 10
     with pytest.raises(InputError, match=r"10 of 60 rows in 1 of 6 groups, which stay whole"):
         split_folds(with_private(make_sample(rng), (groups == 2).astype(np.int64)), 5, groups, rng)
-
-
-def test_shuffled_facts_stay_together_and_lose_their_rows(rng):
-    h, g, k = rng.integers(2, size=(3, 200))
-    facts = (Labels("g", g, range(2)), Labels("k", k, range(2)))
-    sample = Sample(np.arange(200)[:, None] % 7, (7,), Labels("h", h, range(2)), facts)
-    found = shuffle_private(sample, np.random.default_rng(0))
-    assert found.codes is sample.codes and found.public is sample.public
-    pairs = np.stack([found.private[0].index, found.private[1].index])
-    order = np.lexsort(pairs)
-    np.testing.assert_array_equal(pairs[:, order], np.stack([g, k])[:, np.lexsort([g, k])])
-    assert (found.private[0].index != g).any()

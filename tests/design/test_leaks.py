@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.matrices import crossed
 
 from discreet.data.labels import Labels
 from discreet.design import leaks
@@ -30,8 +31,10 @@ def tables(n_sensors, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_sensors", [4, 8])  # outputs that are listed, and symbols
-@pytest.mark.parametrize("leak", [0.0, 0.1])
+# Outputs of four sensors are listed, of eight the symbols are looked at.
+@pytest.mark.parametrize(
+    ("n_sensors", "leak"), crossed([4, 8], [0.0, 0.1], kept=[(4, 0.1), (8, 0.0)])
+)
 def test_squared_distances_are_right_on_average(n_sensors, leak, monkeypatch):
     monkeypatch.setattr(leaks, "_MOST_LISTED", 0)  # else many rows are looked at in one way more
     rng = np.random.default_rng(n_sensors)

@@ -42,6 +42,7 @@ def test_asked_is_delivered_in_the_papers_world():
     assert error <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_array", [True, False])
 def test_constant_columns_are_left_out_and_do_no_harm_later(as_array, rng):
     h, g = rng.integers(2, size=(2, 400))
@@ -71,17 +72,6 @@ def test_where_nothing_speaks_against_it_tables_are_blind_within_each_public_cla
     fitted = Mapper(random_state=0).fit(X, h, private=g)
     figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
     assert figures.risk >= 0.48 and figures.public_error <= 0.05
-
-
-@pytest.mark.slow
-def test_same_rows_give_the_same_mapping():
-    X, h, g = draw_table(300, 0.2, 0)
-    first, second = (
-        Mapper(max_advantage=0.1, random_state=1).fit(X, h, private=g).mapping_ for _ in range(2)
-    )
-    for a, b in zip(first.tables, second.tables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert first.fusion == second.fusion
 
 
 @pytest.mark.slow
@@ -182,7 +172,8 @@ def test_time_that_is_over_leaves_a_mapping_that_says_so():
     assert fitted.expected_ is not None
 
 
-def test_folds_in_threads_make_the_same_mapping(capsys):
+@pytest.mark.slow
+def test_same_rows_give_the_same_mapping_also_with_folds_in_threads(capsys):
     X, h, g = draw_table(400, 0.2, 3)
     one, two = (
         Mapper(max_advantage=0.2, random_state=0, n_jobs=n, verbose=n == 2).fit(X, h, private=g)
@@ -190,9 +181,11 @@ def test_folds_in_threads_make_the_same_mapping(capsys):
     )
     for a, b in zip(one.mapping_.tables, two.mapping_.tables, strict=True):
         np.testing.assert_array_equal(a, b)
+    assert one.mapping_.fusion == two.mapping_.fusion
     assert re.search(r"search \d+%", capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_if_nothing_useful_is_left_looser_levels_are_named():
     """The public fact is the private one: at 0.05 hardly anything may be said."""
     rng = np.random.default_rng(0)

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from discreet import cli
 
@@ -38,6 +41,18 @@ def run(monkeypatch, capsys, *arguments, main=cli.main):
         code = end.code
     printed = capsys.readouterr()
     return code, printed.out, printed.err
+
+
+def run_in(folder, *arguments):
+    """Run a command in this process and in a folder, for fixtures that several tests share."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["discreet", *map(str, arguments)])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code
+    return 0
 
 
 def clean_environment(**more):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold
@@ -50,16 +50,6 @@ class Sample:
     def rows(self) -> Rows:
         """Return the distinct rows."""
         return collapse(self.codes, self.sizes)
-
-    def rows_as_they_are(self) -> Rows:
-        """Return all rows, equal or not, where looking for equal ones would not pay."""
-        return Rows(self.codes, np.arange(len(self.codes)), self.sizes)
-
-
-def shuffle_private(sample: Sample, rng: np.random.Generator) -> Sample:
-    """Return the sample with its private facts dealt again among the rows."""
-    order = rng.permutation(len(sample.codes))
-    return replace(sample, private=tuple(_take(fact, order) for fact in sample.private))
 
 
 def split_folds(

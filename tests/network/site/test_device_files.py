@@ -71,6 +71,7 @@ def test_the_words_of_the_header_are_the_file(site):
     assert struct.pack(f"<{len(words)}I", *words) == (out / "hall.enrolment").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_examples_compile_as_they_stand(site):
     needs("gcc")
     out = enrolled(site, "c")

@@ -96,6 +96,7 @@ def test_quiet_means_quiet(command):
     assert command("m-ary", *QUICK, "--quiet") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_the_data_file_and_the_seed_are_recorded(command, tmp_path):
     command("adult", *QUICK, "--seed", "7", "--data", "data", "--out", "r")
     found = Result.load("r/adult.json")
