@@ -16,42 +16,40 @@ from discreet.mapping.text import load_result
 
 _MOST_BYTES = 64 * 2**20
 _REMEDY = "Write it again with `discreet audit --json`."
-_Part = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 Share = Annotated[float, Field(ge=0, le=1)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Words = Annotated[str, Field(max_length=10_000)]
 Classes = Annotated[tuple[Text, ...], Field(max_length=10_000)]
 
 
-class _Certificate(BaseModel):
-    model_config = _Part
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Certificate(_Part):
     name: Text
     certifiable: bool
     value: float | None = None
 
 
-class _Best(BaseModel):
-    model_config = _Part
+class _Best(_Part):
     name: Text
     advantage: float
     lower: float
 
 
-class _Attacks(BaseModel):
-    model_config = _Part
+class _Attacks(_Part):
     best: _Best
     best_on_readings: _Best | None = None
 
 
-class _Figures(BaseModel):
-    model_config = _Part
+class _Figures(_Part):
     advantage: float
 
 
-class PrivateFact(BaseModel):
+class PrivateFact(_Part):
     """One private fact: what no attacker exceeds, and what one has reached."""
 
-    model_config = _Part
     name: Text
     classes: Classes = ()
     certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
@@ -85,16 +83,14 @@ class PrivateFact(BaseModel):
         return values[0] if values else None
 
 
-class _Balanced(BaseModel):
-    model_config = _Part
+class _Balanced(_Part):
     estimate: Share
     low: Share | None = None
 
 
-class PublicFact(BaseModel):
+class PublicFact(_Part):
     """How often the answer is wrong."""
 
-    model_config = _Part
     name: Text
     classes: Classes = ()
     error: Share
@@ -105,8 +101,7 @@ class PublicFact(BaseModel):
     useful: bool = True
 
 
-class _Limit(BaseModel):
-    model_config = _Part
+class _Limit(_Part):
     name: Text
     limit: float
     state: Literal["met", "broken", "not shown"]
@@ -114,10 +109,9 @@ class _Limit(BaseModel):
     radius: float | None = None
 
 
-class AuditSummary(BaseModel):
+class AuditSummary(_Part):
     """An audit, as far as others than the auditor use it."""
 
-    model_config = _Part
     format: Literal["discreet-audit"] = "discreet-audit"
     mapping_id: Text
     rows: Annotated[int, Field(ge=0)]
