@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PYTHON ?=
 ARGS ?=
-# Processes that run tests side by side. Slow tests often wait: three fit two processors.
-JOBS ?= 3
+# Processes that run tests side by side. Slow tests often wait for brokers, devices and clocks: five
+# fit two processors.
+JOBS ?= 5
 # Share of their full size at which `make bench` runs the figures of devices, half an hour at 1.
 SCALE ?= 0.05
 # Fewer examples of each property, and nothing that watches over or serves slow tests only.
