@@ -1,11 +1,11 @@
 """Time and memory of `discreet learn` on tables that it streams, Parquet and CSV.
 
     python -m research.benchmarks.streamed_learn [--rows 1000000 4000000] [--sensors 32] \
-        [--formats parquet csv] [--memory 700M] [--folder DIR]
+        [--formats parquet csv] [--memory 800M 2G] [--folder DIR]
 
 Tables of readings with many digits are written in files of a million rows, a stored pandas index
 among the columns of Parquet. Each is learned from in a process of its own, with as little memory
-as is allowed for such a table, or ``--memory``. Printed are what the table would take in memory by
+as is allowed for such a table, or with each ``--memory``. Printed are what the table would take in memory by
 the rule that decides, what was allowed, the most resident memory that the process had, its seconds
 of the clock and of the processor, rows for each of the former, and the same of pyarrow reading the
 files, batch by batch and all columns.
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 4_000_000])
     parser.add_argument("--sensors", type=int, default=32)
     parser.add_argument("--formats", choices=FORMATS, nargs="+", default=list(FORMATS))
-    parser.add_argument("--memory", default=None)
+    parser.add_argument("--memory", nargs="+", default=[None])
     parser.add_argument("--folder", type=Path, default=None)
     given = parser.parse_args()
     print(f"{'rows':>10}{'format':>9}{'in memory':>11}{'allowed':>9}{'resident, MiB':>15}"
@@ -59,13 +59,14 @@ def main() -> None:
                 write(Path(folder), n_rows, given.sensors, form)
                 files = find_files([Path(folder) / f"*.{form}"])
                 rule = memory_needed(files) >> 20
-                allowed = given.memory or f"{-(-least(n_rows, given.sensors) >> 20)}M"
                 read = read_plainly(files, form)
-                seconds, cpu, resident = learn(folder, form, allowed)
-            kept = resident << 20 <= in_bytes(allowed)
-            print(f"{n_rows:>10}{form:>9}{rule:11}{allowed:>9}{resident:15}{seconds:9.1f}{cpu:9.1f}"
-                  f"{n_rows / seconds:10.0f}{n_rows / read:10.0f}  "
-                  f"{'PASS' if kept else 'MISSED'}", flush=True)  # fmt: skip
+                for memory in given.memory:
+                    allowed = memory or f"{-(-least(n_rows, given.sensors) >> 20)}M"
+                    seconds, cpu, resident = learn(folder, form, allowed)
+                    kept = resident << 20 <= in_bytes(allowed)
+                    print(f"{n_rows:>10}{form:>9}{rule:11}{allowed:>9}{resident:15}{seconds:9.1f}"
+                          f"{cpu:9.1f}{n_rows / seconds:10.0f}{n_rows / read:10.0f}  "
+                          f"{'PASS' if kept else 'MISSED'}", flush=True)  # fmt: skip
 
 
 def in_bytes(text: str) -> int:
