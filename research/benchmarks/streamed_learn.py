@@ -5,10 +5,10 @@
 
 Tables of readings with many digits are written in files of a million rows, a stored pandas index
 among the columns of Parquet. Each is learned from in a process of its own, with as little memory
-as is allowed for such a table, or with each ``--memory``. Printed are what the table would take in memory by
-the rule that decides, what was allowed, the most resident memory that the process had, its seconds
-of the clock and of the processor, rows for each of the former, and the same of pyarrow reading the
-files, batch by batch and all columns.
+as is allowed for such a table, or with each ``--memory``. Printed are what the table would take in
+memory by the rule that decides, what was allowed, the most resident memory that the process had,
+its seconds of the clock and of the processor, rows for each of the former, and the same of pyarrow
+reading the files, batch by batch and all columns.
 """
 
 import argparse

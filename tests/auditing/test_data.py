@@ -19,7 +19,7 @@ from discreet.data import tables
 from discreet.data.groups import group_values
 from discreet.data.labels import Labels
 from discreet.data.split import split_rows
-from discreet.data.tables import Stream, read_table
+from discreet.data.tables import Frame, Stream, read_table
 from discreet.learning import learn, prepare
 from discreet.mapping.parts import Fact
 from discreet.task import Task, make_split
@@ -314,3 +314,68 @@ def test_attackers_that_see_a_sample_are_said_to():
     found = audit_checked_data(audit_data_from_table(mapping, table, sample=few))
     assert any("tried on 120 of the 400 rows, drawn at random" in each for each in found.remarks)
     assert found.rows == 400 and found.private[0].attacks.symbols[1].rows < 120
+
+
+# --- More rows than fit into memory --------------------------------------------------------
+
+
+@pytest.fixture
+def room_for_60(monkeypatch):
+    monkeypatch.setattr(table_rows.Sample, "most_rows", lambda *_: 60)
+
+
+def some_mapping(table):
+    taught = table[:100]
+    X, fall, who = taught[["door", "hall"]], taught["fall"], taught["who"]
+    return NPOMapper(random_state=0).fit(X, fall, private=who).mapping_
+
+
+def test_of_more_rows_than_fit_some_serve_and_are_said_to(room_for_60):
+    table = rooms(1000, seed=4)
+    mapping = some_mapping(rooms(400))
+    data = audit_data_from_table(mapping, table, sample=table_rows.Sample(seed=1))
+    assert 30 < data.n_rows < 100  # 60 on average, with a standard deviation below 8
+    assert f"; {data.n_rows} of these 1000, drawn at random, fit into --memory" in data.origin
+    here = data.readings.merge(table, how="left", on=["door", "hall"])
+    assert not here["fall"].isna().any()
+    other = audit_data_from_table(mapping, table, sample=table_rows.Sample(seed=2))
+    assert not np.array_equal(other.codes, data.codes)
+
+
+def test_every_row_is_as_likely_to_serve_as_any_other():
+    chosen = np.arange(200) % 4 > 0
+    drawn = np.array([table_rows._draw(chosen, None, 30, seed) for seed in range(2000)])
+    share = drawn.mean(axis=0)
+    assert not share[~chosen].any()
+    assert abs(share[chosen] - 0.2).max() < 0.05  # five standard deviations
+    pairs = (drawn[:, 1] & drawn[:, 2]).mean()
+    assert abs(pairs - 0.04) < 0.02
+
+
+def test_groups_serve_whole_or_not_at_all(room_for_60):
+    table = rooms(1000, seed=4).assign(day=np.arange(1000) // 5)
+    data = audit_data_from_table(some_mapping(rooms(400)), table, group="day")
+    assert set(np.bincount(data.groups)) == {5}
+    assert 2 < data.n_rows // 5 < 30  # 12 on average, with a standard deviation below 4
+
+
+def test_rows_that_were_learned_from_are_refused_if_only_some_of_them_fit(tmp_path, room_for_60):
+    result, _ = learned(tmp_path)
+    rows = result.training.sample(frac=1, random_state=0)
+    refused("these are the 120 rows that mapping", audit_data_from_table, result.mapping, rows)
+    other = rooms(120, seed=9)  # as many, and none of them
+    assert audit_data_from_table(result.mapping, other).n_rows < 120
+
+
+def test_too_little_memory_is_one_message():
+    mapping, table = some_mapping(rooms(400)), rooms(500)
+    little = table_rows.Sample(memory=100 << 20)
+    refused(
+        "--memory allows 100 MiB; an audit with these 500 rows takes at least",
+        audit_data_from_table, mapping, table, sample=little,
+    )  # fmt: skip
+    enough = table_rows.Sample(memory=2 << 30)
+    assert audit_data_from_table(mapping, table, sample=enough).n_rows == 500
+    half = table_rows.Sample(memory=1 << 30)
+    more = enough.most_rows(mapping, Frame(table)) - half.most_rows(mapping, Frame(table))
+    assert 50 < (1 << 30) / more < 500  # bytes a row

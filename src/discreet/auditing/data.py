@@ -5,7 +5,7 @@ The rows come from arrays or, by ``table_rows``, from a table on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -216,24 +216,24 @@ def finish_data(
         check_counts(fact, least)
     if groups is not None and least and int(groups.max()) < 1:
         raise InputError("all rows are in one group, which counts as one observation. Add groups.")
-    _refuse_training(mapping, codes, [public, *private])
+    facts, sizes = [public, *private], [each.encoder.n_codes for each in mapping.sensors]
+    labels, classes = [fact.index for fact in facts], [fact.n_classes for fact in facts]
+    refuse_training(mapping, len(codes), lambda: coded_digest(codes, sizes, labels, classes))
     return AuditData(
         mapping, codes, public, tuple(private), readings, attacked, groups, origin, held_out
     )
 
 
-def _refuse_training(mapping: Mapping, codes: Ints, facts: Sequence[Labels]) -> None:
+def refuse_training(mapping: Mapping, n_rows: int, digest: Callable[[], str]) -> None:
     """Refuse the very rows that a mapping was learned from, in any order."""
     source = mapping.design.source
-    if source is None or len(codes) != mapping.design.rows:
+    if source is None or n_rows != mapping.design.rows:
         return
     if not source.is_readable:
-        raise unreadable_source(mapping, len(codes))
-    sizes = [sensor.encoder.n_codes for sensor in mapping.sensors]
-    labels, classes = [fact.index for fact in facts], [fact.n_classes for fact in facts]
-    if source.training == coded_digest(codes, sizes, labels, classes):
+        raise unreadable_source(mapping, n_rows)
+    if source.training == digest():
         raise InputError(
-            f"these are the {len(codes)} rows that mapping {mapping.id[7:13]} was learned from, "
+            f"these are the {n_rows} rows that mapping {mapping.id[7:13]} was learned from, "
             "which cannot vouch for it. Give rows that were used for nothing else."
         )
 

@@ -27,40 +27,63 @@ from discreet.auditing.data import (
     encode_compactly,
     finish_data,
     readings_of,
+    refuse_training,
     unreadable_source,
 )
 from discreet.auditing.rounds import SeriesData
 from discreet.data.columns import as_series, check_column, written_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
-from discreet.data.digest import RowSums, table_sums
+from discreet.data.digest import RowSums, code_sums, table_sums
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
 from discreet.data.labels import Labels, LabelTally
-from discreet.data.opening import open_table
+from discreet.data.opening import CELL_BYTES, DEFAULT_MEMORY, LIBRARY_BYTES, open_table
 from discreet.data.proposals import check_both_orders, say_shared
 from discreet.data.series import Series, read_series
 from discreet.data.split import hold_out
-from discreet.data.tables import Table, add_clock, as_table, find_files, first_rows, take
+from discreet.data.tables import Frame, Table, add_clock, as_table, find_files, first_rows, take
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 
 _IN_MEMORY = 1 << 30  # bytes that a table may take to be read as a whole
+_LEAST_ROWS = 100_000  # that must fit into the memory that is allowed
+_ROW_BYTES, _CLASS_BYTES, _CODE_BYTES = 100, 24, 4  # of each row that serves
+_TABLE_BYTES = 16  # of each row of a streamed table: facts, groups, and which rows serve
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Of how many rows at most readings are kept, and the seed that chooses them."""
+    """What is kept of many rows, and the seed that chooses it.
+
+    ``most``: rows whose readings are kept. ``memory``: bytes that the audit may take; of more rows
+    than fit, some serve.
+    """
 
     most: int = ATTACKED_ROWS
     seed: int = 0
+    memory: int = DEFAULT_MEMORY
+
+    def most_rows(self, mapping: Mapping, table: Table) -> int:
+        """Return how many rows may serve, as ``research.benchmarks.audit_memory`` measures them."""
+        classes = max(len(fact.classes) for fact in (mapping.public, *mapping.private))
+        each = _ROW_BYTES + _CLASS_BYTES * classes + _CODE_BYTES * len(mapping.names)
+        held = len(table.columns) * CELL_BYTES if isinstance(table, Frame) else _TABLE_BYTES
+        least = LIBRARY_BYTES + table.rows * held + min(table.rows, _LEAST_ROWS) * each
+        if self.memory < least:
+            raise InputError(
+                f"--memory allows {self.memory >> 20} MiB; an audit with these {table.rows} rows "
+                f"takes at least {-(-least >> 20)} MiB. Allow that, or give fewer rows."
+            )
+        return _LEAST_ROWS + (self.memory - least) // each
 
 
 _SAMPLE = Sample()
-ALL_READINGS = Sample(most=1 << 62)
+ALL_READINGS = Sample(most=1 << 62, memory=1 << 62)
 
 
-def open_rows(tables: Sequence[Path]) -> Table:
+def open_rows(tables: Sequence[Path], memory: int = DEFAULT_MEMORY) -> Table:
     """Read a table; a large one some rows at a time."""
-    return open_table(find_files(tables), in_memory=_IN_MEMORY)
+    allowed = min(_IN_MEMORY, max(memory - LIBRARY_BYTES, 0) // 2)
+    return open_table(find_files(tables), in_memory=allowed)
 
 
 def audit_data_from_table(
@@ -196,16 +219,54 @@ def _audit_data(
         )
     for name in mapping.names:
         check_column(table.columns, name, "readings of a sensor")
-    data = _encoded(mapping, table, labels, chosen, sample).finish(
+    if groups is not None:
+        origin += f", grouped by {groups.name!r}"
+    drawn = _draw(chosen, groups, sample.most_rows(mapping, table), sample.seed)
+    if drawn is not chosen:
+        count = int(chosen.sum())
+        refuse_training(mapping, count, lambda: _coded_digest(mapping, table, labels, chosen))
+        origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
+    data = _encoded(mapping, table, labels, drawn, sample).finish(
         mapping,
-        None if groups is None else _numbered(groups.take(chosen)),
-        origin if groups is None else f"{origin}, grouped by {groups.name!r}",
+        None if groups is None else _numbered(groups.take(drawn)),
+        origin,
         held_out=held_out is not None,
         least=least,
     )
     unit = "group" if groups is None else group_noun(groups.name, table.columns)
     learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
     return replace(data, unit=unit, learned_groups=learned)
+
+
+def _draw(
+    chosen: NDArray[np.bool_], groups: Labels | None, most: int, seed: int
+) -> NDArray[np.bool_]:
+    """Return about so many of the rows, drawn one by one, or by whole groups, without a look.
+
+    Each is drawn with the same probability, whatever is drawn beside it, so that those drawn are
+    as independent of one another as all of them are.
+    """
+    count = int(chosen.sum())
+    if count <= most:
+        return chosen
+    rng = np.random.default_rng([seed, 6])
+    units = len(chosen) if groups is None else groups.n_classes
+    drawn = rng.random(units, dtype=np.float32) < most / count
+    return chosen & (drawn if groups is None else drawn[groups.index])
+
+
+def _coded_digest(
+    mapping: Mapping, table: Table, labels: dict[str, str], chosen: NDArray[np.bool_]
+) -> str:
+    """Return by what the chosen rows are known, all of them, in any order."""
+    facts, total = [mapping.public, *mapping.private], RowSums()
+    sizes = [sensor.encoder.n_codes for sensor in mapping.sensors]
+    for batch in table.batches([*mapping.names, *labels.values()]):
+        own = batch[chosen[batch.index]]
+        codes = encode_compactly(mapping, readings_of(mapping, own))
+        index = [fact.places(own[labels[fact.name]]) for fact in facts]
+        total += code_sums(codes, sizes, index, [len(fact.classes) for fact in facts])
+    return total.unordered
 
 
 @dataclass(frozen=True)

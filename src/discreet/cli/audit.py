@@ -18,6 +18,7 @@ from discreet.cli.options import (
     Json,
     Quiet,
     argument,
+    bytes_of,
     flag,
     is_confidence,
     is_count,
@@ -125,6 +126,14 @@ def audit(
         Path | None, option("FILE", "What `discreet frontier` wrote, for the report.")
     ] = None,
     seed: Annotated[int, option("N", "Seed of the symbols drawn and of splits.", is_seed)] = 0,
+    memory: Annotated[
+        str | None,
+        option(
+            "SIZE",
+            "Most memory to audit in, such as 700M or 8G; of more rows than fit, some are drawn. "
+            "[default: 4G]",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Measure what a mapping still leaks, with bounds that hold for any attacker.
@@ -156,7 +165,7 @@ def audit(
         )
         task = AuditTask(
             mapping, tables, options, public, private, group, assume_independent, html, frontier,
-            quiet, time_column,
+            quiet, time_column, bytes_of("--memory", memory),
         )  # fmt: skip
         found = audit_files(task)
         if as_json:
@@ -183,6 +192,7 @@ class AuditTask:
     frontier: Path | None = None
     quiet: bool = False
     time_column: str | None = None
+    memory: int | None = None
 
 
 def audit_files(task: AuditTask) -> Audit:
@@ -192,6 +202,7 @@ def audit_files(task: AuditTask) -> Audit:
     from discreet.auditing.data import check_rounds
     from discreet.auditing.table_rows import Sample, audit_data_from_table, open_rows
     from discreet.cli.progress import ProgressReport
+    from discreet.data.opening import DEFAULT_MEMORY
     from discreet.data.tables import find_files
     from discreet.mapping.mapping import Mapping
 
@@ -201,16 +212,16 @@ def audit_files(task: AuditTask) -> Audit:
         for kept in (*find_files(task.tables), task.mapping, task.frontier):
             if kept is not None:
                 check_out(task.html, kept, "--html")
-    mapping = Mapping.load(task.mapping)
+    mapping, memory = Mapping.load(task.mapping), task.memory or DEFAULT_MEMORY
     data = audit_data_from_table(
         mapping,
-        open_rows(task.tables),
+        open_rows(task.tables, memory),
         public=task.public,
         private=task.private,
         group=task.group,
         assume_independent=task.assume_independent,
         time_column=task.time_column,
-        sample=Sample(seed=task.options.seed),
+        sample=Sample(seed=task.options.seed, memory=memory),
     )
     source = mapping.design.source
     if data.held_out and source is not None:
@@ -269,6 +280,7 @@ def _command(task: AuditTask) -> str:
         ("--rounds", options.rounds),
         ("--time-column", task.time_column),
         ("--stay", None if options.stay is None else float(options.stay[0])),
+        ("--memory", task.memory),
         ("--frontier", task.frontier and task.frontier.name),
         ("--html", task.html and task.html.name),
     ]

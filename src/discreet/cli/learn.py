@@ -6,7 +6,6 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 from __future__ import annotations
 
 import math
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -35,6 +34,7 @@ from discreet.cli.options import (
     Sensors,
     argument,
     by_column,
+    bytes_of,
     flag,
     is_count,
     is_method,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from discreet.mapping.parts import Fact, PublicChain
     from discreet.task import Task
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _LISTED_SENSORS = 8
 LIMIT_NOT_MET = 3
 _LISTED_CLASSES = 4
@@ -256,7 +255,7 @@ def learn(
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
     left_out = name_list("--exclude", exclude)
-    most, seconds = _byte_count(memory), seconds_of("--every", every)
+    most, seconds = bytes_of("--memory", memory), seconds_of("--every", every)
     if (limit := seconds_of("--time-limit", time_limit)) is not None:
         if method != "auto":
             raise InputError(f"--time-limit is for --method auto, got --method {method}.")
@@ -322,17 +321,6 @@ def _check_beyond_answer(method: str) -> None:
             f"--beyond-answer was given, but --method {method} does not tell its attackers the "
             "public fact. Use --method auto."
         )
-
-
-def _byte_count(text: str | None) -> int | None:
-    """Return a size such as 500M or 8G in bytes."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d{1,12})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
-    count = 0 if found is None else int(found[1]) << _UNITS[found[2].upper()]
-    if count == 0:
-        raise InputError(f"--memory must be a size above 0 such as 500M or 8G, got {text!r}.")
-    return count
 
 
 def run_learn(

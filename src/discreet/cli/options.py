@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
 from discreet.errors import InputError
 
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST = 366 * 86_400
 MOST_SYMBOLS = 256
@@ -273,6 +274,17 @@ def name_among(names: Collection[str]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def bytes_of(option: str, text: str | None) -> int | None:
+    """Return a size such as 500M or 8G in bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    count = 0 if found is None else int(found[1]) << _UNITS[found[2].upper()]
+    if count == 0:
+        raise InputError(f"{option} must be a size above 0 such as 500M or 8G, got {text!r}.")
+    return count
 
 
 def seconds_of(option: str, text: str | None) -> float | None:
