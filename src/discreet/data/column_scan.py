@@ -1,32 +1,54 @@
 """What the readings of one sensor look like, and the encoder that suits them."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from discreet.arrays import Floats
-from discreet.data.categories import Categories
+from discreet.data.binning import (
+    FINER,
+    MOST_MERGED,
+    Numbers,
+    choose_bins,
+    count_cells,
+    supervised_edges,
+)
 from discreet.data.columns import (
     Column,
     NotNumberError,
+    Plain,
     as_floats,
     check_kind,
+    distinct_values,
     is_missing,
+    is_missing_word,
     is_numeric,
+    map_distinct,
     plain,
     understood,
+    word_kind,
     written,
 )
-from discreet.data.edges import Numbers, supervised_edges
-from discreet.data.encoders import MAX_CODES, BinsEncoder, CodesEncoder, Encoder, encode_column
+from discreet.data.encoders import (
+    MAX_CODES,
+    BinsEncoder,
+    CategoriesEncoder,
+    CodesEncoder,
+    Encoder,
+    encode_column,
+)
 from discreet.data.labels import Labels
-from discreet.data.merging import FINER, MOST_MERGED, choose_bins, count_cells
+from discreet.data.strict_model import explain
 from discreet.errors import InputError, Parameter, shown, suggest
 
 STRATEGIES = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
 DEFAULT_STRATEGY = "merged"
 DEFAULT_BINS = 10
+MAX_CATEGORIES = 1_000
+"""Most categories that fitting accepts; more is nearly always an identifier."""
 _BINS = ("merged", "quantile", "uniform", "supervised")
 
 
@@ -170,3 +192,79 @@ def _codes(series: Column, sensor: str) -> Floats:
         limit = f" The largest code allowed is {MAX_CODES - 2}." if value >= MAX_CODES - 1 else ""
         raise InputError(f"sensor {sensor!r} holds {value:g}. {advice}{limit}")
     return readings
+
+
+# --- Values that are distinguished one by one ------------------------------------------------
+
+
+class Categories:
+    """The different values of a column.
+
+    ``present``: readings without gaps. ``may_be_numbers``: whether texts that all turn out to be
+    numbers, or words for a missing one, are to be taken for numbers; there may be any number of
+    these. ``words``: rows with such a word. Raises InputError: if there are too many different
+    values.
+    """
+
+    def __init__(self, sensor: str, present: Column, *, may_be_numbers: bool) -> None:
+        self.sensor = sensor
+        self._wanted = may_be_numbers
+        self._kinds: set[str] = set()
+        self._values: dict[str, Plain] = {}
+        for value in distinct_values(present):
+            found = plain(value)
+            self._kinds.add(word_kind(value))
+            # JSON has no infinity; such a reading shares the code of the unknown.
+            endless = isinstance(found, float) and math.isinf(found)
+            if found is not None and not endless and len(self._values) <= MAX_CATEGORIES:
+                self._values[written(found)] = found
+        self.words = int(map_distinct(present, is_missing_word).sum())
+        if not self.are_numbers:
+            self._check_few()
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all are numbers, and words tell that this is how they are meant."""
+        return self._wanted and self._kinds == {"missing", "number"}
+
+    @property
+    def missing(self) -> int:
+        """How many rows have no reading, as a word says."""
+        return self.words if self.are_numbers or self._are_switches else 0
+
+    @property
+    def values(self) -> list[Plain]:
+        """The different values, but for words that say that there is none."""
+        if self.are_numbers:
+            return []
+        found = self._values.values()
+        return [each for each in found if not (self._are_switches and is_missing_word(each))]
+
+    def encoder(self) -> CategoriesEncoder:
+        """Return the encoder for these values."""
+        self._check_few()
+        try:
+            return CategoriesEncoder(categories=tuple(sorted(self.values, key=_rank)), missing=True)
+        except ValidationError as error:
+            raise InputError(
+                f"sensor {self.sensor!r} cannot be encoded: {explain(error)}."
+            ) from None
+
+    @property
+    def _are_switches(self) -> bool:
+        return self._kinds == {"missing", "switch"}
+
+    def _check_few(self) -> None:
+        if len(self._values) > MAX_CATEGORIES:
+            raise InputError(
+                f"sensor {self.sensor!r} has more than {MAX_CATEGORIES} different values, like "
+                f"{shown(next(reversed(self._values.values())))}, which is the most that can be "
+                "categories. Group them, convert the column to numbers, or leave it out with "
+                f"--exclude {self.sensor!r}."
+            )
+
+
+def _rank(value: Plain) -> tuple[int, float, str]:
+    if isinstance(value, str):
+        return 2, 0.0, value
+    return (0 if isinstance(value, bool) else 1), value, written(value)

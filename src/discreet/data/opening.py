@@ -2,15 +2,35 @@
 
 The rule looks at the files' own account of their rows and at nothing of the machine, so that the
 same command reads in the same way anywhere.
+
+Text beyond memory is copied once, some rows at a time, into Parquet that can be streamed: text
+tells the kind of a column only at its last row, and each column is gone over by itself. So the text
+is read twice, for the kinds and for the copy. The copy has no name and is gone when the work ends,
+however it ends; where the system cannot do without a name, it is gone at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
-from discreet.data.spooling import stream_text
-from discreet.data.tables import Frame, Stream, Table, can_stream, open_stream, read_tables
+import pandas as pd
+
+from discreet.data.tables import (
+    Frame,
+    Stream,
+    Table,
+    can_stream,
+    check_columns,
+    check_file,
+    check_rows,
+    open_stream,
+    read_tables,
+)
+from discreet.data.text_files import check_text, read_text_batches
 from discreet.errors import InputError
 
 DEFAULT_MEMORY = 4 << 30
@@ -21,6 +41,8 @@ LIBRARY_BYTES = 360 << 20
 """What a process takes that learns from hardly anything."""
 _COLUMN_BYTES = 8 << 20  # the sample's readings and codes, copies of them, and a reader's own
 _ROW_BYTES = 8  # classes, group and side of the split
+_OWN_FILES = Path("/proc/self/fd")
+_DTYPES = {"whole": "int64", "number": "float64", "boolean": "boolean", "text": "str"}
 
 
 def open_table(
@@ -91,3 +113,98 @@ def memory_streamed(stream: Stream) -> int:
     ``research.benchmarks.streamed_learn`` has measured them.
     """
     return LIBRARY_BYTES + len(stream.kinds) * _COLUMN_BYTES + stream.rows * _ROW_BYTES
+
+
+# --- Text, copied into Parquet --------------------------------------------------------------
+
+
+def stream_text(files: Sequence[Path], folder: Path | None = None) -> Stream:
+    """Return CSV and TSV files as one table to be streamed.
+
+    ``folder``: where the copy lies; the system's place for such files by default. Raises
+    InputError: as reading whole files does, and if there is no room.
+    """
+    kinds = _find_kinds(files)
+    try:
+        copy = _unnamed(folder)
+        _write(files, kinds, copy)
+    except OSError as error:
+        where = "--work-dir" if folder is None else f"--work-dir {folder}"
+        raise InputError(
+            f"{where}: cannot hold a copy of the table ({error.strerror or error}). Make room, or "
+            "name another."
+        ) from None
+    path = _OWN_FILES / str(copy.fileno()) if _OWN_FILES.is_dir() else Path(copy.name)
+    return replace(open_stream([path]), held=_Held(copy))
+
+
+class _Held:
+    """A file that is open as long as somebody holds this."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+def _unnamed(folder: Path | None) -> IO[bytes]:
+    if _OWN_FILES.is_dir():
+        return tempfile.TemporaryFile(dir=folder)
+    return tempfile.NamedTemporaryFile(dir=folder, suffix=".parquet")
+
+
+def _find_kinds(files: Sequence[Path]) -> dict[str, str]:
+    """Return what every column holds, by all of its rows."""
+    seen: dict[str, set[str]] = {}
+    for file in files:
+        check_file(file)
+        check_text(file)
+        rows = 0
+        for batch in read_text_batches(file):
+            rows += len(batch)
+            names = [str(name) for name in batch.columns]
+            seen = seen or {name: set() for name in names}
+            check_columns(file, names, files[0], list(seen))
+            for name, column in zip(names, batch.items(), strict=True):
+                seen[name].add(_kind(column[1]))
+        check_rows(file, rows)
+    return {name: _common(kinds - {"gaps"}) for name, kinds in seen.items()}
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    types, present = pd.api.types, column[column.notna()]
+    if not len(present):
+        return "gaps"
+    if types.is_bool_dtype(column.dtype) or all(isinstance(each, bool) for each in present):
+        return "boolean"
+    if types.is_integer_dtype(column.dtype):
+        return "whole"
+    return "number" if types.is_float_dtype(column.dtype) else "text"
+
+
+def _common(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "number" if kinds <= {"whole", "number"} else "text"
+
+
+def _write(files: Sequence[Path], kinds: dict[str, str], copy: IO[bytes]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    writer = None
+    for batch in _batches(files, kinds):
+        rows = pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
+        writer = writer or parquet.ParquetWriter(copy, rows.schema)
+        writer.write_table(rows)
+    assert writer is not None  # files without rows are refused before
+    writer.close()
+    copy.flush()
+
+
+def _batches(files: Sequence[Path], kinds: dict[str, str]) -> Iterator[pd.DataFrame]:
+    dtypes = {name: _DTYPES[kind] for name, kind in kinds.items()}
+    for file in files:
+        for batch in read_text_batches(file, dtypes):
+            yield batch[list(kinds)]

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from support.helpers import home, refused
 
-from discreet.data import spooling, text_files
+from discreet.data import opening, text_files
 from discreet.data.digest import table_digest
 from discreet.data.fit_encoders import fit_encoders
-from discreet.data.spooling import stream_text
+from discreet.data.opening import stream_text
 from discreet.data.tables import read_table, read_tables
 
 pytest.importorskip("pyarrow")
@@ -36,7 +36,7 @@ def few_rows(monkeypatch):
     def batches(file, dtypes=None):
         return text_files.read_text_batches(file, dtypes, rows=3)
 
-    monkeypatch.setattr(spooling, "read_text_batches", batches)
+    monkeypatch.setattr(opening, "read_text_batches", batches)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
