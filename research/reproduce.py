@@ -24,7 +24,7 @@ from rich.console import Console
 
 from discreet.cli.progress import ProgressReport
 from discreet.cli.terminal import plain_print
-from discreet.cluster.connect import connected
+from discreet.cluster import connected
 from discreet.errors import ClusterError, DiscreetError, InputError, suggest
 from discreet.files import write_whole
 from discreet.frontiers.measure import count_jobs

@@ -16,7 +16,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from discreet.cluster.connect import connected
+from discreet.cluster import connected
 from discreet.data.tables import open_stream
 from discreet.errors import LostWorkerWarning
 from discreet.learning import learn, prepare

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 import discreet
-from discreet.cluster.connect import run_tasks
+from discreet.cluster import run_tasks
 from discreet.frontiers.measure import run_each
 from research.paper.results import Asked, Column, Figure, Result, Row
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Ints
 from discreet.choices import METHODS
-from discreet.cluster.fit import file_parts, run_on
+from discreet.cluster import file_parts, run_on
 from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
 from discreet.data.columns import as_series
 from discreet.data.dependence import MOST_ROWS, Dependence

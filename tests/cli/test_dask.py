@@ -4,9 +4,7 @@ import pytest
 from support.clusters import home, kill, process_ids, started
 from support.commands import FACTS, rooms, run
 
-from discreet import Mapping
-from discreet.cluster import connect
-from discreet.cluster import fit as module
+from discreet import Mapping, cluster
 from discreet.data import opening, tables
 
 pytestmark = pytest.mark.slow
@@ -38,7 +36,7 @@ def workers():
 
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch):
-    monkeypatch.setattr(module, "_SENT_ROWS", 500)
+    monkeypatch.setattr(cluster, "_SENT_ROWS", 500)
     monkeypatch.setattr(tables, "_PART_ROWS", 500)
 
 
@@ -60,7 +58,7 @@ def test_a_table_and_a_frontier_give_the_same_files_on_workers(
 
 
 def test_all_workers_lost_is_one_message_and_no_file(command, folder, monkeypatch):
-    monkeypatch.setattr(connect, "_RETURN_SECONDS", 1.0)
+    monkeypatch.setattr(cluster, "_RETURN_SECONDS", 1.0)
     with started(2) as client:
         submit, sent = type(client).submit, []
 

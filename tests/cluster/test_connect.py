@@ -7,8 +7,8 @@ from distributed import LocalCluster
 from support.clusters import started
 
 import discreet
-from discreet.cluster import connect
-from discreet.cluster.connect import check_address, check_workers, connected, living_workers
+from discreet import cluster
+from discreet.cluster import check_address, check_workers, connected, living_workers
 from discreet.errors import ClusterError, InputError
 
 pytestmark = pytest.mark.slow
@@ -55,13 +55,13 @@ def test_anything_else_is_refused(where):
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(connect, "find_spec", lambda name: None)
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'discreet\[dask\]'"):
         check_address("local:2")
 
 
 def test_nobody_at_the_address_is_one_message(monkeypatch):
-    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # held, and nobody listens
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -71,17 +71,17 @@ def test_nobody_at_the_address_is_one_message(monkeypatch):
 
 def test_a_scheduler_without_workers_is_refused(monkeypatch):
     def hurried(client):  # the scheduler gets its time to answer, the workers need none
-        monkeypatch.setattr(connect, "_CONNECT_SECONDS", 1)
+        monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
         check_workers(client)
 
-    monkeypatch.setattr(connect, "_CONNECT_SECONDS", 120)
-    monkeypatch.setattr(connect, "check_workers", hurried)
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 120)
+    monkeypatch.setattr(cluster, "check_workers", hurried)
     with (
         LocalCluster(
             n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
-        ) as cluster,
+        ) as empty,
         pytest.raises(ClusterError, match="has no workers"),
-        connected(cluster.scheduler_address),
+        connected(empty.scheduler_address),
     ):
         pass
 

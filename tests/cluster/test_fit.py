@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from support.clusters import home, kill, process_ids, started
 
-from discreet import Mapper
-from discreet.cluster import connect
-from discreet.cluster import fit as module
-from discreet.cluster.fit import fit
+from discreet import Mapper, cluster
+from discreet.cluster import fit
 from discreet.data import tables
 from discreet.data.tables import open_stream
 from discreet.errors import LostWorkerWarning
@@ -26,7 +24,7 @@ OPTIONS = {"random_state": 0, "n_restarts": 1, "time_budget": None}
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch):
     """Have few rows make enough parts for several workers."""
-    monkeypatch.setattr(module, "_SENT_ROWS", 200)
+    monkeypatch.setattr(cluster, "_SENT_ROWS", 200)
     monkeypatch.setattr(tables, "_PART_ROWS", 200)
 
 
@@ -66,7 +64,7 @@ def test_rows_handed_over_in_python_give_the_mapping_of_one_machine():
 
 
 def test_workers_that_do_not_see_the_files_are_sent_the_rows(wanted, monkeypatch):
-    monkeypatch.setattr(module, "_all_see", lambda *_: False)
+    monkeypatch.setattr(cluster, "_all_see", lambda *_: False)
     with started(2) as client:
         opened = open_stream(wanted.files())
         found = prepare(wanted, opened, client=client).coded
@@ -74,7 +72,7 @@ def test_workers_that_do_not_see_the_files_are_sent_the_rows(wanted, monkeypatch
 
 
 def test_a_killed_worker_costs_time_and_is_reported(wanted, monkeypatch):
-    monkeypatch.setattr(connect, "_WAITING", 1)
+    monkeypatch.setattr(cluster, "_WAITING", 1)
     with started(2) as client:
         pids, done = process_ids(client), []
 

@@ -9,7 +9,7 @@ from support.clusters import kill, process_ids, product, started
 from support.commands import rooms
 
 from discreet import frontier
-from discreet.cluster.connect import run_tasks
+from discreet.cluster import run_tasks
 from discreet.errors import ClusterError
 from research.paper.experiment import ask, run_experiment
 from research.reproduce import EXPERIMENTS
@@ -37,7 +37,7 @@ def test_an_error_in_a_task_is_raised_here(lasting):
 
 
 def test_one_fit_at_a_time_in_each_process(lasting):
-    from discreet.cluster import connect as tasks
+    from discreet import cluster as tasks
 
     with tasks._ONE_AT_A_TIME:
         held = threading.Thread(target=tasks._run, args=(product, 1, 2))

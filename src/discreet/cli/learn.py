@@ -345,7 +345,7 @@ def run_learn(
     mapping.
     """
     from discreet.cli.progress import LearnReport, stop_on_interrupt
-    from discreet.cluster.connect import connected
+    from discreet.cluster import connected
     from discreet.learning import learn, open_table, prepare
 
     if work_dir is not None and not work_dir.is_dir():

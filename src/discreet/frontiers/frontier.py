@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Ints
-from discreet.cluster.connect import run_tasks
+from discreet.cluster import run_tasks
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_count, check_number, group_index, private_facts
 from discreet.errors import (

@@ -1,1 +1,0 @@
-"""Tables counted on a Dask cluster, and whole fits spread over one as tasks."""
