@@ -47,13 +47,14 @@ from discreet.design.kernels import Kernel
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import (
     Designer,
+    RiskDesign,
     Settings,
     Target,
     design_sample,
+    risk_levels,
     structural_limit,
 )
 from discreet.design.results import Designed
-from discreet.design.risk_design import RiskDesign, risk_levels
 from discreet.design.risks import Tables
 from discreet.errors import (
     BlindKernelWarning,
