@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,11 +21,13 @@ from discreet.cli.options import (
 )
 from discreet.cli.policies import choose_repeat
 from discreet.cli.terminal import interruptible, print_lines, say_lasting
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.network import need_network
 
 if TYPE_CHECKING:
     from discreet.network.site.settings import Site
+
+_MOST_ASKED = 8  # classes
 
 
 def init(
@@ -68,6 +72,14 @@ def init(
     keep: Annotated[
         float, option("DAYS", "Delete what is stored after that; 0: never.", min=0)
     ] = 90.0,
+    answer: Annotated[
+        list[str] | None,
+        option(
+            "CLASS=TEXT",
+            "What the dashboard shows when CLASS is decided, such as 'True=Somebody has fallen'; "
+            "may be given several times. [default: asked for at a terminal, else the class]",
+        ),
+    ] = None,
     budget: Budget = None,
     period: Period = 86_400,
     repeat: Repeat = None,
@@ -86,15 +98,16 @@ def init(
     """
     with interruptible("stopped. Nothing was written."):
         need_network()
+        from discreet.data.columns import written
         from discreet.export.neutral import Policy
         from discreet.mapping.mapping import Mapping
         from discreet.network.broker import find_mosquitto
         from discreet.network.site.making import SitePlan, make_folder
         from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
 
-        chosen, policy_lines = choose_repeat(
-            Mapping.load(mapping), repeat, rows, stay, period, interval
-        )
+        found = Mapping.load(mapping)
+        chosen, policy_lines = choose_repeat(found, repeat, rows, stay, period, interval)
+        classes = [written(each) for each in found.public.classes]
         plan = SitePlan(
             folder=folder,
             mapping=mapping,
@@ -110,6 +123,7 @@ def init(
             expires=_date(expires),
             workers=workers,
             keep=keep or None,
+            answers=read_answers(answer, classes, found.public.name),
             broker_program=find_mosquitto(),
             policy=Policy(budget=budget, period=period, repeat=chosen),
             anyway=anyway,
@@ -148,3 +162,31 @@ def _date(text: str | None) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise InputError(f"--expires must be a date such as 2030-01-31, got {text!r}.") from None
+
+
+def read_answers(given: Sequence[str] | None, classes: Sequence[str], fact: str) -> dict[str, str]:
+    """Return the sentence for each class; asked for at a terminal if none is given."""
+    if given is None:
+        asks = sys.stdin.isatty() and sys.stdout.isatty() and len(classes) <= _MOST_ASKED
+        return _ask(classes, fact) if asks else {}
+    found = {}
+    for text in given:
+        fits = [each for each in classes if text.startswith(f"{each}=")]
+        if not fits:
+            known = ", ".join(map(shown, classes[:10]))
+            raise InputError(f"--answer must be CLASS=TEXT with a class of {known}, got {text!r}.")
+        found[max(fits, key=len)] = text[len(max(fits, key=len)) + 1 :].strip()
+    return found
+
+
+def _ask(classes: Sequence[str], fact: str) -> dict[str, str]:
+    print("What is the dashboard to show? One sentence for each class; Enter keeps its name.")
+    asked = {each: _one_line(f"  {fact} is {each}: ") for each in classes}
+    return {each: text for each, text in asked.items() if text}
+
+
+def _one_line(question: str) -> str:
+    try:
+        return input(question).strip()
+    except EOFError:
+        return ""

@@ -30,6 +30,7 @@ from discreet.network.store.rows import Decision
 
 _MARK = ".made-by-the-demo"
 _INTERVAL, _DEADLINE = 1.0, 0.7  # seconds
+_ANSWERS = {"False": "Nobody has fallen", "True": "Somebody has fallen"}
 _PATIENCE = 60.0  # seconds until everything has to be up
 _SHOWN = 5
 
@@ -178,6 +179,7 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
         audit=plan.audit,
         frontier=plan.frontier,
         broker_program=find_mosquitto(),
+        answers=_ANSWERS,
         policy=plan.policy,
         anyway=True,  # a round takes a second here, so that a day of them is soon over
     )
@@ -205,6 +207,9 @@ def _init_words(wanted: SitePlan) -> list[str]:
         "--budget": wanted.policy.budget,
     }
     words = ["init", str(wanted.folder), "--mapping", str(wanted.mapping), "--name", wanted.name]
+    words += [
+        text for key, each in wanted.answers.items() for text in ("--answer", f"{key}={each}")
+    ]
     return [*words, *(str(each) for pair in ports.items() for each in pair), "--anyway"]
 
 

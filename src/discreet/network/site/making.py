@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Mapping as ReadMapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -43,6 +44,7 @@ _COPIED = [
     "expires",
     "workers",
     "keep",
+    "answers",
 ]
 _POLICY = ("budget", "period", "repeat")
 
@@ -58,7 +60,7 @@ class SitePlan:
 
     ``folder``: new or empty. ``broker``: host that devices find the broker by, and its port.
     ``interval``, ``deadline``: seconds of a round, and seconds after it until it is closed.
-    ``keep``: days after which what is stored is deleted.
+    ``keep``: days after which what is stored is deleted. ``answers``: a sentence for each class.
     ``policy``: of devices that are enrolled without one of their own; ``anyway``: also if its
     budget lasts less than a day.
     """
@@ -78,6 +80,7 @@ class SitePlan:
     workers: int = 1
     keep: float | None = 90.0
     broker_program: Path | None = None
+    answers: ReadMapping[str, str] = field(default_factory=dict)
     policy: Policy = Policy()  # noqa: RUF009 - it is frozen
     anyway: bool = False
 

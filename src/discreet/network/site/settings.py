@@ -57,6 +57,12 @@ def _known_database(url: str) -> str:
     return url
 
 
+def _printed(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be text without control characters")
+    return text
+
+
 Name = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
 Host = Annotated[str, AfterValidator(_plain_host)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -73,6 +79,7 @@ Interval = Annotated[float, Field(gt=0, le=86_400)]
 Budget = Annotated[float, Field(gt=0)]
 Period = Annotated[int, Field(ge=1, lt=2**32 - 1)]
 Repeat = Annotated[str, StringConstraints(pattern="^(code|period|never)$")]
+Sentence = Annotated[str, StringConstraints(min_length=1, max_length=120), AfterValidator(_printed)]
 MappingId = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
@@ -117,7 +124,8 @@ class Site(SiteModel):
     certificate. ``keep``: days after which readings, decisions and what was refused are deleted;
     none, as in sites of earlier versions: never. ``aliases``: other names of the broker that its
     certificate is good for. ``budget``, ``period``, ``repeat``: the policy of devices that are
-    enrolled without one of their own.
+    enrolled without one of their own. ``answers``: the sentence that a dashboard shows for a class
+    of the public fact; a class without one is shown by its name.
     """
 
     format: Literal["discreet-site"] = "discreet-site"
@@ -139,6 +147,7 @@ class Site(SiteModel):
     budget: Budget | None = None
     period: Period = 86_400
     repeat: Repeat = "code"
+    answers: Annotated[dict[str, Sentence], Field(max_length=1_000)] = {}
 
     @property
     def key(self) -> str:

@@ -1,0 +1,59 @@
+"""What ``discreet init`` asks for: the sentences that the dashboard shows."""
+
+import os
+
+import pytest
+from support.commands import run
+from support.network_samples import additive_mapping
+from support.terminals import Terminal
+
+from discreet.network.site.settings import load_site
+
+
+@pytest.fixture
+def mapping(tmp_path):
+    file = tmp_path / "home.json"
+    additive_mapping(names=["hall"]).save(file)
+    return file
+
+
+def make(monkeypatch, capsys, tmp_path, mapping, *options):
+    return run(monkeypatch, capsys, "init", tmp_path / "site", "--mapping", mapping, *options)
+
+
+def test_answers_are_kept_with_the_site(monkeypatch, capsys, tmp_path, mapping):
+    given = ("--answer", "True=Somebody has fallen = help", "--answer", "False= All quiet ")
+    assert make(monkeypatch, capsys, tmp_path, mapping, *given)[0] == 0
+    wanted = {"True": "Somebody has fallen = help", "False": "All quiet"}
+    assert load_site(tmp_path / "site").answers == wanted
+
+
+def test_without_a_terminal_nothing_is_asked(monkeypatch, capsys, tmp_path, mapping):
+    assert make(monkeypatch, capsys, tmp_path, mapping)[0] == 0
+    assert load_site(tmp_path / "site").answers == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("Somebody has fallen", "--answer must be CLASS=TEXT with a class of 'False', 'True'"),
+        ("Perhaps=x", "got 'Perhaps=x'"),
+        ("True=", "at least 1 character"),
+        ("True=" + "x" * 121, "at most 120 characters"),
+        ("True=a\tb", "without control characters"),
+    ],
+)
+def test_a_wrong_answer_is_one_message(monkeypatch, capsys, tmp_path, mapping, answer, problem):
+    code, _, error = make(monkeypatch, capsys, tmp_path, mapping, "--answer", answer)
+    assert code == 2 and problem in error and error.count("\n") <= 2
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.slow
+def test_at_a_terminal_one_sentence_is_asked_for_each_class(tmp_path, mapping):
+    terminal = Terminal(tmp_path, ["init", "site", "--mapping", mapping.name], "")
+    for question, answer in (("is False: ", b"\n"), ("is True: ", b"Somebody has fallen\n")):
+        terminal.wait_for(question)
+        os.write(terminal.master, answer)
+    assert terminal.end() == 0, terminal.text
+    assert load_site(tmp_path / "site").answers == {"True": "Somebody has fallen"}
