@@ -9,7 +9,7 @@ from support.report_cases import private
 
 from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
-from discreet.network.dashboard.guarantee import assess, standing_of
+from discreet.network.dashboard.guarantee import assess, guarantee_of
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
@@ -29,7 +29,7 @@ def state(audit=None, recheck=None, expires=TODAY + 100 * DAY, mapping=MAPPING.i
     ("audit", "expires", "wanted"),
     [
         (None, None, ("warn", "No certificate")),
-        (summary(), TODAY + 100 * DAY, ("good", "Certified")),
+        (summary(), TODAY + 100 * DAY, ("warn", "Certified, never re-checked")),
         (
             summary().model_copy(update={"conditions": ("rows are independent (declared)",)}),
             TODAY + 100 * DAY,
@@ -76,7 +76,7 @@ OLD = make_recheck(MAPPING, TODAY - 5 * DAY, TODAY - 31 * DAY)
 @pytest.mark.parametrize(
     ("recheck", "certificate", "wanted"),
     [
-        (None, ("good", "Certified"), ("warn", "Never re-checked")),
+        (None, ("warn", "Certified, never re-checked"), ("warn", "Never re-checked")),
         (AGREES, ("good", "Certified"), ("good", "The re-check agrees")),
         (FEW, ("warn", "Certified, a re-check is due"), ("warn", "A re-check is due")),
         (OLD, ("warn", "Certified, a re-check is due"), ("warn", "A re-check is due")),
@@ -92,12 +92,15 @@ def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
         return assess(summary(), recheck, MAPPING.id, expires, TODAY, problem)
 
     assert (found(AGREES).days_left, len(found(AGREES).facts)) == (9, 1)
-    assert found(FEW).days_left is None
+    assert found(FEW).days_left is None and found(None).days_left is None
     assert found(FEW, TODAY - DAY).days_left == -1
     assert (found(LEAKS).days_left, found(LEAKS).facts) == (None, ())
     assert found(LEAKS, TODAY - DAY).certificate.short == "Certificate withdrawn"
     unread = found(None, problem="It cannot be read.")
     assert (unread.standing.state, unread.certificate.level) == ("due", "warn")
+    assert unread.facts == () and unread.days_left is None
+    other = assess(summary(), AGREES, "sha256:other", TODAY + 9 * DAY, TODAY)
+    assert (other.standing.state, other.facts, other.days_left) == ("none", (), None)
 
 
 def test_a_recheck_of_another_mapping_says_nothing():
@@ -107,7 +110,7 @@ def test_a_recheck_of_another_mapping_says_nothing():
 
 def test_the_state_of_a_folder_is_due_where_a_file_cannot_be_read(tmp_path):
     def now():
-        return standing_of(tmp_path, None, MAPPING.id, TODAY).state
+        return guarantee_of(tmp_path, None, MAPPING.id, TODAY).standing.state
 
     assert now() == "none"
     audit = make_audit(MAPPING, TODAY - 5 * DAY)

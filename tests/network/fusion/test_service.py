@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -24,6 +25,7 @@ from discreet.network.fusion import service as service_module
 from discreet.network.fusion.closing import discovery_message
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.timekeeping import Timekeeper
+from discreet.network.health import BAD, GOOD, Finding
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Decision, latest_notes, silent_workers
 from discreet_sensor import wire
@@ -405,9 +407,12 @@ def test_home_assistant_is_told_of_the_decision_and_nothing_else(tmp_path):
 @needs_mosquitto
 def test_the_one_state_of_the_certificate_is_part_of_the_health(site, caplog, monkeypatch):
     monkeypatch.setattr(service_module, "_STANDING_EVERY", 0.01)
-    states = [Standing("valid", "Fine."), Standing("broken", "Withdrawn.")]
+    states = [
+        SimpleNamespace(standing=Standing(state, words), certificate=Finding(level, state, words))
+        for state, level, words in (("valid", GOOD, "Fine."), ("broken", BAD, "Withdrawn."))
+    ]
     running = site.service()
-    running._standing = lambda: states[0]
+    running._guarantee = lambda: states[0]
 
     def shown():
         return running.state.summary()["parts"].get("certificate", {}).get("state")
@@ -416,6 +421,10 @@ def test_the_one_state_of_the_certificate_is_part_of_the_health(site, caplog, mo
         for wanted in ("valid", "broken"):
             wait_for(lambda wanted=wanted: shown() == wanted)
             assert running.state.value("certificate_valid") == (wanted == "valid")
+            withdrawn = ["Withdrawn."] if wanted == "broken" else []
+            wait_for(lambda w=withdrawn: [e.words for e in running.state.findings()
+                                          if e.view == "guarantee"] == w)  # fmt: skip
+            assert (running.state.health()[0] == BAD) >= (wanted == "broken")
             states.pop(0) if len(states) > 1 else None
     assert "the certificate is broken. Withdrawn." in caplog.text
 

@@ -61,7 +61,8 @@ class Guarantee:
     """What the site promises today.
 
     ``standing``: the one state, which ``certificate`` and ``recheck`` put into words for people.
-    ``days_left``: negative once it has expired; None where a re-check ends it or is due.
+    ``days_left``: negative once it has expired; None unless the state is valid. ``facts``: nothing
+    where the state is broken, or the audit is of another mapping.
     """
 
     issued: date | None
@@ -75,8 +76,8 @@ class Guarantee:
 
     @property
     def findings(self) -> list[Finding]:
-        """What there is to say: once, where the re-check is why the certificate does not hold."""
-        same = self.recheck.words == self.certificate.words
+        """What is wrong: once, where the re-check is why the certificate does not hold."""
+        same = self.standing.state == NONE or self.recheck.words == self.certificate.words
         return [self.certificate] if same else [self.certificate, self.recheck]
 
     @property
@@ -94,20 +95,21 @@ def assess(
 ) -> Guarantee:
     """Return the health of the guarantee on a day.
 
-    ``problem``: why the re-check cannot be read, if so; it may have ended the guarantee.
+    ``problem``: why audit or re-check cannot be read, if so; it may have ended the guarantee.
     """
-    certified = audit.date if audit and audit.mapping_id == mapping_id else None
-    found = standing(recheck, mapping_id, certified, expires, today)
+    own = audit if audit and audit.mapping_id == mapping_id else None
+    found = standing(recheck, mapping_id, own.date if own else None, expires, today)
+    certificate = _certificate(audit, mapping_id, expires, today)
     if problem:
         found = Standing(DUE, problem)
-    certificate = _certificate(audit, mapping_id, expires, today)
-    if found.state == BROKEN:
+        certificate = Finding(WARN, "Certificate cannot be checked", problem)
+    elif found.state == BROKEN:
         certificate = Finding(BAD, "Certificate withdrawn", found.words)
-    elif found.state == DUE and certificate.level == GOOD:
-        certificate = Finding(WARN, "Certified, a re-check is due", found.words)
+    elif found.state != VALID and certificate.level == GOOD:
+        certificate = Finding(WARN, _OVERRIDES[found.state], found.words)
     expired = expires is not None and today > expires
-    counts = found.state in (NONE, VALID) or (expired and found.state == DUE)
-    facts = audit.private if audit and found.state != BROKEN else ()
+    counts = found.state == VALID or (expired and found.state == DUE)
+    facts = own.private if own and not problem and found.state != BROKEN else ()
     level, short = _RECHECK[found.state]
     return Guarantee(
         issued=audit.date if audit else None,
@@ -173,15 +175,18 @@ _RECHECK = {
 }
 
 
-def standing_of(folder: Path, expires: date | None, mapping_id: str, today: date) -> Standing:
-    """Return the one state of a site's certificate; files that cannot be read make it due."""
+_OVERRIDES = {NONE: "Certified, never re-checked", DUE: "Certified, a re-check is due"}
+
+
+def guarantee_of(folder: Path, expires: date | None, mapping_id: str, today: date) -> Guarantee:
+    """Return the guarantee of a site; files that cannot be read make its state due."""
     files = SiteFiles(folder)
     try:
         audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
     except (InputError, OSError) as error:
-        return Standing(DUE, str(error))
-    return assess(audit, recheck, mapping_id, expires, today).standing
+        return assess(None, None, mapping_id, expires, today, str(error))
+    return assess(audit, recheck, mapping_id, expires, today)
 
 
 def assess_drift(watch: DriftWatch | None, recheck: Recheck | None, mapping_id: str) -> Finding:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from discreet.errors import DiscreetError, InputError
-from discreet.network.dashboard.guarantee import standing_of
+from discreet.network.dashboard.guarantee import guarantee_of
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService
 from discreet.network.fusion.upkeep import FusionSettings
@@ -186,7 +186,7 @@ def host_worker(
         mapping,
         Registry(files.clients, site.site, mapping, earlier),
         open_store(database_to_write(folder, site), folder, site.key, shared),
-        standing=lambda: standing_of(folder, site.expires, mapping.id, datetime.now(UTC).date()),
+        guarantee=lambda: guarantee_of(folder, site.expires, mapping.id, datetime.now(UTC).date()),
         drift=files.drift,
         check=lambda: check_database(site.database, folder),
         deployed=deployed,

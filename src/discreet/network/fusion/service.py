@@ -15,8 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID, Standing
+from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID
 from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.announcing import Herald
 from discreet.network.fusion.closing import Closer
@@ -35,6 +36,9 @@ from discreet.network.fusion.watching import Watch
 from discreet.network.observed import Deployed
 from discreet.network.store.rows import Batch, Decision, Outcome
 from discreet.network.store.writing import Store
+
+if TYPE_CHECKING:
+    from discreet.network.dashboard.guarantee import Guarantee
 from discreet_sensor.wire import BROKER_NOTICES, DROPPED
 
 logger = logging.getLogger(__name__)
@@ -54,9 +58,9 @@ _CERTIFICATE = {NONE: "not re-checked", VALID: "valid", DUE: "due", BROKEN: "bro
 class FusionService:
     """A worker of the fusion centre.
 
-    ``on_decision``: called with each decision, from the thread of the database. ``standing``: is
-    called now and then for what the certificate of the site is worth. ``drift``: where days of
-    symbols are watched, if they are. ``timekeeper``: knows the time. ``check``: returns what is
+    ``on_decision``: called with each decision, from the thread of the database. ``guarantee``: is
+    called now and then for what the site promises today. ``drift``: where days of symbols are
+    watched, if they are. ``timekeeper``: knows the time. ``check``: returns what is
     wrong with the database. ``deployed``: returns what the files of the site hold now; if that is
     no longer what this worker runs, it ends in order and is ``outdated``. ``earlier``: mappings
     that some devices may still send by.
@@ -69,7 +73,7 @@ class FusionService:
         registry: Registry,
         store: Store,
         on_decision: Callable[[Decision], None] | None = None,
-        standing: Callable[[], Standing] | None = None,
+        guarantee: Callable[[], Guarantee] | None = None,
         drift: Path | None = None,
         timekeeper: Timekeeper | None = None,
         check: Callable[[], str] | None = None,
@@ -102,7 +106,7 @@ class FusionService:
             self._cut,
         )
         self._herald = Herald(settings, mapping, self._link, self.state, on_decision)
-        self._standing = standing
+        self._guarantee = guarantee
         self._drift = None if drift is None else DailyDrift(
             drift, mapping, settings.clock, self._closer.symbols
         )  # fmt: skip
@@ -366,8 +370,8 @@ class FusionService:
         self._hearing.tell()
         if self._closer.due(now):  # after a long absence it takes several turns
             self._herald.announce(self._closer.close(now))
-        if self._standing is not None and self._is_due("standing", now, _STANDING_EVERY):
-            self._show(self._standing())
+        if self._guarantee is not None and self._is_due("guarantee", now, _STANDING_EVERY):
+            self._show(self._guarantee())
             self._watch_drift(now)
         if self._is_due("note", now, self._note_every):
             self._note(now)
@@ -382,8 +386,9 @@ class FusionService:
             return True
         return False
 
-    def _show(self, found: Standing) -> None:
-        self.state.put(certificate_valid=int(found.state == VALID))
+    def _show(self, guarantee: Guarantee) -> None:
+        found = guarantee.standing
+        self.state.promise(guarantee.certificate, found.state == VALID)
         if self.state.turn("certificate", found.state, found.words):
             level = logging.INFO if found.state == VALID else logging.WARNING
             logger.log(level, "the certificate is %s. %s", _CERTIFICATE[found.state], found.words)

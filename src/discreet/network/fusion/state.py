@@ -74,6 +74,7 @@ class State(Collector):
         self._refused: Counter[str] = Counter()
         self._states: dict[str, dict[str, Any]] = {}
         self._findings: Sequence[Finding] = ()
+        self._promise: Sequence[Finding] = ()
         self._devices: dict[str, dict[str, float]] = {}
         self._judged = time.monotonic()
         self._suspended: dict[str, str] = {}
@@ -112,10 +113,17 @@ class State(Collector):
         with self._alone:
             self._findings, self._devices, self._judged = findings, devices, time.monotonic()
 
+    def promise(self, certificate: Finding, valid: bool) -> None:
+        """Note what the certificate of the site is worth."""
+        self.put(certificate_valid=int(valid))
+        with self._alone:
+            self._promise = [certificate] if certificate.level in (WARN, BAD) else []
+
     def findings(self) -> list[Finding]:
         """Return what is wrong now, the fusion centre itself included."""
         with self._alone:
-            found, database = list(self._findings), self._states.get("database", {})
+            found = [*self._findings, *self._promise]
+            database = self._states.get("database", {})
             old = time.monotonic() - self._judged > _OLD
         if database.get("state", "here") != "here":
             found.append(Finding(BAD, "The database cannot be used", database["words"], "system"))
