@@ -38,14 +38,17 @@ HOSTILE = ('<script>alert("x")</script>', "</td></tr><h1>", "n" * 200, "שלום
 INTERVAL = 30.0
 
 
-def make_mapping(names=SENSORS, public="fall", classes=(False, True)):
+ANSWERS = {"False": "Nobody has fallen", "True": "Somebody has fallen"}
+
+
+def make_mapping(names=SENSORS, public="fall", classes=(False, True), private=("who",)):
     tables = [[[0.85, 0.15], [0.7, 0.3], [0.3, 0.7]]] * len(names)
     return Mapping.create(
         names=names,
         encoders=[BinsEncoder(edges=[0.5, 1.5])] * len(names),
         tables=tables,
         public=Fact(name=public, classes=list(classes)),
-        private=[Fact(name="who", classes=["ann", "bob"])],
+        private=[Fact(name=name, classes=["ann", "bob"]) for name in private],
         fusion=_fusion(len(names), len(classes)),
         design=Design(
             method="npo",
@@ -128,7 +131,9 @@ def write(path, content):
 class SiteMaker:
     """Makes the folder of a site and fills its store."""
 
-    def __init__(self, folder, *, mapping=None, expires=None, now=None, interval=INTERVAL):
+    def __init__(
+        self, folder, *, mapping=None, expires=None, now=None, interval=INTERVAL, answers=None
+    ):
         self.folder, self.mapping = folder, mapping or make_mapping()
         self.now = time.time() if now is None else now
         self.today = datetime.fromtimestamp(self.now, UTC).date()
@@ -143,6 +148,7 @@ class SiteMaker:
             deadline=2.0,
             broker={"port": 8883},
             expires=expires,
+            answers=ANSWERS if answers is None else answers,
         )
         (folder / "site.json").write_text(self.site.model_dump_json(), encoding="utf-8")
         self.mapping.save(folder / "mapping.json")
@@ -169,36 +175,43 @@ class SiteMaker:
             sensors=sensors or (name,),
             key=os.urandom(32).hex(),
             serial="0a",
-            enrolled=datetime.now(UTC),
+            enrolled=datetime.fromtimestamp(self.epoch, UTC),
             **known,
         )
         save_clients(self.folder, Clients(clients=self.clients))
 
-    def heard(self, name, ago=3.0, spent=0.0, messages=3, symbols=b"\1"):
-        at = self.now - ago
-        micro = round(spent * 1e6)
+    def heard(self, name, ago=3.0, spent=0.0, messages=3, symbols=b"\1", gaps=(), late=()):
+        """Store messages of successive rounds, the last one so many seconds ago.
+
+        ``gaps``: which of them never came, counted back from the last. ``late``: which came late.
+        """
+        at, micro = self.now - ago, round(spent * 1e6)
         self.store.commit(Batch([
-            StoredMessage(name, 1, k, self.round_at(at) - messages + k, symbols, micro, at)
-            for k in range(messages)
+            StoredMessage(
+                name, 1, messages - k, self.round_at(at) - 1 - k, symbols, micro,
+                min(at, at - k * self.site.interval + 200.0 * (k in late)),
+            )
+            for k in reversed(range(messages))
+            if k not in gaps
         ]))  # fmt: skip
 
     def refuse(self, **reasons):
         counts = Counter({tuple(key.split("__")): count for key, count in reasons.items()})
         self.store.commit(Batch(refusals=counts))
 
-    def decide(self, hours=3.0, until=2.0, expected=6, seed=0):
+    def decide(self, hours=3.0, until=2.0, expected=6, seed=0, missing=0):
         rng = random.Random(seed)
         first, last = self.round_at(self.now - 3600 * hours), self.round_at(self.now - until)
         classes = [str(each) for each in self.mapping.public.classes]
         decisions = []
         for k in range(first, last + 1):
-            wave = 0.5 + 0.42 * math.sin(k / 55) * math.sin(k / 19)
-            p = min(max(wave**2 + rng.gauss(0, 0.03), 0.004), 0.996)
-            rest = [(1 - p) / (len(classes) - 1)] * (len(classes) - 1)
-            probabilities = (*rest, p)
-            best = max(range(len(classes)), key=probabilities.__getitem__)
+            ago = last - k  # one class after the other, the first one now; unsure where they change
+            best, into = ago // 23 % len(classes), ago % 23
+            p = 0.95 - 0.3 * (into > 18) + rng.gauss(0, 0.01)
+            rest = (1 - p) / (len(classes) - 1)
+            probabilities = tuple(p if c == best else rest for c in range(len(classes)))
             closed = self.epoch + (k + 1) * self.site.interval
-            reported = expected - (rng.random() < 0.15)
+            reported = expected - missing - (rng.random() < 0.15)
             decisions.append(
                 Decision(k, min(closed, self.now), reported, expected, probabilities, classes[best])
             )
@@ -223,7 +236,7 @@ def healthy(folder, **options):
     for k, sensor in enumerate(SENSORS):
         name = sensor.replace(" ", "-")
         maker.enroll(name, (sensor,), budget=20.0)
-        maker.heard(name, ago=1.0 + k, spent=2.5 + 1.5 * k, messages=40 + k)
+        maker.heard(name, ago=1.0 + k, spent=2.5 + 1.5 * k, messages=130 + k)
     maker.decide()
     maker.note()
     write(folder / "audit.json", make_audit(maker.mapping, maker.today - 10 * day))
@@ -260,7 +273,7 @@ def troubled(folder):
 def hostile(folder):
     """Names that want to be markup, and several classes."""
     mapping = make_mapping(HOSTILE, public=HOSTILE[0], classes=("<b>", "two", HOSTILE[3]))
-    maker = SiteMaker(folder, mapping=mapping)
+    maker = SiteMaker(folder, mapping=mapping, answers={"<b>": "<i>x</i>" + "n" * 100})
     for k, sensor in enumerate(HOSTILE):
         maker.enroll(f"d{k}", (sensor,))
         maker.heard(f"d{k}")
@@ -278,13 +291,191 @@ def new(folder):
     return maker
 
 
+# --- One state each ---------------------------------------------------------------------------
+
+
+def unsure(folder):
+    maker = healthy(folder)
+    number, at = maker.store.last_decided() + 1, maker.now
+    maker.store.decide([Decision(number, at, 6, 6, (0.44, 0.56), "True")])
+    return maker
+
+
+def rechecked(folder, *, rows=260, leaks=False, ago=10):
+    """A re-check with few rows, or with rows that contradict the certificate."""
+    maker, day = healthy(folder), timedelta(days=1)
+    certified = maker.today - ago * day
+    make_recheck(maker.mapping, certified, maker.today - day, leaks=leaks, rows=rows).save(
+        folder / "recheck.json"
+    )
+    return maker
+
+
+def broken(folder):
+    return rechecked(folder, leaks=True)
+
+
+def due(folder):
+    return rechecked(folder, rows=9)
+
+
+def without(*names):
+    def make(folder):
+        maker = healthy(folder)
+        for name in names:
+            (folder / name).unlink()
+        return maker
+
+    return make
+
+
+def expired(folder):
+    maker = healthy(folder)
+    settings = maker.site.model_copy(update={"expires": maker.today - timedelta(days=3)})
+    (folder / "site.json").write_text(settings.model_dump_json(), encoding="utf-8")
+    return maker
+
+
+def silent(folder):
+    maker = healthy(folder)
+    maker.store._base.change("UPDATE clients SET last_seen = last_seen - 900 WHERE client = 'hall'")
+    maker.store._base.change(
+        f"DELETE FROM messages WHERE client = 'hall' AND received > {maker.now - 900}"
+    )
+    return maker
+
+
+def revoked(folder):
+    maker = healthy(folder)
+    at = datetime.fromtimestamp(maker.now - 1200, UTC)
+    maker.clients["hall"] = maker.clients["hall"].model_copy(update={"revoked": at})
+    save_clients(folder, Clients(clients=maker.clients))
+    maker.store._base.change(
+        f"UPDATE clients SET last_seen = {maker.now - 1200} WHERE client = 'hall'"
+    )
+    maker.store._base.change(
+        f"DELETE FROM messages WHERE client = 'hall' AND received > {maker.now - 1200}"
+    )
+    return maker
+
+
+def suspended(folder):
+    maker = healthy(folder)
+    maker.store._base.change(
+        f"DELETE FROM messages WHERE client = 'hall' AND received > {maker.now - 300}"
+    )
+    for ago in range(300, -1, -30):
+        maker.store.note({"suspended": {"hall": "mac, for 60 s"}}, maker.now - ago)
+    return maker
+
+
+def jumped(folder):
+    maker = healthy(folder)
+    words = "It went 2 hours ahead within a second; rounds go on by the devices' messages."
+    parts = {
+        "broker": {"state": "here", "since": maker.now, "words": ""},
+        "clock": {"state": "unsure", "since": maker.now, "words": words},
+    }
+    maker.store.note({"parts": parts}, maker.now)
+    return maker
+
+
+def spent(folder):
+    maker = healthy(folder)
+    for name, micro in (("hall", 20e6), ("kitchen", 19.9e6), ("bedroom", 18.3e6)):
+        maker.store._base.change(f"UPDATE clients SET spent = {micro:.0f} WHERE client = '{name}'")
+    return maker
+
+
+def unreadable(folder):
+    """A database that is none."""
+    maker = healthy(folder)
+    maker.store.close()
+    for file in (folder / "fusion").glob("fusion.db*"):
+        file.unlink()
+    (folder / "fusion" / "fusion.db").write_bytes(b"not a database " * 100)
+    return maker
+
+
+ROOMS = ("sleeping", "cooking", "washing", "resting", "away")
+
+
+def many(count, classes=(False, True), private=("who",), answers=None):
+    """A site with so many sensors, of which some are late, silent, suspended, revoked or new."""
+
+    def make(folder):
+        names = [f"room-{k:02d}-{what}" for k in range(count) for what in ("door", "motion")]
+        names, day = names[:count], timedelta(days=1)
+        public = "fall" if len(classes) == 2 else "activity"
+        mapping = make_mapping(names, public, classes, private)
+        maker = SiteMaker(folder, mapping=mapping, expires=date.today() + 80 * day, answers=answers)
+        for k, name in enumerate(names):
+            odd = (k % 11 == 4, k % 13 == 7, k % 29 == 12, k % 37 == 20, k % 41 == 30)
+            gone = datetime.fromtimestamp(maker.now - 1500, UTC) if odd[3] else None
+            maker.clients[name] = Client(
+                sensors=(name,), key=os.urandom(32).hex(), serial="0a", budget=400.0,
+                enrolled=datetime.fromtimestamp(maker.epoch, UTC), revoked=gone,
+            )  # fmt: skip
+            if not odd[4]:
+                maker.heard(
+                    name,
+                    ago=1500.0 if odd[3] else 600.0 if odd[2] else 1.0 + k % 7,
+                    spent=k * 390 / count,
+                    messages=130,
+                    gaps=range(30 + k % 9, 44 + k % 9) if odd[0] else (),
+                    late=range(10, 16) if odd[1] else (),
+                )
+        save_clients(folder, Clients(clients=maker.clients))
+        maker.decide(expected=count, missing=count // 12)
+        maker.note()
+        for ago in range(300, -1, -30):
+            maker.store.note({"suspended": {names[1]: "mac, for 60 s"}}, maker.now - ago)
+        write(
+            folder / "audit.json",
+            make_audit(mapping, maker.today - 10 * day, facts=private),
+        )
+        found = make_recheck(mapping, maker.today - 10 * day, maker.today - 2 * day)
+        found.save(folder / "recheck.json")
+        return maker
+
+    return make
+
+
 SITES = {"healthy": healthy, "troubled": troubled, "hostile": hostile, "new": new}
+STATES = {
+    "fresh": new,
+    "well": healthy,
+    "unsure": unsure,
+    "broken re-check": broken,
+    "re-check due": due,
+    "never re-checked": without("recheck.json"),
+    "no certificate": without("audit.json", "recheck.json"),
+    "certificate expired": expired,
+    "sensor silent": silent,
+    "device revoked": revoked,
+    "device suspended": suspended,
+    "clock jumped": jumped,
+    "budget spent": spent,
+    "database damaged": unreadable,
+    "5 sensors": many(5),
+    "55 sensors": many(55),
+    "100 sensors, 5 classes, 2 secrets": many(
+        100, ROOMS, ("who", "how many people"), {each: f"Somebody is {each}" for each in ROOMS[:4]}
+    ),
+    "hostile names": hostile,
+}
+"""Every state that is looked at as a picture."""
 
 
 @contextmanager
-def served(folder):
-    """Serve a site's dashboard on a free port of this machine; yield its address."""
+def served(folder, at=None):
+    """Serve a site's dashboard on a free port of this machine; yield its address.
+
+    ``at``: the time at which it stands still, so that nothing grows old while it is looked at.
+    """
     dashboard, _, (host, _) = make_dashboard(DashboardTask(folder))
+    if at is not None:
+        dashboard._snapshots._clock = lambda: at
     listening = listen(host, 0)
     config = uvicorn.Config(dashboard.app, log_level="warning", lifespan="off", ws="none")
     server = StoppableServer(config, dashboard)

@@ -25,7 +25,7 @@ from support.dashboards import SiteMaker, make_mapping
 from support.network_figures.verdicts import verdict
 
 START, PAGE = 3.0, 0.5  # seconds
-PAGES = ("/", "/sensors", "/guarantee", "/system", "/api/state", "/api/decisions?window=86400")
+PAGES = ("/", "/sensors", "/guarantee", "/system", "/api/state", "/?window=86400")
 FILES = ("style.css", "live.js", "charts.js", "uplot.js", "uplot.css", "icon.svg")
 
 

@@ -9,9 +9,9 @@ import time
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from support.dashboards import PASSWORD, SITES
+from support.dashboards import ANSWERS, PASSWORD, SITES
 
-from discreet.network.dashboard import guards, pages
+from discreet.network.dashboard import guards, snapshot
 from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
 from discreet.network.dashboard.logins import LIFETIME, PER_USER
 from discreet.network.dashboard.pages import MOST_STREAMS, VIEWS, Choices, status
@@ -19,7 +19,7 @@ from discreet.network.dashboard.serving import DashboardTask, make_dashboard, us
 
 PAGES = [view.path for view in VIEWS.values()]
 FILES = ("style.css", "icon.svg", "live.js", "charts.js", "uplot.js", "uplot.css")
-DATA = ("/events", "/api/state", "/api/decisions", "/api/traffic")
+DATA = ("/events", "/api/state", "/api/traffic")
 
 
 def every_request(visitor):
@@ -368,9 +368,9 @@ def test_the_overview_tells_the_decision(inside):
         "SELECT round, decision, reported FROM decisions ORDER BY round DESC LIMIT 1"
     )[0]
     text = inside.get("/").text
-    assert re.search(rf'<p class="answer">(unsure: rather )?{latest[1]}</p>', text)
-    assert "At the audit, with every sensor heard, the answer was right in 92.9 %" in text
-    assert f"{latest[2]} of 6 sensors reported" in text
+    assert f'<p class="answer">{ANSWERS[latest[1]]}</p>' in text
+    assert "The audit, with every sensor heard, found 92.9 %" in text
+    assert f"{latest[2]} of 6 sensors</strong> heard" in text and "right in about 9" in text
     assert "All is well" in text
 
 
@@ -389,7 +389,9 @@ def test_trouble_is_told(open_site):
         assert words in text
     listed = visitor.get("/sensors", params={"state": "silent"}).text
     assert "kitchen" in listed and ">gateway<" not in listed
-    assert "1.30 left" in listed
+    assert "its symbols say nothing, from the next period at the latest" in listed
+    gone = visitor.get("/sensors", params={"state": "revoked"}).text
+    assert ">revoked<" in gone and "not heard any more" in gone
     system = visitor.get("/system").text
     assert "the seal does not fit" in system and ">40<" in system
 
@@ -432,7 +434,6 @@ def test_a_database_that_is_away_is_a_state_and_not_an_error(inside):
     assert found["level"] == "bad" and found["store"]["finding"]["short"].startswith("The database")
     assert found["decision"] is not None  # what was seen last
     assert inside.get("/").status_code == 200
-    assert inside.get("/api/decisions").json()["problem"]
     assert inside.get("/api/traffic").json()["problem"]
 
 
@@ -490,16 +491,34 @@ def test_a_file_that_changes_is_read_again(inside):
     (inside.maker.folder / "recheck.json").unlink()
     inside.dashboard._snapshots._last = None
     text = inside.get("/").text
-    assert "audit.json cannot be read" in text and "Never re-checked" in text
+    assert "audit.json cannot be read" in text and "Certificate cannot be checked" in text
+    assert "days left" not in text and "certified;" not in text
     assert str(inside.maker.folder) not in text
 
 
-def test_series_hold_a_few_hundred_points_of_the_window(inside):
-    short, long = (inside.get("/api/decisions", params={"window": w}).json() for w in (900, 86_400))
-    assert 25 <= len(short["at"]) <= 31 and len(long["at"]) > 300
-    for series in (short, long):
-        assert len(series["at"]) == len(series["probabilities"][0]) == len(series["reported"])
-        assert series["at"] == sorted(series["at"]) and series["classes"] == ["True"]
+def test_bands_hold_the_window_and_say_how_much_of_it(inside):
+    short, long = (inside.get("/", params={"window": w}).text for w in (900, 86_400))
+    assert re.search(r"(29|30) rounds", short) and re.search(r"36\d rounds", long)
+    for text in (short, long):
+        assert text.count('class="lane c') == 2 and text.count("data-clock") == 5
+        assert re.search(r'aria-label="Nobody has fallen: \d+ % of the rounds"', text)
+    assert "the last 15 min <small>times in <span data-zone>UTC" in short
+
+
+def test_devices_are_found_and_sorted(inside):
+    def listed(**query):
+        return re.findall(r'id="d-([a-z-]+)"', inside.get("/sensors", params=query).text)
+
+    assert sorted(listed()) == listed(sort="name") == sorted(inside.maker.clients)
+    assert listed(sort="budget")[0] == "stairs"  # which has spent most
+    assert sorted(listed(find="BED")) == ["bedroom"] and listed(find="front door") == ["front-door"]
+    assert listed(find="nobody") == [] and len(listed(find="x" * 9999)) == 0
+    text = inside.get("/sensors", params={"find": '"><b>', "sort": "name", "state": "silent"}).text
+    assert "<b>" not in text and 'value="&#34;&gt;&lt;b&gt;"' in text
+    assert "sort=name" in text and 'name="state" value="silent"' in text
+
+
+def test_messages_and_lag_over_time(inside):
     traffic = inside.get("/api/traffic").json()
     assert len(traffic["at"]) == len(traffic["rate"]) >= 14
     assert 0.1 < max(traffic["rate"]) < 2 and len(traffic["lag"]) == len(traffic["lag_at"]) >= 14
@@ -545,7 +564,7 @@ def test_a_stream_begins_with_every_part_of_the_page(visitor, view):
     assert retry == "retry: 3000\n\n" and first.startswith("event: state\n")
     news = content(first)
     assert set(news["parts"]) == set(VIEWS[view].live)
-    assert news["status"].startswith("fall: ") and 0 <= news["point"]["probabilities"][0] <= 1
+    assert news["status"].startswith("fall: Nobody has fallen.")
 
 
 def test_a_stream_goes_on_with_what_has_changed(visitor):
@@ -565,8 +584,7 @@ def test_a_stream_goes_on_with_what_has_changed(visitor):
         return first, second
 
     first, second = asyncio.run(collect())
-    assert set(second["parts"]) == {"decision", "decisions"}
-    assert second["point"]["at"] > first["point"]["at"]
+    assert {"decision", "decisions"} <= set(second["parts"]) < set(first["parts"])
 
 
 def test_a_stream_ends_with_the_login_and_with_the_server(visitor):
@@ -613,10 +631,10 @@ def test_an_unforeseen_error_tells_nothing(inside, monkeypatch):
 
 
 def test_a_decision_that_is_hardly_more_probable_than_another_is_called_unsure(inside, monkeypatch):
-    monkeypatch.setattr(pages, "UNSURE", 0.0)
-    assert "unsure" not in inside.get("/").text
-    monkeypatch.setattr(pages, "UNSURE", 1.1)
-    assert '<p class="answer">unsure: rather ' in inside.get("/").text
+    assert '<p class="answer">Nobody has fallen' in inside.get("/").text
+    monkeypatch.setattr(snapshot, "UNSURE", 1.1)
+    assert '<p class="answer unsure">Unsure, rather: Nobody has fallen' in inside.get("/").text
+    assert inside.get("/api/state").json()["decision"]["unsure"]
 
 
 def test_the_overview_names_what_the_site_does_not_know(inside):
@@ -645,6 +663,6 @@ def test_a_new_site_shows_first_steps_with_commands_and_folds_what_is_missing(op
     text = visitor.get("/").text
     for command in ("TABLE --json &gt; audit.json", "discreet enroll NAME", "discreet serve"):
         assert command in text
-    assert text.index("First steps") < text.index("What is missing until then")
-    assert 'class="verdict' not in text
-    assert 'class="verdict' in visitor.get("/system").text
+    for path in PAGES:
+        text = visitor.get(path).text
+        assert "First steps" in text and 'class="verdict' not in text and "✗" not in text

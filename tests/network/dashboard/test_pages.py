@@ -1,6 +1,7 @@
 """How values are written, where the points of the frontier go, and what a device's budget says."""
 
 import hashlib
+import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,22 +11,31 @@ from support.dashboards import make_audit, make_frontier, make_mapping
 from support.frontiers import ABOUT, point
 
 from discreet.auditing.summary import AuditSummary
+from discreet.export.neutral import Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.network.dashboard import pages
-from discreet.network.dashboard.charts import HEIGHT, MOST_POINTS, WIDTH, draw, thinned
+from discreet.network.dashboard.charts import (
+    HEIGHT,
+    MOST_POINTS,
+    WIDTH,
+    StripPlan,
+    draw,
+    draw_bands,
+    thinned,
+)
 from discreet.network.dashboard.pages import (
     REASONS,
     code,
     count,
+    days,
     moment,
-    nats,
     percent,
     seconds,
     size,
 )
 from discreet.network.dashboard.sensors import Device, describe_devices
 from discreet.network.site.settings import Client, Site
-from discreet.network.store.rows import ClientState, Refusal
+from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
 
 MAPPING = make_mapping()
 
@@ -51,8 +61,12 @@ MAPPING = make_mapping()
         (size(3 * 2**40), "3.0 TiB"),
         (size(None), "–"),
         (count(1234567), "1 234 567"),
-        (nats(None), "without bound"),
-        (nats(1.005), "1.00"),
+        (days(0.0), "nothing"),
+        (days(0.001), "less than 2 minutes"),
+        (days(0.05), "72 minutes"),
+        (days(0.99), "23 hours"),
+        (days(1.99), "1 day"),
+        (days(1234.5), "1 234 days"),
         (code("run `a <b>` & go"), "run <code>a &lt;b&gt;</code> &amp; go"),
         (code("one ` only <b>"), "one ` only &lt;b&gt;"),
         (moment(None), "never"),
@@ -72,6 +86,74 @@ def test_few_points_are_left_of_many_and_the_last_one_always():
         found = thinned(range(length))
         assert len(found) <= MOST_POINTS and found == sorted(found)
         assert not length or found[-1] == length - 1
+
+
+# --- Bands and cells -------------------------------------------------------------------------
+
+
+def decided(number, name, reported=4):
+    return Decision(number, 10.0 * number + 12, reported, 4, (0.5, 0.5), name)
+
+
+def test_a_band_shows_each_round_in_its_lane_and_leaves_gaps():
+    rounds = [decided(k, "a" if k < 30 else "b") for k in range(10, 60) if k not in (40, 41)]
+    placed = [(each, each.round % 10 != 9) for each in rounds]
+    found = draw_bands(SITE, ("a", "b", "never"), placed, 900, 600.0)
+    assert found.columns == 90 and found.rounds == 48 and found.times[0] == -300.0
+    a, b, never = found.lanes
+    # Round k is in column 30 + k; rounds 19, 29 and so on are unsure.
+    assert a.sure == "M40 0h9v1h-9zM50 0h9v1h-9z" and a.unsure == "M49 0h1v1h-1zM59 0h1v1h-1z"
+    assert b.sure.startswith("M60 0h9v1h-9zM72 0h7v1h-7z") and never.sure == never.unsure == ""
+    assert (a.share, b.share, never.share) == (20 / 48, 28 / 48, 0) and found.unsure == 5 / 48
+    assert found.heard == "M0 1V1H40V0H70V1H72V0H90V1z"
+
+
+def test_a_rare_decision_is_seen_in_a_long_window_and_many_classes_get_eight_lanes():
+    classes = [str(k) for k in range(12)]
+    rounds = [(decided(k, classes[11 if k == 7 else k % 7]), True) for k in range(8640)]
+    found = draw_bands(SITE, classes, rounds, 86_400, 86_400.0)
+    assert found.columns == 180 and len(found.lanes) == 8
+    assert found.lanes[-1].name == "11" and found.lanes[-1].sure == "M0 0h1v1h-1z"
+
+
+def cells(known=None, heard=(), suspended=(), now=3620.0):
+    plan = StripPlan(SITE, now)
+    return plan, plan.draw({"hall": known or client(enrolled=_at(0))}, heard, suspended).rows[
+        "hall"
+    ]
+
+
+def _at(seconds):
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def test_a_cell_is_a_minute_and_only_whole_minutes_are_shown():
+    plan, found = cells()
+    assert (plan.rounds, plan.seconds, plan.columns, plan.first_round) == (6, 60.0, 60, 0)
+    assert found.counts == {"silent": 59}  # the device was enrolled in the first minute
+    short, long = (SITE.model_copy(update={"interval": each}) for each in (1.0, 600.0))
+    assert (StripPlan(short, 1e6).columns, StripPlan(short, 1e6).seconds) == (12, 60.0)
+    assert (StripPlan(long, 1e6).columns, StripPlan(long, 1e6).seconds) == (60, 600.0)
+
+
+def test_cells_are_heard_partly_silent_or_suspended():
+    whole = [("hall", k, 6, 11.0) for k in range(60)]
+    assert cells(heard=whole)[1].counts == {"heard": 60} and cells(heard=whole)[1].share == 1.0
+    whole[5], whole[7] = ("hall", 5, 4, 11.0), ("hall", 7, 6, 23.0)  # incomplete; late
+    shut = [Sample(60.0 * 9 + 3, {"hall": "mac"}), Sample(60.0 * 30, {"door": "mac"})]
+    found = cells(heard=whole[:20], suspended=shut)[1]
+    assert found.counts == {"heard": 17, "partly": 2, "suspended": 1, "silent": 40}
+    assert found.paths["partly"] == "M5 0h1v1h-1zM7 0h1v1h-1z"
+    assert found.paths["silent"] == "M20 0h40v1h-40z"
+
+
+def test_nobody_is_silent_before_being_enrolled_after_being_revoked_or_before_being_due():
+    assert cells(client(enrolled=_at(1800)))[1].paths == {"silent": "M31 0h29v1h-29z"}
+    gone = client(enrolled=_at(0), revoked=_at(1800))
+    assert cells(gone)[1].paths == {"silent": "M1 0h29v1h-29z"}
+    batch = client(enrolled=_at(0), batch=30)  # five minutes in a message
+    sent = [("hall", k, 1, 305.0) for k in range(0, 50, 5)]
+    assert cells(batch, sent)[1].paths == {"heard": "M0 0h50v1h-50z", "silent": "M50 0h5v1h-5z"}
 
 
 # --- The frontier ----------------------------------------------------------------------------
@@ -125,10 +207,10 @@ def client(**known):
 
 
 def device(known=None, heard=None, refusals=(), now=1000.0):
-    costs = {name: 0.5 for name in MAPPING.names}
+    tables = {each.name: sensor_table(MAPPING.id, each, Policy()) for each in MAPPING.sensors}
     states = [] if heard is None else [ClientState("hall", *heard)]
     (found,) = describe_devices(
-        SITE, {"hall": known or client()}, states, refusals, costs, MAPPING.id, now
+        SITE, {"hall": known or client()}, states, refusals, tables, MAPPING.id, now
     )
     return found
 
@@ -155,19 +237,24 @@ def test_a_device_whose_rounds_are_closed_when_its_messages_come_is_late():
 
 
 def test_a_budget_is_spent_and_left():
-    found = device(client(budget=2.0), (999.0, 1, 1, 1, 500_000, 5))
-    assert (found.spent, found.left, found.left_share) == (0.5, 1.5, 0.75)
-    assert (found.releases_left, found.budget_level) == (3, "good")
-    assert device(client(budget=20.0), (999.0, 1, 1, 1, 19_000_000, 5)).budget_level == "warn"
-    rest = device(client(budget=2.0), (999.0, 1, 1, 1, 1_600_000, 5))  # a release costs 0.5
-    assert (round(rest.left, 6), rest.releases_left, rest.budget_level) == (0.4, 0, "bad")
+    found = device(client(budget=20.0), (999.0, 1, 1, 1, 500_000, 5))
+    assert (found.spent, found.left, found.left_share) == (0.5, 19.5, 0.975)
+    assert (found.cost, found.budget_level) == (pytest.approx(math.log(0.7 / 0.15), 1e-5), "good")
+    # 12 releases of 1.54: four for each day, as there are three codes and the idle one.
+    assert (found.days_left, days(found.days_left)) == (3.0, "3 days")
+    assert device(client(budget=20.0, repeat="period"), (9.0, 1, 1, 1, 0, 5)).days_left == 12.0
+    never = device(client(budget=20.0, repeat="never"), (9.0, 1, 1, 1, 0, 5))
+    assert never.days_left == 12 * SITE.interval / 86_400
+    assert device(client(budget=20.0), (999.0, 1, 1, 1, 18_300_000, 5)).budget_level == "warn"
+    rest = device(client(budget=2.0), (999.0, 1, 1, 1, 1_600_000, 5))
+    assert (round(rest.left, 6), rest.days_left, rest.budget_level) == (0.4, 0, "bad")
     gone = device(client(budget=2.0), (999.0, 1, 1, 1, 2_500_000, 5))
-    assert (gone.left, gone.budget_level, gone.releases_left) == (0.0, "bad", 0)
+    assert (gone.left, gone.budget_level, gone.days_left) == (0.0, "bad", 0)
 
 
 def test_without_a_limit_or_a_bound_nothing_is_promised():
     found = device(client(), (999.0, 1, 1, 1, 2**32 - 1, 5))
-    assert (found.spent, found.left, found.budget_level, found.releases_left) == (
+    assert (found.spent, found.left, found.budget_level, found.days_left) == (
         None,
         None,
         "",

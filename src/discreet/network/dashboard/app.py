@@ -25,10 +25,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from discreet.errors import InputError
-from discreet.network.dashboard.charts import decision_series, traffic_series
+from discreet.network.dashboard.charts import traffic_series
 from discreet.network.dashboard.guards import Gate, GuardHeaders, read_form
 from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
 from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
+from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.snapshot import Snapshot, Snapshots
 from discreet.network.store.connection import StoreError
 
@@ -95,8 +96,7 @@ class Dashboard:
             Route("/logout", self.log_out, methods=["POST"]),
             Route("/events", self.events, methods=["GET"]),
             Route("/api/state", self.state, methods=["GET"]),
-            Route("/api/decisions", self._series(decision_series), methods=["GET"]),
-            Route("/api/traffic", self._series(traffic_series), methods=["GET"]),
+            Route("/api/traffic", self.traffic, methods=["GET"]),
             Route("/static/{name}", _static, methods=["GET"]),
         ]
 
@@ -146,16 +146,14 @@ class Dashboard:
     async def state(self, request: Request) -> Response:
         return JSONResponse(describe(await self._look()))
 
-    def _series(self, make: Callable[[Snapshots, int], dict[str, Any]]) -> Callable[..., Any]:
-        async def show(request: Request) -> Response:
-            window = Choices.of("", request.query_params).window
-            try:
-                async with self._reading:
-                    return JSONResponse(await asyncio.to_thread(make, self._snapshots, window))
-            except StoreError:
-                return JSONResponse({"at": [], "problem": "The database does not answer."})
-
-        return show
+    async def traffic(self, request: Request) -> Response:
+        window = Choices.of("", request.query_params).window
+        history = self._snapshots.history
+        try:
+            async with self._reading:
+                return JSONResponse(await asyncio.to_thread(traffic_series, history, window))
+        except StoreError:
+            return JSONResponse({"at": [], "problem": "The database does not answer."})
 
     # -- in and out --
 
@@ -263,15 +261,14 @@ def _next_page(given: Mapping[str, str]) -> str:
 
 def describe(now: Snapshot) -> dict[str, Any]:
     """Return a snapshot for JSON."""
-    decision = now.stored.decision
     guarantee = now.guarantee
     return {
-        "site": now.site,
+        "site": now.settings.site,
         "at": now.at,
         "level": now.level,
         "findings": [asdict(each) for each in now.findings],
-        "decision": None if decision is None else decision._asdict() | {"public": now.public},
-        "devices": [asdict(each) | {"left": each.left} for each in now.devices],
+        "decision": _describe_decision(now),
+        "devices": [_describe_device(each) for each in now.devices],
         "rate": now.stored.rate,
         "lag": now.stored.lag,
         "refused": [each._asdict() for each in now.stored.refusals],
@@ -286,3 +283,20 @@ def describe(now: Snapshot) -> dict[str, Any]:
             "recheck": asdict(guarantee.recheck),
         },
     }
+
+
+def _describe_decision(now: Snapshot) -> dict[str, Any] | None:
+    decision = now.stored.decision
+    if decision is None:
+        return None
+    return decision._asdict() | {
+        "public": now.public,
+        "answer": now.answer(decision.decision),
+        "certainty": now.certainty(decision),
+        "unsure": not now.is_sure(decision),
+    }
+
+
+def _describe_device(device: Device) -> dict[str, Any]:
+    revoked = device.revoked and device.revoked.isoformat()
+    return asdict(device) | {"left": device.left, "revoked": revoked}

@@ -1,45 +1,33 @@
-"""What the charts draw: columns of a few hundred points, and the frontier as SVG."""
+"""What the charts draw: lines, bands and cells over time, and the frontier as SVG."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Mapping as ReadMapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from discreet.auditing.summary import AuditSummary
 from discreet.frontiers.points import describe
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.snapshot import Snapshots
-from discreet.network.store.rows import Decision, slope
+from discreet.network.site.settings import Client, Site
+from discreet.network.store.rows import Decision, Sample, slope
+
+WINDOWS = {900: "15 min", 3600: "hour", 21_600: "6 hours", 86_400: "day"}
+DEFAULT_WINDOW = 3600
+MOST_POINTS = 600
+
 
 # --- Lines over time -----------------------------------------------------------------------
 
 
-WINDOWS = {900: "15 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 day"}
-DEFAULT_WINDOW = 3600
-MOST_POINTS = 600
-MOST_CLASSES = 6
-
-
-def decision_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
-    """Return probability and participation over time."""
-    found = thinned(snapshots.decisions(window))
-    classes = charted(snapshots.view.classes)
-    return {
-        "at": [each.closed for each in found],
-        "classes": [snapshots.view.classes[k] for k in classes],
-        "probabilities": [[_probability(each, k) for each in found] for k in classes],
-        "reported": [each.reported / each.expected if each.expected else None for each in found],
-    }
-
-
-def traffic_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
+def traffic_series(history: Callable[[str, float], list[Sample]], window: float) -> dict[str, Any]:
     """Return messages a second and the lag over time."""
-    counts = thinned(snapshots.history("messages", window))
-    lags = thinned(snapshots.history("lag_seconds", window))
+    counts, lags = (thinned(history(name, window)) for name in ("messages", "lag_seconds"))
     return {
         "at": [each.at for each in counts[1:]],
         "rate": [slope(before, after) for before, after in pairwise(counts)],
@@ -48,23 +36,228 @@ def traffic_series(snapshots: Snapshots, window: int) -> dict[str, Any]:
     }
 
 
-def charted(classes: Sequence[str]) -> list[int]:
-    """Return which classes get a line: of two the second is enough."""
-    return [1] if len(classes) == 2 else list(range(min(len(classes), MOST_CLASSES)))
-
-
 def thinned(points: Sequence[Any]) -> list[Any]:
     """Return every n-th point, the last one always."""
     step = -(-len(points) // MOST_POINTS)
     return list(points[::-1][:: max(step, 1)])[::-1]
 
 
-def _probability(decision: Decision, k: int) -> float | None:
-    return decision.probabilities[k] if k < len(decision.probabilities) else None
-
-
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
+
+
+def _blocks(columns: Iterable[int]) -> str:
+    """Return columns of height 1 as an SVG path, neighbours joined."""
+    runs = groupby(enumerate(sorted(columns)), key=lambda each: each[1] - each[0])
+    spans = [[column for _, column in run] for _, run in runs]
+    return "".join(f"M{span[0]} 0h{len(span)}v1h-{len(span)}z" for span in spans)
+
+
+# --- Bands of decisions --------------------------------------------------------------------
+
+
+MOST_LANES = 8
+_MOST_COLUMNS = 180
+
+
+@dataclass(frozen=True)
+class Lane:
+    """When one class was decided.
+
+    ``number``: of the class. ``sure``, ``unsure``: columns as SVG paths; one column may be in both,
+    and in several lanes. ``share``: of the rounds of the window.
+    """
+
+    number: int
+    name: str
+    sure: str
+    unsure: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Decisions over time.
+
+    ``heard``: share of the sensors that were heard, as an SVG path. ``times``: at equal distances
+    from the first to the last column. ``unsure``: share of the rounds.
+    """
+
+    columns: int
+    lanes: tuple[Lane, ...]
+    heard: str
+    times: tuple[float, ...]
+    rounds: int
+    unsure: float
+    heard_share: float
+
+
+def draw_bands(
+    site: Site,
+    classes: Sequence[str],
+    decided: Sequence[tuple[Decision, bool]],
+    window: int,
+    now: float,
+) -> Bands:
+    """Return the bands of a window; each decision comes with whether it is sure.
+
+    Columns begin at multiples of their width, so that a picture changes only with its content.
+    """
+    columns = max(1, min(_MOST_COLUMNS, int(window / site.interval)))
+    width = window / columns
+    end = math.ceil(now / width)
+    placed = [(each, sure, int(_middle(site, each) // width) - end + columns)
+              for each, sure in decided]  # fmt: skip
+    seen = [each for each in placed if 0 <= each[2] < columns]
+    counts = Counter(each.decision for each, _, _ in seen)
+    kept = [name for name, _ in counts.most_common(MOST_LANES)]
+    kept += [name for name in classes if name not in counts][: MOST_LANES - len(kept)]
+
+    def lane(number: int, name: str) -> Lane:
+        own = [(sure, column) for each, sure, column in seen if each.decision == name]
+        paths = [_blocks({c for s, c in own if s is wanted}) for wanted in (True, False)]
+        return Lane(number, name, paths[0], paths[1], counts[name] / max(len(seen), 1))
+
+    return Bands(
+        columns=columns,
+        lanes=tuple(lane(k, name) for k, name in enumerate(classes) if name in kept),
+        heard=_steps(columns, [(each, column) for each, _, column in seen]),
+        times=tuple((end - columns) * width + window * k / 4 for k in range(5)),
+        rounds=len(seen),
+        unsure=sum(not sure for _, sure, _ in seen) / max(len(seen), 1),
+        heard_share=_mean([_heard(each) for each, _, _ in seen]),
+    )
+
+
+def _middle(site: Site, decision: Decision) -> float:
+    return site.epoch + (decision.round + 0.5) * site.interval
+
+
+def _heard(decision: Decision) -> float:
+    return min(1.0, decision.reported / decision.expected) if decision.expected else 0.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _steps(columns: int, placed: Sequence[tuple[Decision, int]]) -> str:
+    """Return the mean share of sensors in each column as an area."""
+    shares = [list[float]() for _ in range(columns)]
+    for each, column in placed:
+        shares[column].append(_heard(each))
+    tops = [round(1 - _mean(each), 2) for each in shares]
+    path, place = "M0 1", 0
+    for top, run in groupby(tops):
+        place += len(list(run))
+        path += f"V{top:g}H{place}"
+    return path + "V1z"
+
+
+# --- Cells by device and minute ------------------------------------------------------------
+
+
+HEARD, PARTLY, SILENT, SUSPENDED = "heard", "partly", "silent", "suspended"
+CELLS = 60
+_CELL_SECONDS = 60.0
+_LEAST_CELLS = 12
+_MOST_ROUNDS = 720  # to be counted for each device
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The minutes of one device: columns of each state as SVG paths, and how many there are."""
+
+    paths: dict[str, str]
+    counts: Counter[str]
+
+    @property
+    def share(self) -> float | None:
+        """Share of its minutes in which the device was heard in every round, in time."""
+        total = self.counts.total()
+        return self.counts[HEARD] / total if total else None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Who was heard when; ``seconds``: of a cell. ``rows``: by device."""
+
+    columns: int
+    seconds: float
+    times: tuple[float, ...]
+    rows: dict[str, Cells]
+
+    def total(self, names: Iterable[str]) -> Counter[str]:
+        """Return how many cells of some devices are in which state."""
+        return sum((self.rows[each].counts for each in names if each in self.rows), Counter())
+
+
+class StripPlan:
+    """Which rounds the cells of a strip hold; the last cell is the last that is complete."""
+
+    def __init__(self, site: Site, now: float) -> None:
+        self.site, self.now = site, now
+        self.rounds = max(1, round(_CELL_SECONDS / site.interval))
+        self.seconds = self.rounds * site.interval
+        self.columns = max(_LEAST_CELLS, min(CELLS, _MOST_ROUNDS // self.rounds))
+        self._end = math.floor((now - site.deadline - site.epoch) / self.seconds)
+        self.begin = self._end - self.columns
+        self.first_round = self.begin * self.rounds
+
+    def column(self, at: float) -> int:
+        return math.floor((at - self.site.epoch) / self.seconds) - self.begin
+
+    def time(self, column: float) -> float:
+        return self.site.epoch + (self.begin + column) * self.seconds
+
+    def draw(
+        self,
+        clients: ReadMapping[str, Client],
+        heard: Iterable[tuple[str, int, int, float]],
+        suspended: Iterable[Sample],
+    ) -> Strip:
+        """Return the cells; ``heard``: see ``Reader.heard``; ``suspended``: as noted over time."""
+        counted = {(client, column): (rounds, late) for client, column, rounds, late in heard}
+        shut = {(name, self.column(each.at)) for each in suspended for name in dict(each.value)}
+        rows = {
+            name: _cells(self._states(name, client, counted, shut))
+            for name, client in clients.items()
+        }
+        times = tuple(self.time(self.columns * k / 4) for k in range(5))
+        return Strip(self.columns, self.seconds, times, rows)
+
+    def _states(
+        self,
+        name: str,
+        client: Client,
+        counted: ReadMapping[tuple[str, int], tuple[int, float]],
+        shut: Collection[tuple[str, int]],
+    ) -> Iterator[tuple[int, str]]:
+        message = client.batch * self.site.interval
+        reach = (client.batch - 1) // self.rounds  # cells that a message goes on for
+        due = self.column(self.now - self.site.deadline - message + self.site.interval)
+        revoked = None if client.revoked is None else self.column(client.revoked.timestamp())
+        enrolled = self.column(client.enrolled.timestamp())
+        for column in range(self.columns):
+            found = [counted[name, k] for k in range(column - reach, column + 1)
+                     if (name, k) in counted]  # fmt: skip
+            if (name, column) in shut:
+                yield column, SUSPENDED
+            elif found:
+                late = max(late for _, late in found) - self.site.epoch - message
+                whole = client.batch > 1 or found[0][0] >= self.rounds
+                timely = late <= self.site.deadline + message
+                yield column, HEARD if whole and timely else PARTLY
+            elif enrolled < column < due and (revoked is None or column < revoked):
+                yield column, SILENT
+
+
+def _cells(states: Iterable[tuple[int, str]]) -> Cells:
+    columns: dict[str, list[int]] = {}
+    for column, state in states:
+        columns.setdefault(state, []).append(column)
+    counts = Counter({state: len(found) for state, found in columns.items()})
+    return Cells({state: _blocks(found) for state, found in columns.items()}, counts)
 
 
 # --- The frontier --------------------------------------------------------------------------

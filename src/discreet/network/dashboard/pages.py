@@ -10,24 +10,32 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.network.dashboard.charts import DEFAULT_WINDOW, HEIGHT, WIDTH, WINDOWS, charted, draw
+from discreet.network.dashboard.charts import (
+    DEFAULT_WINDOW,
+    HEIGHT,
+    WIDTH,
+    WINDOWS,
+    Bands,
+    draw,
+    draw_bands,
+)
+from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshot
+from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, Snapshot
 
 MOST_STREAMS = 64
 _PAUSE = 1.0
 _HEARTBEAT = 10.0
-UNSURE = 0.75
-"""A decision that is less probable than this is called unsure."""
 
 
 class Streams:
@@ -62,7 +70,7 @@ class Streams:
         """
         self._open += 1
         sent: dict[str, str] = {}
-        last_round, spoken = -1, 0.0
+        spoken = 0.0
         try:
             yield "retry: 3000\n\n"
             while not self._stopping:
@@ -73,11 +81,8 @@ class Streams:
                 parts = await self._parts(view, now, choices)
                 changed = {name: text for name, text in parts.items() if sent.get(name) != text}
                 sent |= changed
-                decision = now.stored.decision
                 if changed or time.monotonic() - spoken > _HEARTBEAT:
                     news = {"parts": changed, "status": status(now), "level": now.level}
-                    if decision is not None and decision.round != last_round:
-                        last_round, news["point"] = decision.round, _point(now)
                     spoken = time.monotonic()
                     yield f"event: state\ndata: {json.dumps(news)}\n\n"
                 await asyncio.sleep(self._pause)
@@ -97,21 +102,11 @@ class Streams:
 def status(now: Snapshot) -> str:
     """Return what a screen reader announces when it changes: short, without running numbers."""
     decision = now.stored.decision
-    first = f"{now.public}: {decision.decision}." if decision else "No decision yet."
+    if decision is None:
+        return "No decision yet." if now.begun else "First steps are left to do."
+    unsure = "" if now.is_sure(decision) else "unsure, rather "
+    first = f"{now.public}: {unsure}{now.answer(decision.decision)}."
     return " ".join([first, *(f"{each.short}." for each in now.findings[:3])])
-
-
-def _point(now: Snapshot) -> dict[str, object]:
-    decision = now.stored.decision
-    assert decision is not None
-    return {
-        "at": decision.closed,
-        "probabilities": [
-            decision.probabilities[k] if k < len(decision.probabilities) else None
-            for k in charted(now.classes)
-        ],
-        "reported": decision.reported / decision.expected if decision.expected else None,
-    }
 
 
 @dataclass(frozen=True)
@@ -131,9 +126,12 @@ VIEWS = {
     view.name: view
     for view in (
         View(
-            "overview", "/", "Overview", ("banner", "decision", "unknown", "figures", "decisions")
+            "overview",
+            "/",
+            "Overview",
+            ("banner", "decision", "unknown", "figures", "bands", "decisions"),
         ),
-        View("sensors", "/sensors", "Sensors", ("banner", "devices", "device_counts")),
+        View("sensors", "/sensors", "Sensors", ("banner", "strip", "devices", "device_counts")),
         View("guarantee", "/guarantee", "Guarantee", ("banner", "certificate", "drift")),
         View("system", "/system", "System", ("banner", "traffic", "store", "refused")),
     )
@@ -158,30 +156,66 @@ REASONS = {
     "suspended": "from a device that has sent too much",
 }
 STATES = ("all", "suspended", "silent", "late", "reporting", "never seen", "revoked")
+_NEVER, _UNLIMITED = 0.0, math.inf
+SORTS: dict[str, tuple[str, Callable[[Device], Any]]] = {
+    "": ("what needs attention", lambda each: 0),
+    "name": ("name", lambda each: each.name),
+    "heard": ("last heard, longest ago", lambda each: each.last_seen or _NEVER),
+    "budget": ("budget, least left", lambda each: _order_of_budget(each)),
+    "refused": ("refused, most", lambda each: -each.refused),
+}
+_LONGEST_SEARCH = 64
+
+
+def _order_of_budget(device: Device) -> float:
+    return _UNLIMITED if device.days_left is None else device.days_left
 
 
 @dataclass(frozen=True)
 class Choices:
     """What a reader has chosen to see.
 
-    ``view``: name of the page. ``window``: seconds that charts go back. ``state``: which devices
-    are listed.
+    ``view``: name of the page. ``window``: seconds that charts go back. ``state``, ``find``: which
+    devices are listed; ``sort``: in which order.
     """
 
     view: str = "overview"
     window: int = DEFAULT_WINDOW
     state: str = "all"
+    find: str = ""
+    sort: str = ""
 
     @classmethod
     def of(cls, view: str, query: Mapping[str, str]) -> Choices:
         """Read choices from an address; what is not known counts as not chosen."""
         window, state = query.get("window", ""), query.get("state", "all")
+        sort = query.get("sort", "")
         known = window.isascii() and window.isdecimal() and len(window) < 9
         return cls(
             view,
             int(window) if known and int(window) in WINDOWS else DEFAULT_WINDOW,
             state if state in STATES else "all",
+            query.get("find", "").strip()[:_LONGEST_SEARCH],
+            sort if sort in SORTS else "",
         )
+
+    def chosen(self, devices: Iterable[Device]) -> list[Device]:
+        """Return the devices that were asked for, in their order."""
+        sought = self.find.casefold()
+        found = [
+            each
+            for each in devices
+            if self.state in ("all", each.state)
+            and any(sought in name.casefold() for name in (each.name, *each.sensors))
+        ]
+        return sorted(found, key=SORTS[self.sort][1])
+
+    def address(self, **changes: object) -> str:
+        """Return the query of an address with these choices, some of them changed."""
+        chosen = {"window": self.window, "state": self.state, "find": self.find, "sort": self.sort}
+        plain = {"window": DEFAULT_WINDOW, "state": "all", "find": "", "sort": ""}
+        kept = {name: each for name, each in (chosen | changes).items() if each != plain[name]}
+        return f"?{urlencode(kept)}"
 
 
 def page(
@@ -196,8 +230,7 @@ def page(
             views=VIEWS,
             user=user,
             token=token,
-            windows=WINDOWS,
-            states=STATES,
+            sorts=SORTS,
             **_content(snapshot, site, choices),
         )
     )
@@ -205,10 +238,8 @@ def page(
 
 def live_parts(view: View, snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, str]:
     """Return the parts of a page that change, by their id."""
-    content = _content(snapshot, site, choices)
-    return {
-        name: _templates().get_template(f"live/{name}.html").render(content) for name in view.live
-    }
+    part = _content(snapshot, site, choices)["part"]
+    return {name: part(name) for name in view.live}
 
 
 def plain_page(template: str, /, **content: Any) -> str:
@@ -216,21 +247,44 @@ def plain_page(template: str, /, **content: Any) -> str:
     return _templates().get_template(f"{template}.html").render(content)
 
 
+_STORED = {"decision", "figures", "bands", "decisions", "strip", "devices", "traffic", "refused"}
+"""Parts that show what the database holds."""
+
+
 def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, Any]:
+    def part(name: str) -> Markup:
+        shown = "unread" if snapshot.unread and name in _STORED else name
+        return Markup(_templates().get_template(f"live/{shown}.html").render(content))
+
     frontier = site.frontier()
-    return {
+    interval = site.settings.interval
+    content = {
         "now": snapshot,
+        "part": part,
         "choices": choices,
-        "devices": [each for each in snapshot.devices if choices.state in ("all", each.state)],
-        "charted": charted(snapshot.classes),
+        "devices": choices.chosen(snapshot.devices),
+        "windows": {
+            each: name
+            for each, name in WINDOWS.items()
+            if each <= max(MOST_DECISIONS * interval, DEFAULT_WINDOW)
+        },
+        "bands": _bands(snapshot, choices.window) if choices.view == "overview" else None,
         "mapping": site.mapping,
         "unsure": UNSURE,
+        "states": STATES,
         "mapping_file": site.settings.mapping,
         "frontier": frontier,
         "picture": draw(frontier, site.mapping, site.audit()) if frontier else None,
         "picture_size": (WIDTH, HEIGHT),
         "reasons": REASONS,
     }
+    return content
+
+
+def _bands(now: Snapshot, window: int) -> Bands:
+    since = now.at - window - now.settings.interval
+    recent = [(each, now.is_sure(each)) for each in now.decisions if each.closed >= since]
+    return draw_bands(now.settings, now.classes, recent, window, now.at)
 
 
 # --- Templates -----------------------------------------------------------------------------
@@ -245,7 +299,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (moment, percent, points, nats, size, count, seconds, code)
+    written = (moment, clock, percent, points, days, size, count, seconds, code)
     found.filters |= {each.__name__: each for each in written}
     return found
 
@@ -289,9 +343,20 @@ def points(share: float) -> str:
     return f"{math.ceil(1000 * share - 1e-6) / 10:.1f}"
 
 
-def nats(value: float | None) -> str:
-    """Write an amount of budget."""
-    return "without bound" if value is None else f"{value:.2f}"
+def clock(at: float) -> Markup:
+    """Return the time of day at a moment, which the script turns into the reader's."""
+    when = datetime.fromtimestamp(at, UTC)
+    text = Markup('<time datetime="{}" data-clock>{}</time>')
+    return text.format(when.isoformat(timespec="seconds"), when.strftime("%H:%M"))
+
+
+def days(value: float) -> str:
+    """Write how long something lasts at least, rounded down."""
+    for unit, name in ((1.0, "day"), (1 / 24, "hour"), (1 / 1440, "minute")):
+        if value >= 2 * unit or (unit == 1.0 and value >= 1.0):
+            number = math.floor(value / unit + 1e-9)
+            return f"{count(number)} {name}{'s'[: number != 1]}"
+    return "less than 2 minutes" if value else "nothing"
 
 
 def count(value: float | None) -> str:

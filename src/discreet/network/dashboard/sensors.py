@@ -17,7 +17,11 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from collections.abc import Mapping as ReadMapping
 from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
 
+from discreet.export.lasting import DAY, Schedule
+from discreet.export.neutral import MICRO, NONE, Policy, SensorTable
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import TOTAL, Sensor
 from discreet.network.health import (
@@ -36,7 +40,6 @@ from discreet.network.health import (
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import UNBOUNDED, ClientState, Refusal
 
-MICRO = 1_000_000
 _LITTLE_LEFT = 0.1
 
 _LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, SUSPENDED: BAD, NEVER: WARN, REVOKED: ""}
@@ -48,8 +51,9 @@ class Device:
 
     ``state``: as ``device_state`` has it. ``spent``, ``budget``: in nats; a budget of None is no
     limit, a spending of None cannot be bounded. ``cost``: what one release of a sensor reveals at
-    most, the worst of the device; None without a bound. ``refused``: messages that were not
-    accepted. ``foreign``: whether its tables are of another mapping than the one that runs.
+    most, the worst of the device; None without a bound. ``days_left``: that the rest of its budget
+    lasts at least, if it has one. ``refused``: messages that were not accepted. ``revoked``: when.
+    ``foreign``: whether its tables are of another mapping than the one that runs.
     """
 
     name: str
@@ -61,7 +65,9 @@ class Device:
     spent: float | None
     budget: float | None
     cost: float | None
+    days_left: float | None
     refused: int
+    revoked: datetime | None = None
     foreign: bool = False
 
     @property
@@ -92,13 +98,7 @@ class Device:
     @property
     def is_spent(self) -> bool:
         """Whether no release is left; the rest of a budget may be less than one costs."""
-        return self.left is not None and (not self.left or self.releases_left == 0)
-
-    @property
-    def releases_left(self) -> int | None:
-        if self.left is None or not self.cost:
-            return None
-        return int(self.left / self.cost + 1e-9)
+        return self.left is not None and (not self.left or self.days_left == 0)
 
 
 def describe_devices(
@@ -106,14 +106,14 @@ def describe_devices(
     clients: ReadMapping[str, Client],
     heard: Iterable[ClientState],
     refusals: Iterable[Refusal],
-    costs: ReadMapping[str, float | None],
+    tables: ReadMapping[str, SensorTable],
     mapping_id: str,
     now: float,
     suspended: Container[str] = (),
 ) -> tuple[Device, ...]:
     """Return every device of a site, those that need attention first.
 
-    ``costs``: of each sensor of the mapping, what one release reveals at most.
+    ``tables``: of each sensor of the mapping.
     """
     known = {each.client: each for each in heard}
     refused = Counter[str]()
@@ -122,6 +122,8 @@ def describe_devices(
     found = []
     for name, client in clients.items():
         state = known.get(name)
+        own = [tables[sensor] for sensor in client.sensors if sensor in tables]
+        own = own if len(own) == len(client.sensors) else []
         found.append(
             Device(
                 name=name,
@@ -132,8 +134,10 @@ def describe_devices(
                 messages=state.messages if state else 0,
                 spent=_spent(state),
                 budget=client.budget,
-                cost=_cost(client.sensors, costs),
+                cost=_cost(own),
+                days_left=_days_left(site, client, own, _spent(state)),
                 refused=refused[name],
+                revoked=client.revoked,
                 foreign=client.mapping not in (None, mapping_id),
             )
         )
@@ -147,10 +151,26 @@ def _spent(heard: ClientState | None) -> float | None:
     return None if heard.spent >= UNBOUNDED else heard.spent / MICRO
 
 
-def _cost(sensors: Sequence[str], costs: ReadMapping[str, float | None]) -> float | None:
-    found = [costs.get(sensor) for sensor in sensors]
-    known = [cost for cost in found if cost is not None]
-    return max(known) if len(known) == len(found) else None
+def _cost(tables: Sequence[SensorTable]) -> float | None:
+    worst = max((table.micro_epsilon for table in tables), default=NONE)
+    return None if worst == NONE else worst / MICRO
+
+
+def _days_left(
+    site: Site, client: Client, tables: Sequence[SensorTable], spent: float | None
+) -> float | None:
+    """Return how long the rest of a budget lasts if every round costs as much as it can."""
+    if client.budget is None or not tables or any(each.ratio is None for each in tables):
+        return None
+    policy = Policy(client.budget, client.period or site.period, client.repeat or site.repeat)
+    left = 0 if spent is None else max(0, policy.micro_budget - round(spent * MICRO))
+    interval = Fraction(str(site.interval))
+    rounds = [
+        Schedule(policy, interval, len(each.tops)).answered(left // each.micro_epsilon)
+        for each in tables
+        if each.micro_epsilon
+    ]
+    return min(rounds) * site.interval / DAY if rounds else None
 
 
 # --- Symbols against the tables ------------------------------------------------------------

@@ -17,10 +17,9 @@ from discreet.auditing.recheck import load_state
 from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.data.columns import written
 from discreet.errors import DiscreetError
-from discreet.export.neutral import MICRO, NONE, Policy, sensor_table
+from discreet.export.neutral import Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.parts import Sensor
 from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.health import BAD, Finding
 from discreet.network.site.deployed import DeployedFiles
@@ -54,7 +53,10 @@ class SiteView:
         self.settings = load_site(self.folder)
         self.mapping = Mapping.load(self.folder / self.settings.mapping)
         self.classes = tuple(written(each) for each in self.mapping.public.classes)
-        self.costs = {each.name: _cost(self.mapping.id, each) for each in self.mapping.sensors}
+        self.tables = {
+            each.name: sensor_table(self.mapping.id, each, Policy())
+            for each in self.mapping.sensors
+        }
 
     def refresh(self) -> bool:
         """Read settings and mapping again if they have changed; return whether they have."""
@@ -78,13 +80,14 @@ class SiteView:
 
     def guarantee(self, now: float) -> Guarantee:
         today = datetime.fromtimestamp(now, UTC).date()
+        damaged = next((each for each in (self._audit, self._recheck) if each.problem), None)
         return assess(
             self._audit.value,
             self._recheck.value,
             self.mapping.id,
             self.settings.expires,
             today,
-            "The file recheck.json cannot be read." if self._recheck.problem else "",
+            f"The file {damaged.path.name} cannot be read." if damaged else "",
         )
 
     def drift(self) -> Finding:
@@ -142,8 +145,3 @@ class _Watched(Generic[_T]):
                 self._value = self._load(self.path)
             except DiscreetError as error:
                 self._problem = str(error)
-
-
-def _cost(mapping_id: str, sensor: Sensor) -> float | None:
-    found = sensor_table(mapping_id, sensor, Policy()).micro_epsilon
-    return None if found == NONE else found / MICRO

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from discreet.export.neutral import MICRO
+from discreet.network.dashboard.charts import Strip, StripPlan
 from discreet.network.dashboard.guarantee import Guarantee
 from discreet.network.dashboard.sensors import (
-    MICRO,
     Device,
     Marginals,
     Sent,
@@ -24,8 +25,9 @@ from discreet.network.dashboard.sensors import (
     describe_devices,
 )
 from discreet.network.dashboard.site_view import SiteView
-from discreet.network.health import BAD, GOOD, REVOKED, SILENT, WARN, Finding, examine, some, worst
+from discreet.network.health import BAD, GOOD, REVOKED, WARN, Finding, examine, some, worst
 from discreet.network.observed import Stored
+from discreet.network.site.settings import Site
 from discreet.network.store.connection import StoreError
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import UNBOUNDED, Decision, Sample, mapping_number
@@ -35,7 +37,10 @@ _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
 _FULL_BYTES = 2**20
 _LOOK_SECONDS = 600.0
-_MOST_DECISIONS = 10_000
+_STRIP_SECONDS = 10.0
+MOST_DECISIONS = 10_000
+UNSURE = 0.75
+"""A decision that is less certain than this is called unsure."""
 
 
 @dataclass(frozen=True)
@@ -57,28 +62,71 @@ class StoreState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything the pages show, at one moment."""
+    """Everything the pages show, at one moment.
+
+    ``weights``: of the classes in the rule that decides. ``decisions``: the latest, oldest first.
+    ``unread``: whether nothing is known of the database, because it never answered.
+    """
 
     at: float
-    site: str
+    settings: Site
     public: str
     classes: tuple[str, ...]
-    interval: float
+    weights: tuple[float, ...]
     stored: Stored
+    decisions: tuple[Decision, ...]
+    strip: Strip
     devices: tuple[Device, ...]
     store: StoreState
     guarantee: Guarantee
     drift: Finding
     marginals: Marginals
     findings: tuple[Finding, ...]
+    unread: bool = False
 
     @property
     def level(self) -> str:
         return worst(each.level for each in self.findings)
 
     @property
-    def silent(self) -> int:
-        return sum(each.state == SILENT for each in self.devices)
+    def shortest(self) -> Device | None:
+        """The device whose budget is spent first, if any has one that can be counted."""
+        limited = [(each.days_left, each.name, each) for each in self.devices
+                   if each.days_left is not None and not each.revoked]  # fmt: skip
+        return min(limited)[2] if limited else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the site has ever run; before, its pages show the first steps."""
+        damaged = self.store.finding.level == BAD
+        return damaged or self.stored.decision is not None or self.stored.noted is not None
+
+    def answer(self, decided: str) -> str:
+        """Return the sentence for a class, or how the class is written."""
+        return self.settings.answers.get(decided, decided)
+
+    def certainty(self, decision: Decision) -> float:
+        """Return the probability of what was decided, classes weighed as the rule weighs them."""
+        weighed = [p * w for p, w in zip(decision.probabilities, self.weights, strict=False)]
+        chosen = dict(zip(self.classes, weighed, strict=False)).get(decision.decision, 0.0)
+        return chosen / sum(weighed) if chosen else 0.0
+
+    def is_sure(self, decision: Decision) -> bool:
+        return self.certainty(decision) >= UNSURE
+
+    @property
+    def likely_right(self) -> tuple[float, int] | None:
+        """How often decisions with as many sensors as the last are right, by their probabilities.
+
+        And of how many of the latest rounds that is the mean.
+        """
+        last = self.stored.decision
+        alike = [each for each in self.stored.recent if last and each.reported == last.reported]
+        found = [
+            dict(zip(self.classes, each.probabilities, strict=False)).get(each.decision, 0.0)
+            for each in alike
+        ]
+        return (sum(found) / len(found), len(found)) if found else None
 
     @property
     def refused(self) -> int:
@@ -99,6 +147,8 @@ class Snapshots:
         self._last: Snapshot | None = None
         self._taken = 0.0
         self._stored = Stored()
+        self._decisions: tuple[Decision, ...] = ()
+        self._strip: tuple[float, Strip] | None = None
         self._marginals: tuple[float, Marginals] | None = None
 
     def now(self) -> Snapshot:
@@ -108,16 +158,30 @@ class Snapshots:
                 self._last, self._taken = self._take(now), now
             return self._last
 
-    def decisions(self, window: float) -> list[Decision]:
-        """Return the decisions of the last seconds, oldest first and not too many."""
-        with self._lock:  # the reader serves one thread at a time
-            found = self.reader.decisions(limit=_MOST_DECISIONS)
-        since = self._clock() - window
-        return [each for each in found if each.closed >= since]
-
     def history(self, name: str, window: float) -> list[Sample]:
-        with self._lock:
+        with self._lock:  # the reader serves one thread at a time
             return self.reader.history(name, window)
+
+    def _follow(self, latest: Decision | None) -> None:
+        """Read the decisions that are not known yet; all of them, where rounds went back."""
+        newest = latest.round if latest else -1
+        known = self._decisions[-1].round if self._decisions else -1
+        if newest != known:
+            kept = self._decisions if known < newest else ()
+            more = self.reader.decisions(known if kept else -1, MOST_DECISIONS)
+            self._decisions = (*kept, *more)[-MOST_DECISIONS:]
+
+    def _draw_strip(self, now: float) -> Strip:
+        """Return who was heard when, counted again every few seconds."""
+        if self._strip is None or not 0 <= now - self._strip[0] < _STRIP_SECONDS:
+            plan = StripPlan(self.view.settings, now)
+            try:
+                heard = self.reader.heard(plan.first_round, plan.rounds, plan.site.interval)
+                shut = self.reader.history("suspended", now - plan.time(0))
+            except StoreError:  # which does not make anybody silent
+                return self._strip[1] if self._strip else plan.draw({}, (), ())
+            self._strip = now, plan.draw(self.view.clients().clients, heard, shut)
+        return self._strip[1]
 
     def _take(self, now: float) -> Snapshot:
         if self.view.refresh():
@@ -125,6 +189,7 @@ class Snapshots:
         begun, failure = time.perf_counter(), None
         try:
             self._stored = Stored.read(self.reader)
+            self._follow(self._stored.decision)
         except StoreError as error:
             failure = error
         took = None if failure else time.perf_counter() - begun
@@ -135,7 +200,7 @@ class Snapshots:
             self.view.clients().clients,
             stored.clients,
             stored.refusals,
-            self.view.costs,
+            self.view.tables,
             self.view.mapping.id,
             now,
             stored.suspended,
@@ -143,28 +208,37 @@ class Snapshots:
         marginals = self._check_marginals(devices, now)
         store = _store_state(self.view, stored, failure, took)
         guarantee, drift = self.view.guarantee(now), self.view.drift()
+        rule = self.view.mapping.fusion.decide
+        unread = failure is not None and stored.noted is None
         return Snapshot(
             at=now,
-            site=settings.site,
+            settings=settings,
             public=self.view.mapping.public.name,
             classes=self.view.classes,
-            interval=settings.interval,
+            weights=tuple(rule.weights) if rule else (1.0,) * len(self.view.classes),
             stored=stored,
+            decisions=self._decisions,
+            strip=self._draw_strip(now),
             devices=devices,
             store=store,
             guarantee=guarantee,
             drift=drift,
             marginals=marginals,
+            unread=unread,
             findings=_sorted(
                 [
                     store.finding,
                     *self.view.problems(),
-                    *examine(
-                        settings,
-                        self.view.clients().clients,
-                        stored,
-                        now,
-                        deployed=self.view.deployed(),
+                    *(
+                        ()
+                        if unread
+                        else examine(
+                            settings,
+                            self.view.clients().clients,
+                            stored,
+                            now,
+                            deployed=self.view.deployed(),
+                        )
                     ),
                     *_devices(devices),
                     *guarantee.findings,
@@ -231,7 +305,9 @@ def _store_state(
     finding = Finding(GOOD, "Database answers", "", "system")
     if failure is not None:
         short = "The disk is full" if failure.state == "full" else "The database does not answer"
-        finding = Finding(BAD, short, f"{failure} What is shown is old.", "system")
+        why = str(failure).removeprefix(f"{file}: ")  # where it lies is of no interest on a page
+        old = "" if stored.noted is None else " What is shown is old."
+        finding = Finding(BAD, short, f"{why[:1].upper()}{why[1:]}{old}", "system")
     return StoreState(
         kind="SQLite" if file else "PostgreSQL",
         finding=finding,

@@ -32,6 +32,11 @@ WHERE site = ? ORDER BY client
 _REFUSED = "SELECT client, reason, count, last FROM refused WHERE site = ? ORDER BY client, reason"
 _ALARMS = "SELECT client, kind, since, words FROM alarms WHERE site = ? ORDER BY client, kind"
 _HISTORY = "SELECT at, value FROM health WHERE site = ? AND name = ? AND at >= ? ORDER BY at"
+# Numbers for the columns: drivers differ in whether a repeated expression is the same one.
+_HEARD = """
+SELECT client, (round - ?) / ?, count(DISTINCT round), max(received - round * ?) FROM messages
+WHERE site = ? AND round >= ? GROUP BY 1, 2
+"""
 
 
 class Overview(NamedTuple):
@@ -99,6 +104,15 @@ class Reader:
             (self.site, client, mapping, mapping, limit),
         )
         return [(bytes(symbols), spent) for symbols, spent in rows]
+
+    def heard(self, first: int, rounds: int, interval: float) -> list[tuple[str, int, int, float]]:
+        """Return who was heard since a round, by groups of so many rounds.
+
+        Client, number of the group, rounds of it that a message begins with, and the most seconds
+        from the beginning of round 0, in rounds of ``interval`` seconds, to a message.
+        """
+        given = (first, rounds, float(interval), self.site, first)
+        return [(row[0], int(row[1]), row[2], row[3]) for row in self._base.query(_HEARD, given)]
 
     def refused(self) -> list[Refusal]:
         return [Refusal(*row) for row in self._base.query(_REFUSED, (self.site,))]

@@ -1,5 +1,5 @@
 "use strict";
-// Puts the parts of the page that have changed in their place, and keeps times up to date.
+// Puts the parts of the page that have changed in their place, and shows times as the reader's.
 (() => {
   const link = document.getElementById("link");
   const words = document.getElementById("link-words");
@@ -18,12 +18,22 @@
     return `${Math.round(seconds / 86400)} days ago`;
   }
 
+  const zone = new Intl.DateTimeFormat([], { timeZoneName: "short" }).formatToParts()
+    .find(each => each.type === "timeZoneName").value;
+
+  function localize() {
+    for (const each of document.querySelectorAll("[data-zone]")) each.textContent = zone;
+    for (const each of document.querySelectorAll("time[data-clock]")) {
+      each.textContent = new Date(each.dateTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+    }
+  }
+
   function tick() {
     for (const each of document.querySelectorAll("time[data-ago]")) {
       const at = new Date(each.dateTime);
       const text = ago((Date.now() - at) / 1000);
       if (each.textContent !== text) each.textContent = text;
-      if (!each.title) each.title = at.toLocaleString();
+      if (!each.title) each.title = `${at.toLocaleString()} ${zone}`;
     }
   }
 
@@ -41,8 +51,8 @@
       if (part) replace(part, html);
     }
     tick();
+    localize();
     if (spoken.textContent !== news.status) spoken.textContent = news.status;
-    if (news.point) document.dispatchEvent(new CustomEvent("point", { detail: news.point }));
   }
 
   function listen() {
@@ -66,6 +76,7 @@
   }
 
   tick();
+  localize();
   setInterval(tick, 1000);
   say("waiting", "connecting");
   listen();
