@@ -11,7 +11,7 @@ import pytest
 from support.commands import clean_environment, run
 from support.helpers import refused
 
-from discreet import Mapper, Mapping
+from discreet import Mapping
 from discreet.auditing.data import AuditOptions
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.choices import ByColumn
@@ -81,7 +81,6 @@ def small_sample(monkeypatch):
 
     for module in (counting, base, learning):
         monkeypatch.setattr(module, "SAMPLED_ROWS", 1000)
-    monkeypatch.setattr(Mapper, "_most_rows", 1000)
 
 
 @pytest.fixture
@@ -379,18 +378,20 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_m
     assert "of 6000 rows that were held out" in printed
 
 
-def test_a_method_that_samples_says_of_how_many_rows(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(base, "DESIGNED_ROWS", 500)
+@pytest.mark.parametrize("method", ["npo", "bayes-error", "ndd"])
+def test_a_method_for_small_tables_is_refused_before_rows_are_counted(
+    tmp_path, monkeypatch, capsys, method
+):
     monkeypatch.setattr(base.PrivacyMapper, "_most_rows", 500)
+    monkeypatch.setattr(one_pass, "pass_over", None)
     write(tmp_path, house(1000))
     code, _, told = run(
-        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--method", "npo",
-        "--ratio", "0.99", "--out", tmp_path / "m.json",
+        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--method", method,
+        "--out", tmp_path / "m.json",
     )  # fmt: skip
-    assert code == 0, told
-    assert "'npo' is designed on a sample of 500 of 700 rows" in told
-    design = Mapping.load(tmp_path / "m.json").design
-    assert design.parameters["sampled_rows"] == 500 and design.rows == 700
+    assert code == 2, told
+    assert f"the method {method!r} is for at most 500 rows to learn from; there are 700" in told
+    assert "--method auto" in told and not (tmp_path / "m.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,6 @@ class TableWarning(DiscreetWarning):
     """Something in a table is odd: a column that is no sensor, a copy, a rare class."""
 
 
-class SampledRowsWarning(DiscreetWarning):
-    """A method that cannot look at all rows was designed on some of them."""
-
-
 class LostWorkerWarning(DiscreetWarning):
     """A worker of the cluster was lost, and another one does its work."""
 

@@ -186,6 +186,7 @@ def prepare(
     aim_for(options.get("decide", "balanced"), described[0])  # refuses classes that there are not
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
+    METHODS[task.method].check_row_count(int((~held_out).sum()))
     sample = _draw_sample(table, sensors, facts, held_out, report)
     kept = fit_sensors(
         sample.rows,

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from support.helpers import refused
 
 from discreet import BayesErrorMapper, Mapping, NDDMapper, NPOMapper
 from discreet.design.kernels import AnovaKernel, ProductKernel
@@ -710,3 +711,10 @@ def test_classes_that_a_file_cannot_hold_are_refused():
     X, y, _ = home(40)
     with pytest.raises(InputError, match="cannot hold"):
         NPOMapper().fit(X, y, private=np.where(np.arange(40) % 2, "a" * 5000, "b"))
+
+
+@pytest.mark.parametrize("mapper", [NPOMapper(), BayesErrorMapper(), NDDMapper()])
+def test_more_rows_than_the_method_is_for_are_refused(mapper):
+    n = base.MOST_ROWS + 1
+    X, h, g = np.zeros((n, 2), dtype=int), np.arange(n) % 2, np.arange(n) // 2 % 2
+    refused("is for at most 20000 rows", mapper.fit, X, h, private=g)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
 from discreet.arrays import Ints
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.labels import Labels
-from discreet.design.counts.counting import CountedRows, Counts, counted_rows, sample_index
+from discreet.design.counts.counting import CountedRows, Counts, counted_rows
 from discreet.design.folds import Sample
 from discreet.design.inputs import describe_fact
 from discreet.mapping.parts import Fact, Source
@@ -48,17 +48,6 @@ class Coded:
     def groups(self) -> Ints | None:
         """The group of every row of the sample."""
         return self.counted.groups
-
-    def shorten(self, most: int) -> Coded:
-        """Return the same with a sample of at most so many rows."""
-        if len(self.sample.codes) <= most:
-            return self
-        some, counted = sample_index(len(self.sample.codes), most), self.counted
-        groups = None if counted.groups is None else counted.groups[some]
-        short = replace(
-            counted, sample=counted.sample.take(some), numbers=counted.numbers[some], groups=groups
-        )
-        return replace(self, counted=short)
 
 
 def code_sample(

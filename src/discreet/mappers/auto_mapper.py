@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from discreet.arrays import Ints
 from discreet.design.coded import Coded
-from discreet.design.counts.counting import SAMPLED_ROWS, CountedRows
+from discreet.design.counts.counting import CountedRows
 from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
 from discreet.design.inputs import check_count, check_number
@@ -103,7 +103,7 @@ class Mapper(PrivacyMapper):
     """
 
     _method = "auto"
-    _most_rows = SAMPLED_ROWS
+    _most_rows = None
 
     def __init__(
         self,

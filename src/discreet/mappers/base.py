@@ -60,7 +60,6 @@ from discreet.errors import (
     BlindKernelWarning,
     InputError,
     Parameter,
-    SampledRowsWarning,
 )
 from discreet.mappers.using import UsesMapping
 from discreet.mappers.verdicts import warn_unmet, warn_useless
@@ -72,8 +71,8 @@ DEFAULT_RATIO = 0.998
 # Regularisers, times 1 / n_rows; measured in docs/decisions/0001-risks-and-defaults.md.
 _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
 _TAUGHT_ROWS = 20_000  # of those learned from, that answers are tried on
-DESIGNED_ROWS = 20_000
-"""Most rows that risks are computed on; a design from counts looks at all."""
+MOST_ROWS = 20_000
+"""Most rows that risks are computed on; a design from counts takes any number."""
 
 
 class Made(NamedTuple):
@@ -92,7 +91,7 @@ class PrivacyMapper(UsesMapping):
     _method: str
     _normalised = True
     _constrained = True
-    _most_rows = DESIGNED_ROWS
+    _most_rows: int | None = MOST_ROWS
     _advice = (
         "Allow more leak, give more rows, or add sensors that depend less on the private fact."
     )
@@ -187,6 +186,7 @@ class PrivacyMapper(UsesMapping):
         """
         self._check_parameters()
         table, public = check_readings(self, X, y)
+        self.check_row_count(len(table))
         facts = [public, *private_facts(private, len(table))]
         self._names_in, n_rows = [str(name) for name in table.columns], len(table)
         numbers = sample_index(n_rows, SAMPLED_ROWS)
@@ -224,7 +224,7 @@ class PrivacyMapper(UsesMapping):
     def _learn_coded(self, coded: Coded, report: Report | None) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
-        coded = self._shorten(coded)
+        self.check_row_count(coded.n_rows)
         sample, groups = coded.sample, coded.groups
         settings = replace(
             self._settings(coded.names, coded.sizes, len(sample.codes)),
@@ -246,18 +246,6 @@ class PrivacyMapper(UsesMapping):
             sum(structural_epsilon(table) for table in self.mapping_.tables)
         )
         self._judge(sample, groups)
-
-    def _shorten(self, coded: Coded) -> Coded:
-        """Return as many rows as the method can look at, and say how many they are."""
-        short = coded.shorten(self._most_rows)
-        if self._most_rows == DESIGNED_ROWS < coded.n_rows:
-            warnings.warn(
-                f"The method {self._method!r} is designed on a sample of {len(short.sample.codes)} "
-                f"of {coded.n_rows} rows. The method 'auto' counts all of them.",
-                SampledRowsWarning,
-                stacklevel=5,
-            )
-        return short
 
     def _make(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
@@ -373,6 +361,16 @@ class PrivacyMapper(UsesMapping):
         self._check_solver()
         if not isinstance(self.relaxed, bool | np.bool_):
             raise InputError(f"relaxed must be True or False, got {self.relaxed!r}.")
+
+    @classmethod
+    def check_row_count(cls, n_rows: int) -> None:
+        """Refuse more rows to learn from than the method is for."""
+        if cls._most_rows is not None and n_rows > cls._most_rows:
+            raise InputError(
+                f"the method {cls._method!r} is for at most {cls._most_rows} rows to learn from; "
+                f"there are {n_rows}. Use Mapper (--method auto), which takes any number, or give "
+                "fewer rows."
+            )
 
     def _check_reachable(self, private: Sequence[Fact]) -> None:
         """Refuse a limit that no attacker can exceed."""

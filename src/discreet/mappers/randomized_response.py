@@ -16,7 +16,6 @@ from scipy.special import xlogy
 
 from discreet.arrays import Floats, Ints
 from discreet.design.coded import Coded
-from discreet.design.counts.counting import SAMPLED_ROWS
 from discreet.design.folds import Sample
 from discreet.design.problem import Designer, Settings, Target
 from discreet.design.results import Designed
@@ -78,7 +77,7 @@ class RandomizedResponseMapper(PrivacyMapper):
     """
 
     _method = "randomized-response"
-    _most_rows = SAMPLED_ROWS
+    _most_rows = None
     _constrained = False
     _advice = "Allow a larger ldp_epsilon, or give more rows or other sensors."
 

@@ -2,8 +2,8 @@
 
 ``NPOMapper`` keeps the normalised private risk above a floor, ``BayesErrorMapper`` the
 older Bayes-error risk, ``NDDMapper`` nothing at all: it is what privacy is paid against.
-All three share one way through ``fit`` (``base``); they differ in a few settings. Beyond 20000
-rows they look at a sample and warn (``SampledRowsWarning``).
+All three share one way through ``fit`` (``base``); they differ in a few settings. They are for
+tables of up to 20000 rows, and refuse more: on larger ones their answers depend on the seed.
 """
 
 from __future__ import annotations
