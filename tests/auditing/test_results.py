@@ -9,10 +9,12 @@ from support.report_cases import hostile, private
 import discreet
 from discreet.auditing.picture import draw_audit
 from discreet.auditing.summary import AuditSummary
+from research.paper.synthetic import SENSORS
 
 
 def texts(figure):
-    return [axes.get_title(loc="left") for axes in figure.axes]
+    """What stands above each bar: the fact, and how far it is known."""
+    return [f"{axes.get_title(loc='left')}: {axes.get_title(loc='right')}" for axes in figure.axes]
 
 
 def test_an_audit_is_short_in_a_console_and_names_its_verdict():
@@ -45,6 +47,42 @@ def test_the_picture_shows_the_answer_every_secret_and_what_is_certified():
     assert 50 + 100 * bound <= shown <= 50.1 + 100 * bound
     lines = [line.get_xdata()[0] for line in audit.plot().axes[1].lines]
     assert pytest.approx(70) in lines  # the limit
+
+
+def test_the_picture_has_a_report_made_of_the_tables_and_of_no_row():
+    audit, data = private()
+    content = audit.to_dict()
+    assert content["sensors"] == len(content["example"]) == 4
+    for each, sensor, table in zip(
+        content["example"], data.mapping.sensors, data.mapping.tables, strict=True
+    ):
+        code = sensor.encoder.labels().index(each["reading"])
+        assert each["sensor"] == sensor.name and each["row"] == table[code].tolist()
+        assert each["row"][each["symbol"]] > 0
+    again = replace(audit, rows=1).to_dict()["example"]
+    assert again == content["example"]
+    names = {"h": "Is it warm?", "g": "Who is it?"}
+    figure = draw_audit(AuditSummary.model_validate(content), "A title", names)
+    written = [each.get_text() for each in figure.axes[-1].texts]
+    assert "sends" in written and SENSORS[0] in written and figure.get_suptitle() == "A title"
+    assert [each.partition(":")[0] for each in texts(figure)[:2]] == ["Is it warm?", "Who is it?"]
+
+
+@pytest.mark.parametrize(
+    ("case", "title"),
+    [(private, "The sensors tell h. They hardly tell g."),
+     (hostile, "What the sensors send, and what it tells")],
+)  # fmt: skip
+def test_the_picture_claims_only_what_is_certified(case, title):
+    assert case()[0].plot().get_suptitle() == title
+
+
+def test_of_many_sensors_and_symbols_a_few_are_drawn_and_the_rest_counted():
+    content = private()[0].to_dict()
+    one = {"sensor": "n" * 500, "reading": "r" * 500, "row": [1 / 256] * 256, "symbol": 255}
+    found = AuditSummary.model_validate(content | {"example": [one] * 4, "sensors": 104})
+    written = [each.get_text() for each in draw_audit(found).axes[-1].texts]
+    assert "and 100 more" in written and max(map(len, written)) < 40
 
 
 def test_without_a_bound_the_picture_says_what_was_reached():

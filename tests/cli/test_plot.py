@@ -17,9 +17,16 @@ def plot(monkeypatch, capsys, tmp_path):
 def test_an_audit_becomes_a_picture(plot, tmp_path):
     assert plot("audit.json", "--out", "a.svg") == (0, "wrote a.svg\n", "")
     drawn = (tmp_path / "a.svg").read_text()
-    assert "h: answered right in" in drawn and "g: nobody is right beyond" in drawn
+    assert ">answered right in" in drawn and ">nobody is right beyond" in drawn and "sends" in drawn
     assert plot("audit.json", "--out", "a.png")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_facts_and_sensors_have_the_names_that_are_given(plot, tmp_path):
+    named = "--title", "In short", "--name", "h=Is it warm?", "--name", "g=Who = whom?"
+    assert plot("audit.json", "--out", "a.svg", *named)[0] == 0
+    drawn = (tmp_path / "a.svg").read_text()
+    assert all(f">{text}<" in drawn for text in ("In short", "Is it warm?", "Who = whom?"))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,11 @@ def test_an_audit_becomes_a_picture(plot, tmp_path):
         (("none.json", "--out", "a.svg"), "none.json: there is no such file. Write it with"),
         (("audit.json", "--out", "a.pdf"), "a picture ends in .svg or .png, got 'a.pdf'"),
         (("audit.json", "--out", "audit.json"), "a picture ends in"),
+        (
+            ("audit.json", "--out", "a.svg", "--name", "h"),
+            "must be a column, = and a text, got 'h'",
+        ),
+        (("audit.json", "--out", "a.svg", "--name", "q=Q"), "the picture has no 'q'. It has h, g"),
         (("other.json", "--out", "a.svg"), "is not a file that `discreet audit --json` wrote"),
     ],
 )

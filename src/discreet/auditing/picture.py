@@ -1,4 +1,4 @@
-"""An audit as one picture: how far the answer and every secret are from guessing, raw and as sent.
+"""An audit as one picture: what a report is made of, and what it tells, raw and as sent.
 
 Drawn from what ``discreet audit --json`` prints, so that any audit can have its own. Matplotlib is
 imported on the first call.
@@ -7,81 +7,179 @@ imported on the first call.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discreet.auditing.summary import AuditSummary, PrivateFact
+from discreet.auditing.summary import AuditSummary, PrivateFact, SensorExample
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _SENT, _RAW, _TRACK, _MUTED = "#0b6a99", "#a14a00", "#ecf0f3", "#535e69"
-_WIDTH, _ROW = 7.4, 0.95  # inches
+_SHADES = ("#cfdfe9", "#0f4461")  # of the first symbol and of the last
+_LEFT, _RIGHT, _ROW = 5.0, 6.2, 0.95  # inches
 _MOST_SECRETS = 6
+_WIDEST = 20  # letters
 
 
-def draw_audit(found: AuditSummary) -> Figure:
-    """Return the picture: a bar for the answer, and one for each private fact, from guessing on.
+def draw_audit(
+    found: AuditSummary, title: str = "", names: Mapping[str, str] | None = None
+) -> Figure:
+    """Return the picture: on the left one report as an example, on the right what it tells.
 
+    The right half has a bar for the answer and one for each private fact, from guessing on.
     Everything is balanced accuracy, in percent. A diamond is the strongest attacker on the raw
     readings, a dot the same on what is sent; the line is what no attacker exceeds, the dashes the
-    limit.
+    limit. ``names``: what to call facts and sensors, by their names.
     """
     from matplotlib.figure import Figure
 
     secrets = found.private[:_MOST_SECRETS]
+    height = 1.4 + _ROW * max(1 + len(secrets), 0.7 * len(found.example))
+    widths = [_LEFT, _RIGHT] if found.example else [_RIGHT + 1.1]
     with matplotlib_settings("discreet-audit"):
-        figure = Figure(figsize=(_WIDTH, 0.9 + _ROW * (1 + len(secrets))), layout="constrained")
+        figure = Figure(figsize=(sum(widths), height), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
         figure.patch.set_facecolor(PAPER)
-        axes = figure.subplots(1 + len(secrets), 1, squeeze=False)[:, 0]
-        _draw_answer(axes[0], found)
-        for place, fact in zip(axes[1:], secrets, strict=True):
-            _draw_secret(place, fact, found)
+        figure.suptitle(title or _title(found, names or {}), x=0.01, ha="left",
+                        fontsize=14, fontweight="bold", color=INK)  # fmt: skip
+        halves = figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0]
+        _draw_facts(halves[-1], found, names or {})
+        if found.example:
+            _draw_example(halves[0].subplots(), found, names or {})
         span = "one report per sensor" if found.releases == 1 else f"{found.releases} reports"
         figure.supxlabel(
-            f"◇ best attacker on the raw readings   ● the same, on what is sent   │ nobody "
-            f"beyond, certified   ┆ limit\nbalanced accuracy; {found.rows} rows, "
-            f"{100 * found.confidence:g} % confidence, {span}",
-            fontsize=8, color=_MUTED,
+            f"{found.rows} rows, {100 * found.confidence:g} % confidence, {span}",
+            x=0.01, ha="left", fontsize=8, color=_MUTED,
         )  # fmt: skip
     return figure
 
 
-def _draw_answer(axes: Axes, found: AuditSummary) -> None:
+def _title(found: AuditSummary, names: Mapping[str, str]) -> str:
+    """Return what the audit shows, in a line; a claim only where its limits are met."""
+    if not (found.public.useful and found.limits and all(e.state == "met" for e in found.limits)):
+        return "What the sensors send, and what it tells"
+    secrets = " or ".join(_cut(each.name, names) for each in found.private[:_MOST_SECRETS])
+    return f"The sensors tell {_cut(found.public.name, names)}. They hardly tell {secrets}."
+
+
+def _cut(name: str, names: Mapping[str, str], most: int = _WIDEST) -> str:
+    found = names.get(name, name.replace("_", " "))
+    return found if len(found) <= most else found[: most - 1] + "…"
+
+
+# --- What a report is made of ----------------------------------------------------------------
+
+
+def _draw_example(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> None:
+    """Draw a line for each sensor: its reading, the row it draws from, and what it sends."""
+    axes.set_xlim(0, 100)
+    axes.set_ylim(len(found.example) + 0.1, -0.75)
+    axes.set_axis_off()
+    for x, heading in ((0, "a sensor reads"), (47, "draws from a row of its table"), (94, "sends")):
+        axes.text(x, -0.5, heading, fontsize=8.5, color=_MUTED, ha="center" if x > 90 else "left")
+    for k, each in enumerate(found.example):
+        axes.text(0, k, _cut(each.sensor, names), va="center", fontsize=9, color=INK)
+        reading = _cut(each.reading.replace("<=", "≤"), {}, 12)
+        axes.text(44, k, reading, va="center", ha="right", fontsize=9, fontweight="bold", color=INK)
+        _draw_row(axes, each, k)
+        axes.annotate("", (91, k), (83, k), arrowprops={"arrowstyle": "->", "color": _MUTED})
+        _draw_symbol(axes, each, k)
+    more = found.sensors - len(found.example)
+    if more > 0:
+        axes.text(0, len(found.example) - 0.25, f"and {more} more", fontsize=8.5, color=_MUTED)
+
+
+def _draw_row(axes: Axes, each: SensorExample, k: int) -> None:
+    left, width = 47.0, 34.0
+    widest = max(range(len(each.row)), key=each.row.__getitem__)
+    for z, share in enumerate(each.row):
+        axes.barh([k], [width * share], 0.5, left=left, color=_shade(z, each))
+        if z == widest:
+            axes.text(left + width * share / 2, k, f"{z}: {100 * share:.0f} %", ha="center",
+                      va="center", fontsize=8, color=_on(z, each))  # fmt: skip
+        left += width * share
+
+
+def _draw_symbol(axes: Axes, each: SensorExample, k: int) -> None:
+    box = {"boxstyle": "round,pad=0.45", "facecolor": _shade(each.symbol, each), "linewidth": 0}
+    axes.text(95, k, str(each.symbol), ha="center", va="center", fontsize=9.5, fontweight="bold",
+              color=_on(each.symbol, each), bbox=box)  # fmt: skip
+
+
+def _depth(z: int, each: SensorExample) -> float:
+    return min(z / max(len(each.row) - 1, 1), 1.0)
+
+
+def _shade(z: int, each: SensorExample) -> Any:
+    from matplotlib.colors import to_rgb
+
+    ends = zip(*map(to_rgb, _SHADES), strict=True)
+    return tuple(a + _depth(z, each) * (b - a) for a, b in ends)
+
+
+def _on(z: int, each: SensorExample) -> str:
+    return PAPER if _depth(z, each) > 0.5 else INK
+
+
+# --- What it tells ---------------------------------------------------------------------------
+
+
+def _draw_facts(half: SubFigure, found: AuditSummary, names: Mapping[str, str]) -> None:
+    secrets = found.private[:_MOST_SECRETS]
+    half.patch.set_alpha(0.0)
+    axes = half.subplots(1 + len(secrets), 1, squeeze=False)[:, 0]
+    _draw_answer(axes[0], found, names)
+    for place, fact in zip(axes[1:], secrets, strict=True):
+        _draw_secret(place, fact, found, names)
+    half.supxlabel(
+        "◇ best attacker on the raw readings   ● the same, on what is sent\n"
+        "│ nobody beyond, certified   ┆ limit   (balanced accuracy)",
+        fontsize=8, color=_MUTED,
+    )  # fmt: skip
+
+
+def _draw_answer(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> None:
     public = found.public
     sent = 100 * (1.0 - public.error if public.balanced is None else public.balanced.estimate)
-    _begin(axes, f"{public.name}: answered right in {sent:.1f} %", len(public.classes) or 2)
+    name = _cut(public.name, names, 40)
+    _begin(axes, name, f"answered right in {sent:.1f} %", len(public.classes) or 2)
     _draw_sent(axes, sent)
     if public.raw_balanced is not None:
         _draw_raw(axes, 100 * public.raw_balanced)
 
 
-def _draw_secret(axes: Axes, fact: PrivateFact, found: AuditSummary) -> None:
+def _draw_secret(
+    axes: Axes, fact: PrivateFact, found: AuditSummary, names: Mapping[str, str]
+) -> None:
     guessing = 100.0 / (len(fact.classes) or 2)
     reached, said = guessing + 100 * max(fact.attacks.best.advantage, 0.0), "guessed right in"
     if fact.bound is not None:  # the best of many attackers owes what is beyond to luck
         most, said = guessing + 100 * fact.bound, "nobody is right beyond"
         reached = min(reached, most)
     shown = math.ceil(10 * (reached if fact.bound is None else most)) / 10
-    _begin(axes, f"{fact.name}: {said} {shown:.1f} %", len(fact.classes) or 2)
+    _begin(axes, _cut(fact.name, names, 40), f"{said} {shown:.1f} %", len(fact.classes) or 2)
     _draw_sent(axes, reached)
     raw = fact.attacks.best_on_readings
     if raw is not None:
         _draw_raw(axes, guessing + 100 * max(raw.advantage, 0.0))
     if fact.bound is not None:
-        axes.plot([most] * 2, [-1, 1], color=_SENT, linewidth=1.6)
+        axes.plot([most] * 2, [-0.75, 0.75], color=_SENT, linewidth=1.6)
     if found.limit is not None:
-        axes.plot([guessing + 100 * found.limit] * 2, [-1, 1], color=LIMIT, linestyle=(0, (3, 2)))
+        axes.plot(
+            [guessing + 100 * found.limit] * 2, [-0.75, 0.75], color=LIMIT, linestyle=(0, (3, 2))
+        )
 
 
-def _begin(axes: Axes, title: str, n_classes: int) -> None:
-    axes.set_title(title if len(title) <= 80 else title[:79] + "…", loc="left", fontsize=10,
-                   fontweight="bold", color=INK)  # fmt: skip
+def _begin(axes: Axes, name: str, verdict: str, n_classes: int) -> None:
+    axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK)
+    axes.set_title(verdict, loc="right", fontsize=10, fontweight="bold", color=_SENT)
     guessing = 100.0 / n_classes
-    axes.barh([0], [100.0 - guessing], 0.8, left=guessing, color=_TRACK)
+    axes.barh([0], [100.0 - guessing], 0.7, left=guessing, color=_TRACK)
     axes.set_xlim(guessing - 1.0, 101.0)
-    axes.set_ylim(-1.3, 1.3)
+    axes.set_ylim(-1.1, 1.1)
     axes.set_yticks([])
     axes.set_xticks([guessing, 100.0], [f"{guessing:.3g} %, guessing", "always right, 100 %"])
     for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
@@ -93,7 +191,7 @@ def _begin(axes: Axes, title: str, n_classes: int) -> None:
 
 def _draw_sent(axes: Axes, at: float) -> None:
     left = axes.get_xlim()[0] + 1.0
-    axes.barh([0], [max(at - left, 0.0)], 0.8, left=left, color=_SENT)
+    axes.barh([0], [max(at - left, 0.0)], 0.7, left=left, color=_SENT)
     axes.plot([at], [0], "o", **_look(_SENT, _SENT))
 
 

@@ -17,6 +17,7 @@ from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.over_time import OverTime, Structural
 from discreet.auditing.bounds.pointwise import BEYOND_MASS
+from discreet.auditing.example import example_report
 from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
 from discreet.leakage.epsilon_bounds import Budget
@@ -199,6 +200,24 @@ class Audit:
     ``remarks``: what a reader has to know about the rows: unknown readings, groups, few rows.
     ``program``: what made the audit, with its version; ``to_dict`` has the version of the format
     besides. ``mapping``: what was audited; ``to_dict`` has its id only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from discreet import RandomizedResponseMapper, audit
+    >>> rng = np.random.default_rng(0)
+    >>> who, fall = rng.integers(2, size=(2, 200))
+    >>> X = np.column_stack([fall, who])
+    >>> mapper = RandomizedResponseMapper(ldp_epsilon=0.5)
+    >>> mapper = mapper.fit(X[:100], fall[:100], private=who[:100])
+    >>> found = audit(mapper, X[100:], fall[100:], private=who[100:])
+    >>> found.to_frame().columns.tolist()
+    ['role', 'at_least', 'at_most', 'raw']
+    >>> found.to_html().startswith("<!doctype html>")
+    True
+    >>> figure = found.plot()
+    >>> found.to_dict()["format"]
+    'discreet-audit'
     """
 
     mapping_id: str
@@ -286,6 +305,7 @@ class Audit:
         fields = (name for name in self.__dataclass_fields__ if name != "mapping")
         found = {name: _for_json(getattr(self, name)) for name in fields}
         found["public"]["useful"] = self.public.useful
+        found["example"], found["sensors"] = example_report(self.mapping), len(self.mapping.sensors)
         return {"format": "discreet-audit", "version": 1, "ok": self.ok, **found}
 
 

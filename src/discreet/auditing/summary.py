@@ -109,6 +109,15 @@ class _Limit(_Part):
     radius: float | None = None
 
 
+class SensorExample(_Part):
+    """What one sensor may read, the row of its table for it, and a symbol drawn from that."""
+
+    sensor: Text
+    reading: Words
+    row: Annotated[tuple[Share, ...], Field(min_length=1, max_length=10_000)]
+    symbol: Annotated[int, Field(ge=0)]
+
+
 class AuditSummary(_Part):
     """An audit, as far as others than the auditor use it."""
 
@@ -123,6 +132,8 @@ class AuditSummary(_Part):
     private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
     limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
     conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
+    example: Annotated[tuple[SensorExample, ...], Field(max_length=10)] = ()
+    sensors: Annotated[int, Field(ge=0)] = 0
 
     @property
     def radius(self) -> float | None:

@@ -91,6 +91,21 @@ class Frontier(Model):
 
     ``points``: by method, symbols and ratio. ``planned``: points that were asked for; more than
     there are if the work was interrupted.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from discreet import frontier
+    >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
+    >>> found = frontier(readings, [0, 0, 1, 1] * 10, private=[0, 1] * 20, methods=["ndd"],
+    ...                  assume_independent=True)  # fmt: skip
+    >>> found.to_frame()["method"].tolist()
+    ['ndd']
+    >>> figure = found.plot(limit=0.05)
+    >>> lines = found.words(), found.table()
+    >>> found.save("frontier.json")
+    >>> Frontier.load("frontier.json") == Frontier.from_dict(found.to_dict()) == found
+    True
     """
 
     format: Literal["discreet-frontier"] = "discreet-frontier"

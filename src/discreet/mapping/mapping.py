@@ -85,10 +85,18 @@ class Mapping(Model):
     >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
     >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
     >>> mapper = RandomizedResponseMapper(ldp_epsilon=1.0).fit(readings, fall, private=who)
-    >>> mapper.mapping_.names
-    ['hall', 'door']
-    >>> mapper.mapping_.to_frame().shape
-    (8, 2)
+    >>> mapping = mapper.mapping_
+    >>> mapping
+    <Mapping ...: 2 sensors, public 'public'>
+    >>> mapping.to_frame().shape, mapping.plot().axes[0].get_title()
+    ((8, 2), 'hall')
+    >>> codes = mapping.encode(readings)
+    >>> symbols = mapping.sample(codes)  # both at once: mapping.transform(readings)
+    >>> mapping.fuse(symbols).shape, mapping.posterior(symbols).shape
+    ((40,), (40, 2))
+    >>> mapping.save("home.json")
+    >>> Mapping.load("home.json") == Mapping.loads(mapping.dumps()) == mapping
+    True
     """
 
     format: Literal["discreet-mapping"] = FORMAT
