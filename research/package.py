@@ -1,29 +1,95 @@
-"""Build wheel and sdist, try each in a clean environment, print its size and write its SBOM.
+"""Build wheels and sdists, try each in clean environments, print sizes and write the SBOM.
 
-Run it as ``make package``; what it builds is in ``build/package``.
+Run it as ``make package``; what it builds is in ``build/package``. The packages are tried with
+every Python from 3.11 on that is on the PATH. ``--debian trixie,sid,bullseye`` tries them with the
+Pythons of these releases too, in roots of Debian packages; that needs root, debootstrap, and a
+network that reaches Debian and PyPI. The small package for devices is tried from Python 3.9 on.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import shutil
 import sys
 import tempfile
-import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from research.debian import make_root, run, why_not
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "build" / "package"
 TABLE = "hall,door,fall,who\n" + "0,1,no,Ada\n3,2,no,Ben\n5,6,yes,Ada\n8,7,yes,Ben\n" * 100
+ASKED = "--public fall --private who --max-advantage 0.4 --out m.json"
 LARGEST = 8  # packages that are named
+# A device's messages and draws, beside those that docs/vectors.json lists.
+VECTORS = """
+import json, sys
+from discreet_sensor import wire
+from discreet_sensor.runtime import Table
+
+known = json.load(open("vectors.json"))
+key, topic, same = bytes.fromhex(known["key"]), known["topic"], 0
+for case in known["messages"]:
+    sent = bytes.fromhex(case["bytes"])
+    found = wire.decode(sent, len(case["symbols"]) // 2, key, topic.encode())
+    assert found.seq == case["seq"] and wire.encode(found, key, topic) == sent
+    same += 1
+for case in known["tables"]:
+    table = Table(bytes.fromhex(case["body"]))
+    for row, word, symbol in case["draws"]:
+        below = sum(threshold <= word for threshold in table.thresholds[row])
+        assert symbol == min(below, table.tops[row])
+        same += 1
+print(f"{same} messages and draws equal docs/vectors.json")
+"""
 
 
-def run(*words: str | Path, folder: Path = ROOT) -> str:
-    """Run a program, which has to succeed, and return what it prints."""
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
-    return done.stdout
+@dataclass(frozen=True)
+class Place:
+    """A Python to try packages with: of this machine, or of a root of Debian packages."""
+
+    python: str
+    root: Path | None = None
+
+    def run(self, folder: Path, *words: str | Path) -> str:
+        """Run a program in a folder, where this Python is."""
+        if self.root is None:
+            return run(*words, folder=folder)
+        inside = "/" / folder.relative_to(self.root)
+        script = ('cd "$0" && exec "$@"', inside, *words)
+        return run("env", "-i", "PATH=/usr/bin:/bin", "chroot", self.root, "/bin/sh", "-c", *script)
+
+    def version(self) -> tuple[int, int]:
+        """Return its version, such as (3, 13)."""
+        asked = "import sys; print(*sys.version_info[:2])"
+        major, minor = self.run(self.root or ROOT, self.python, "-c", asked).split()
+        return int(major), int(minor)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder that this Python sees, and remove it."""
+        with tempfile.TemporaryDirectory(dir=self.root) as name:
+            yield Path(name)
+
+
+def pythons() -> list[Place]:
+    """Return one Python of each version from 3.11 on: this one, and those on the PATH."""
+    found = {sys.version_info[:2]: Place(sys.executable)}
+    for minor in range(11, 20):
+        program = shutil.which(f"python3.{minor}")
+        if program is not None:
+            found.setdefault((3, minor), Place(program))
+    return list(found.values())
+
+
+def debian_python(release: str, roots: Path) -> Place:
+    """Return the Python of a release of Debian, in a root that is made if it is not there."""
+    root = roots.absolute() / release
+    make_root(root, release, "python3-venv,ca-certificates")
+    return Place("python3", root)
 
 
 def megabytes(folder: Path) -> float:
@@ -31,42 +97,79 @@ def megabytes(folder: Path) -> float:
     return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file()) / 1e6
 
 
-def try_package(package: Path, python: str, folder: Path) -> None:
-    """Install a package where nothing else is, learn and audit with it, and print what it takes."""
-    home = folder / "environment"
-    if python == sys.executable:
-        venv.create(home, with_pip=True)
-    else:
-        run(python, "-m", "venv", home)
-    bin_ = home / "bin"
-    run(bin_ / "pip", "install", "-qq", package)
+def try_package(package: Path, place: Place) -> None:
+    """Install a package where nothing else is, use it, and print what it takes."""
+    with place.folder() as folder:
+        for each in (package, ROOT / "docs" / "vectors.json"):
+            shutil.copy(each, folder)
+        place.run(folder, place.python, "-m", "venv", "environment")
+        place.run(folder, "environment/bin/pip", "install", "-qq", package.name)
+        if "sensor" in package.name:
+            done = try_sensor(folder, place)
+        else:
+            done = try_discreet(folder, place)
+        (site,) = (folder / "environment").glob("lib/python*/site-packages")
+        sizes = sorted(((megabytes(each), each.name) for each in site.iterdir()), reverse=True)
+        print(
+            f"{package.name} under Python {'.'.join(map(str, place.version()))}: {done}; ", end=""
+        )
+        print(
+            f"{package.stat().st_size / 1e6:.1f} MB, installed {megabytes(site):.0f} MB: ", end=""
+        )
+        print(", ".join(f"{name} {size:.0f}" for size, name in sizes[:LARGEST]), flush=True)
+        if package.suffix == ".whl" and place.python == sys.executable and "sensor" not in done:
+            write_sbom(folder / "environment" / "bin" / "python")
+
+
+def try_discreet(folder: Path, place: Place) -> str:
+    """Import it, learn and audit."""
     (folder / "home.csv").write_text(TABLE)
-    asked = ("--public", "fall", "--private", "who", "--max-advantage", "0.4", "--out", "m.json")
-    run(bin_ / "discreet", "learn", "home.csv", *asked, folder=folder)
-    run(bin_ / "discreet", "audit", "m.json", "home.csv", "--json", folder=folder)
-    (site,) = home.glob("lib/python*/site-packages")
-    sizes = sorted(((megabytes(each), each.name) for each in site.iterdir()), reverse=True)
-    print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB; installed with its dependencies")
-    print(f"{megabytes(site):.0f} MB under {run(bin_ / 'python', '--version').strip()}: ", end="")
-    print(", ".join(f"{name} {size:.0f}" for size, name in sizes[:LARGEST]))
-    if package.suffix == ".whl":
-        sbom = OUT / "sbom.json"
-        run(sys.executable, "-m", "cyclonedx_py", "environment", bin_ / "python", "-o", sbom)
-        print(f"wrote {sbom.relative_to(ROOT)}")
+    place.run(folder, "environment/bin/python", "-c", "import discreet; print(discreet.Mapper)")
+    program = "environment/bin/discreet"
+    place.run(folder, program, "learn", "home.csv", *ASKED.split())
+    place.run(folder, program, "audit", "m.json", "home.csv", "--json")
+    return "imported, learned, audited"
+
+
+def try_sensor(folder: Path, place: Place) -> str:
+    """Ask the device's program for help and compare its messages with those that are listed."""
+    place.run(folder, "environment/bin/discreet-sensor", "--help")
+    found = place.run(folder, "environment/bin/python", "-c", VECTORS).strip()
+    return f"discreet-sensor --help, {found}"
+
+
+def write_sbom(python: Path) -> None:
+    """Write what an environment holds, for those who watch over supply chains."""
+    out = OUT / "sbom.json"
+    run(sys.executable, "-m", "cyclonedx_py", "environment", python, "-o", out)
+    print(f"wrote {out.relative_to(ROOT)}")
+
+
+def build() -> list[Path]:
+    """Build both distributions and return their files."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    for old in OUT.iterdir():
+        old.unlink()
+    for source in (ROOT, ROOT / "sensor"):
+        run(sys.executable, "-m", "build", "--outdir", OUT, folder=source)
+    return sorted(OUT.glob("discreet*"))
 
 
 def main() -> None:
     """Build and try what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="the Python to try it with")
+    parser.add_argument("--debian", default="", help="releases whose Pythons are tried besides")
+    parser.add_argument("--roots", type=Path, default=ROOT / "build" / "debian", help="their place")
     given = parser.parse_args()
-    OUT.mkdir(parents=True, exist_ok=True)
-    for old in OUT.iterdir():
-        old.unlink()
-    run(sys.executable, "-m", "build", "--outdir", OUT)
-    for package in sorted(OUT.glob("discreet*")):
-        with tempfile.TemporaryDirectory() as name:
-            try_package(package, given.python, Path(name))
+    releases = [each for each in given.debian.split(",") if each]
+    if releases and why_not():
+        sys.exit(f"--debian cannot be had here: {why_not()}.")
+    places = [*pythons(), *(debian_python(each, given.roots) for each in releases)]
+    for package in build():
+        least = (3, 9) if "sensor" in package.name else (3, 11)
+        for place in places:
+            if place.version() >= least:
+                try_package(package, place)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ from support.network_figures.verdicts import judge
 from support.network_samples import additive_mapping
 from support.ports import free_port
 
+from research.debian import make_root, run, why_not
+
 SOURCE = Path(__file__).parents[3]
 PACKAGES = "mosquitto,python3-venv,systemd,systemd-sysv,util-linux,procps"
 RELEASE, PYTHON = "bookworm", "3.11"
@@ -49,42 +51,23 @@ MASKED = ("systemd-sysctl", "systemd-modules-load", "systemd-binfmt", "systemd-r
 Row = tuple[str, str, str, bool]
 
 
-def why_not() -> str:
-    """Return why nothing can be run here, or nothing."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        return "it needs root on Linux"
-    missing = [name for name in ("debootstrap", "unshare", "setpriv") if not shutil.which(name)]
-    return f"{', '.join(missing)} is not installed" if missing else ""
-
-
 # --- The root ------------------------------------------------------------------------------
 
 
-def run(command: list[str]) -> str:
-    """Run a command to its end and return what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{shlex.join(command)} failed: {(done.stderr or done.stdout)[-2000:]}")
-    return done.stdout
-
-
 def inside(root: Path, script: str) -> str:
-    return run(["chroot", str(root), "/bin/sh", "-c", script])
+    return run("chroot", root, "/bin/sh", "-c", script)
 
 
-def make_root(root: Path) -> None:
+def fill_root(root: Path) -> None:
     """Make a root of Debian packages, unless it is there, and install this clone into it."""
-    if not (root / "etc/debian_version").exists():
-        print(f"==> {RELEASE} from Debian packages into {root}", flush=True)
-        root.mkdir(parents=True, exist_ok=True)
-        run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root)])
+    make_root(root, RELEASE, PACKAGES)
     print("==> this clone into it", flush=True)
     pip = [sys.executable, "-m", "pip", "-qq"]
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory(dir=root) as wheels:
-        run([*pip, "wheel", "--no-deps", "-w", own, str(SOURCE), str(SOURCE / "sensor")])
+        run(*pip, "wheel", "--no-deps", "-w", own, SOURCE, SOURCE / "sensor")
         # Fetched outside: the root has neither the machine's certificates nor its settings.
         fetch = ["--python-version", PYTHON, "--only-binary=:all:", "--find-links", own]
-        run([*pip, "download", *fetch, "-d", wheels, "discreet[network]"])
+        run(*pip, "download", *fetch, "-d", wheels, "discreet[network]")
         place = f"/{Path(wheels).name}"
         inside(
             root,
@@ -257,7 +240,7 @@ def container(root: Path, site: Path, service: dict[str, object]) -> list[str]:
 def compose(root: Path) -> Iterator[Row]:
     """Run the services of the Compose file, and look at each."""
     ports, site = make_site(root, "compose"), root / "srv/site"
-    run(["chown", "-R", f"{OWNER}:{OWNER}", str(site)])
+    run("chown", "-R", f"{OWNER}:{OWNER}", site)
     services = yaml.safe_load((site / "compose.yaml").read_text())["services"]
     with ExitStack() as running:
         started = {}
@@ -379,11 +362,11 @@ def main() -> int:
     parser.add_argument("--only", default="compose,systemd")
     parser.add_argument("--root", type=Path, default=SOURCE / "build" / "containers")
     given = parser.parse_args()
-    if reason := why_not():
+    if reason := why_not("unshare", "setpriv"):
         print(f"not run: {reason}")
         return 0
     root, passed, console = given.root.absolute(), True, Console(width=150)
-    make_root(root)
+    fill_root(root)
     for name, part in (("compose", compose), ("systemd", systemd)):
         if name in given.only.split(","):
             print(f"==> {name}", flush=True)
