@@ -12,7 +12,11 @@ from discreet.cli import COMMANDS
 
 project = "discreet"
 version = release = discreet.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+nb_execution_mode = "cache"  # the notebook has no results of its own
+nb_execution_raise_on_error = True
+nb_execution_timeout = 900
+nb_execution_in_temp = True
 templates_path: list[str] = []
 exclude_patterns = ["decisions/README.md"]
 myst_enable_extensions = ["colon_fence"]

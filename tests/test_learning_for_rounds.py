@@ -71,8 +71,6 @@ def test_rows_that_do_not_support_it_say_how_many_could():
 def test_what_is_missing_is_named(prepared):
     with pytest.raises(InputError, match="--stay"):
         learn_for_rounds(prepared(), 60, None)
-    with pytest.raises(InputError, match="--max-advantage"):
-        learn_for_rounds(prepared(max_advantage=None), 60, 0.9)
 
 
 def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):

@@ -1,56 +1,24 @@
-"""Every block of the tutorial and the how-to pages, run one page after the other in one folder."""
+"""Every block of the manual, run: guides one page after the other, real data where it is."""
 
 import os
 import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
+import shlex
 
 import pytest
 from support.ports import free_port
 from support.sites import needs_mosquitto
+from typer.main import get_command
 
+from discreet.cli import COMMANDS, command_line
 from discreet.network.broker import find_mosquitto
+from research.manual import DOCS, GUIDES, ON_REAL_DATA, run_script, script_of
 
-DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md"))]
-PORTS = ("8883", "9464", "8080")  # of a site, as the pages have them
+EVERY = get_command(command_line([])).commands
 
-pytestmark = [pytest.mark.slow, needs_mosquitto]
-
-
-def script_of(page):
-    """The blocks of a page as one script for bash; a block in another language is a mistake."""
-    parts = ["set -eu -o pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
-    for kind, block in re.findall(r"^```(\S*)\n(.*?)^```$", page.read_text(), re.M | re.S):
-        if kind == "sh":
-            parts.append(block)
-        elif kind == "python":
-            parts.append(f"python - <<'END'\n{block}END\n")
-        else:
-            assert kind.startswith("{"), f"{page.name}: a block of {kind or 'nothing'} is not run"
-    return "\n".join(parts)
-
-
-def run(script, folder):
-    """Run a script in a session of its own, and end whatever it leaves behind."""
-    tools = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
-    process = subprocess.Popen(
-        ["bash", "-c", script],
-        cwd=folder,
-        env={**os.environ, "PATH": tools, "MPLBACKEND": "agg"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = process.communicate(timeout=600)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, printed
+README = DOCS.parent / "README.md"
+GALLERY = [page for page in sorted(DOCS.glob("gallery/*.md")) if page not in ON_REAL_DATA]
+PORTS = ("8883", "9464", "8080", "8786")  # of a site and a scheduler, as the pages have them
+PAGES = sorted({README, *DOCS.glob("*.md"), *DOCS.glob("*/*.md")} - {*DOCS.glob("decisions/*")})
 
 
 def as_ordinary_user(folder):
@@ -62,11 +30,66 @@ def as_ordinary_user(folder):
     program.chmod(0o700)
 
 
+def follow(page, folder):
+    script = script_of(page)
+    for port in PORTS:
+        script = re.sub(rf"(port |127\.0\.0\.1:){port}\b", rf"\g<1>{free_port()}", script)
+    code, printed = run_script(script, folder)
+    assert code == 0 and "Traceback" not in printed, f"{page.name}: {printed}"
+
+
+@pytest.mark.slow
+@needs_mosquitto
+@pytest.mark.timeout(3600)
 def test_the_pages_do_what_they_say(tmp_path):
     as_ordinary_user(tmp_path)
-    for page in GUIDES:
-        script = script_of(page)
-        for port in PORTS:
-            script = script.replace(f"port {port}", f"port {free_port()}")
-        code, printed = run(script, tmp_path)
-        assert code == 0 and "Traceback" not in printed, f"{page.name}: {printed}"
+    for page in [*GUIDES, *GALLERY, README]:
+        follow(page, tmp_path)
+    for page in GALLERY:
+        pictures = re.findall(r"\]\((\w+\.svg)\)", page.read_text())
+        assert all((tmp_path / each).is_file() and (page.parent / each).is_file()
+                   for each in pictures)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif("DISCREET_DATA" not in os.environ, reason="DISCREET_DATA names no folder")
+@pytest.mark.parametrize("page", ON_REAL_DATA, ids=lambda page: page.stem)
+def test_the_pages_on_real_data_do_what_they_say(page, tmp_path):
+    follow(page, tmp_path)
+    assert (tmp_path / f"{page.stem}.svg").is_file()
+
+
+# --- Commands that pages name ----------------------------------------------------------------
+
+
+def named_commands(page):
+    """Return what a page has after each ``discreet``, in blocks and in its lines, in words."""
+    text = page.read_text().replace("\\\n", " ")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
+    inline = re.findall(r"`(discreet [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+    for line in [*"\n".join(blocks).splitlines(), *(" ".join(each.split()) for each in inline)]:
+        words = [*shlex.shlex(line, posix=True, punctuation_chars=True)]
+        for k, word in enumerate(words):
+            if word == "discreet" and words[k + 1 : k + 2]:
+                yield words[k + 1], shlex.join(_until_the_end(words[k + 2 :]))
+
+
+def _until_the_end(words):
+    ends = (k for k, word in enumerate(words) if re.fullmatch(r"[();<>|&]+", word))
+    return words[: next(ends, len(words))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_commands_and_options_that_there_are(page):
+    for name, rest in named_commands(page):
+        assert name in COMMANDS or name.startswith("-"), f"{page.name}: discreet {name} {rest}"
+        if name in COMMANDS:
+            command = EVERY[name]
+            known = {each for param in command.params for each in (*param.opts, "--help")}
+            for word in re.findall(r"(?<!\S)--[\w-]+", rest):
+                assert word in known, f"{page.name}: discreet {name} has no {word}"
+
+
+def test_pages_name_many_commands():
+    assert sum(1 for page in PAGES for _ in named_commands(page)) > 100

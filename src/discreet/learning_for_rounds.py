@@ -70,11 +70,7 @@ def learn_for_rounds(
     prepared: Prepared, rounds: int, stay: float | None, **how: Any
 ) -> tuple[Learned, RoundsFigure]:
     """Learn so that so many rounds together tell no more than ``max_advantage``; see ``learn``."""
-    asked = prepared.options.get("max_advantage")
-    if asked is None:
-        raise InputError(
-            "--rounds needs to know what they may tell together. Give --max-advantage."
-        )
+    asked = prepared.options["max_advantage"]
     moves = {fact.name: _moves(prepared, fact.name, stay) for fact in prepared.facts[1:]}
     added = {each[0]: _added_up(prepared, each, rounds) for each in moves.items()}
     if METHODS[prepared.task.method] is Mapper:

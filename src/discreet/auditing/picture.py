@@ -7,6 +7,7 @@ imported on the first call.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ _SENT, _RAW, _TRACK, _MUTED = "#0b6a99", "#a14a00", "#ecf0f3", "#535e69"
 _SHADES = ("#cfdfe9", "#0f4461")  # of the first symbol and of the last
 _LEFT, _RIGHT, _ROW = 5.0, 6.2, 0.95  # inches
 _MOST_SECRETS = 6
-_WIDEST = 20  # letters
+_WIDEST = 18  # letters
 
 
 def draw_audit(
@@ -43,7 +44,7 @@ def draw_audit(
         figure = Figure(figsize=(sum(widths), height), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr, call-arg]
         figure.patch.set_facecolor(PAPER)
-        figure.suptitle(title or _title(found, names or {}), x=0.01, ha="left",
+        figure.suptitle(title or _title(found), x=0.01, ha="left",
                         fontsize=14, fontweight="bold", color=INK)  # fmt: skip
         halves = figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0]
         _draw_facts(halves[-1], found, names or {})
@@ -57,12 +58,12 @@ def draw_audit(
     return figure
 
 
-def _title(found: AuditSummary, names: Mapping[str, str]) -> str:
+def _title(found: AuditSummary) -> str:
     """Return what the audit shows, in a line; a claim only where its limits are met."""
     if not (found.public.useful and found.limits and all(e.state == "met" for e in found.limits)):
         return "What the sensors send, and what it tells"
-    secrets = " or ".join(_cut(each.name, names) for each in found.private[:_MOST_SECRETS])
-    return f"The sensors tell {_cut(found.public.name, names)}. They hardly tell {secrets}."
+    secrets = " or ".join(_cut(each.name, {}) for each in found.private[:_MOST_SECRETS])
+    return f"The sensors tell {_cut(found.public.name, {})}. They hardly tell {secrets}."
 
 
 def _cut(name: str, names: Mapping[str, str], most: int = _WIDEST) -> str:
@@ -78,12 +79,12 @@ def _draw_example(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> 
     axes.set_xlim(0, 100)
     axes.set_ylim(len(found.example) + 0.1, -0.75)
     axes.set_axis_off()
-    for x, heading in ((0, "a sensor reads"), (47, "draws from a row of its table"), (94, "sends")):
+    for x, heading in ((0, "a sensor reads"), (53, "draws from its table"), (94, "sends")):
         axes.text(x, -0.5, heading, fontsize=8.5, color=_MUTED, ha="center" if x > 90 else "left")
     for k, each in enumerate(found.example):
         axes.text(0, k, _cut(each.sensor, names), va="center", fontsize=9, color=INK)
-        reading = _cut(each.reading.replace("<=", "≤"), {}, 12)
-        axes.text(44, k, reading, va="center", ha="right", fontsize=9, fontweight="bold", color=INK)
+        axes.text(50, k, _brief(each.reading), va="center", ha="right", fontsize=9,
+                  fontweight="bold", color=INK)  # fmt: skip
         _draw_row(axes, each, k)
         axes.annotate("", (91, k), (83, k), arrowprops={"arrowstyle": "->", "color": _MUTED})
         _draw_symbol(axes, each, k)
@@ -92,8 +93,14 @@ def _draw_example(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> 
         axes.text(0, len(found.example) - 0.25, f"and {more} more", fontsize=8.5, color=_MUTED)
 
 
+def _brief(reading: str) -> str:
+    """Return a reading with few digits."""
+    short = re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.3g}", reading)
+    return _cut(short.replace("<=", "≤"), {}, 13)
+
+
 def _draw_row(axes: Axes, each: SensorExample, k: int) -> None:
-    left, width = 47.0, 34.0
+    left, width = 53.0, 28.0
     widest = max(range(len(each.row)), key=each.row.__getitem__)
     for z, share in enumerate(each.row):
         axes.barh([k], [width * share], 0.5, left=left, color=_shade(z, each))

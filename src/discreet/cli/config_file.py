@@ -19,6 +19,7 @@ from discreet.files import write_whole
 _ARGUMENTS = {"tables": "table"}  # what the file calls them
 _ABOUT_THE_FILE = ("config", "config_out", "help")
 _MOST_BYTES = 1 << 20
+_ADVICE = "Name a file that `discreet learn --write-config` wrote."
 
 
 def read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -49,9 +50,9 @@ def _load(path: Path) -> dict[str, Any]:
             raise InputError(f"--config {path} is larger than 1 MiB. Name a file of options.")
         return tomllib.loads(data.decode())
     except OSError as error:
-        raise InputError(f"--config {path}: cannot be read ({error.strerror}).") from None
+        raise InputError(f"--config {path}: cannot be read ({error.strerror}). {_ADVICE}") from None
     except ValueError as error:  # of TOML or of UTF-8
-        raise InputError(f"--config {path} is no TOML file: {error}.") from None
+        raise InputError(f"--config {path} is no TOML file: {error}. {_ADVICE}") from None
 
 
 def write_config(context: typer.Context, path: Path) -> None:

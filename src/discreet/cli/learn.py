@@ -179,7 +179,7 @@ def learn(
         str | None,
         option(
             "SIZE",
-            "Most memory to learn in, such as 700M or 8G; a table that takes more is "
+            "Memory that the process stays within, such as 700M or 8G; a table that takes more is "
             "streamed. [default: 4G for the table]",
         ),
     ] = None,
@@ -241,6 +241,10 @@ def learn(
     """
     if (stay is not None) and rounds is None:
         raise InputError("--stay was given without --rounds, which it is for. Give both.")
+    if rounds is not None and max_advantage is None:
+        raise InputError(
+            f"--rounds {rounds} needs to know what they may tell together. Give --max-advantage."
+        )
     wishes = {
         "privacy_ratio": ratio,
         "max_advantage": max_advantage,

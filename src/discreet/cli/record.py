@@ -7,6 +7,7 @@ from typing import Annotated
 
 from discreet.cli.options import Quiet, argument, option, seconds_of
 from discreet.cli.terminal import check_out, log_to_stderr, on_signals, plain_print
+from discreet.errors import InputError
 
 
 def record(
@@ -39,9 +40,15 @@ def record(
     log_to_stderr(quiet)
     stop = threading.Event()
     on_signals(stop.set)
+    new = not out.exists()
     with open_log(out) as log:
-        recorder = Recorder(broker, log)
-        recorder.run(stop, seconds)
+        try:
+            recorder = Recorder(broker, log)
+            recorder.run(stop, seconds)
+        except InputError:
+            if new:  # there was nothing to record
+                out.unlink()
+            raise
     if not quiet:
         plain_print(f"{recorder.recorded} messages recorded")
         plain_print(f"next: discreet import {out} --out {out.stem}.csv")

@@ -100,7 +100,9 @@ def locked(folder: Path) -> Iterator[None]:
         if isinstance(error, InputError):
             raise
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{folder}: the site cannot be changed ({reason}).") from None
+        raise InputError(
+            f"{folder}: the site cannot be changed ({reason}). Name a site that you own: --site."
+        ) from None
     try:
         yield
     finally:
