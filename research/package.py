@@ -103,22 +103,28 @@ def try_package(package: Path, place: Place) -> None:
         for each in (package, ROOT / "docs" / "vectors.json"):
             shutil.copy(each, folder)
         place.run(folder, place.python, "-m", "venv", "environment")
-        place.run(folder, "environment/bin/pip", "install", "-qq", package.name)
+        place.run(folder, "environment/bin/pip", "install", "-qq", "--no-compile", package.name)
         if "sensor" in package.name:
             done = try_sensor(folder, place)
         else:
             done = try_discreet(folder, place)
-        (site,) = (folder / "environment").glob("lib/python*/site-packages")
-        sizes = sorted(((megabytes(each), each.name) for each in site.iterdir()), reverse=True)
+        version = ".".join(map(str, place.version()))
         print(
-            f"{package.name} under Python {'.'.join(map(str, place.version()))}: {done}; ", end=""
+            f"{package.name} under Python {version}: {done}; {sizes(package, folder)}", flush=True
         )
-        print(
-            f"{package.stat().st_size / 1e6:.1f} MB, installed {megabytes(site):.0f} MB: ", end=""
-        )
-        print(", ".join(f"{name} {size:.0f}" for size, name in sizes[:LARGEST]), flush=True)
         if package.suffix == ".whl" and place.python == sys.executable and "sensor" not in done:
             write_sbom(folder / "environment" / "bin" / "python")
+
+
+def sizes(package: Path, folder: Path) -> str:
+    """Return how large a package is, what it brings along, and which parts are the largest."""
+    (site,) = (folder / "environment").glob("lib/python*/site-packages")
+    parts = sorted(((megabytes(each), each.name) for each in site.iterdir()), reverse=True)
+    largest = ", ".join(f"{name} {size:.0f}" for size, name in parts[:LARGEST])
+    return (
+        f"{package.stat().st_size / 1e6:.1f} MB, installed {megabytes(site):.0f} MB without "
+        f"bytecode: {largest}"
+    )
 
 
 def try_discreet(folder: Path, place: Place) -> str:
@@ -159,13 +165,14 @@ def main() -> None:
     """Build and try what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--debian", default="", help="releases whose Pythons are tried besides")
+    parser.add_argument("--only", default="", help="packages to try: a part of their file names")
     parser.add_argument("--roots", type=Path, default=ROOT / "build" / "debian", help="their place")
     given = parser.parse_args()
     releases = [each for each in given.debian.split(",") if each]
     if releases and why_not():
         sys.exit(f"--debian cannot be had here: {why_not()}.")
     places = [*pythons(), *(debian_python(each, given.roots) for each in releases)]
-    for package in build():
+    for package in (each for each in build() if given.only in each.name):
         least = (3, 9) if "sensor" in package.name else (3, 11)
         for place in places:
             if place.version() >= least:

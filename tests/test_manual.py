@@ -72,7 +72,7 @@ def named_commands(page):
         words = [*shlex.shlex(line, posix=True, punctuation_chars=True)]
         for k, word in enumerate(words):
             if word == "discreet" and words[k + 1 : k + 2]:
-                yield words[k + 1], shlex.join(_until_the_end(words[k + 2 :]))
+                yield words[k + 1], _until_the_end(words[k + 2 :])
 
 
 def _until_the_end(words):
@@ -87,7 +87,7 @@ def test_a_page_names_commands_and_options_that_there_are(page):
         if name in COMMANDS:
             command = EVERY[name]
             known = {each for param in command.params for each in (*param.opts, "--help")}
-            for word in re.findall(r"(?<!\S)--[\w-]+", rest):
+            for word in re.findall(r"^--[\w-]+", "\n".join(rest), re.M):
                 assert word in known, f"{page.name}: discreet {name} has no {word}"
 
 

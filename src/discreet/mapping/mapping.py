@@ -94,6 +94,8 @@ class Mapping(Model):
     >>> symbols = mapping.sample(codes)  # both at once: mapping.transform(readings)
     >>> mapping.fuse(symbols).shape, mapping.posterior(symbols).shape
     ((40,), (40, 2))
+    >>> mapping.with_noise(0.5).names  # says less
+    ['hall', 'door']
     >>> mapping.save("home.json")
     >>> Mapping.load("home.json") == Mapping.loads(mapping.dumps()) == mapping
     True
