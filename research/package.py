@@ -1,18 +1,20 @@
 """Build wheels and sdists, try each in clean environments, print sizes and write the SBOM.
 
 Run it as ``make package``; what it builds is in ``build/package``. The packages are tried with
-every Python from 3.11 on that is on the PATH. ``--debian trixie,sid,bullseye`` tries them with the
-Pythons of these releases too, in roots of Debian packages; that needs root, debootstrap, and a
-network that reaches Debian and PyPI. The small package for devices is tried from Python 3.9 on.
+every Python from 3.11 on that is on the PATH or named (``--python``). ``--debian trixie,sid``
+tries them with the Pythons of these releases too, in roots of Debian packages; that needs root,
+debootstrap, and a network that reaches Debian and PyPI. The small package for devices is tried
+from Python 3.9 on, which bullseye has.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +77,17 @@ class Place:
             yield Path(name)
 
 
-def pythons() -> list[Place]:
-    """Return one Python of each version from 3.11 on: this one, and those on the PATH."""
+def pythons(more: Sequence[str] = ()) -> list[Place]:
+    """Return one Python of each version from 3.11 on: this one, those named, those on the PATH."""
     found = {sys.version_info[:2]: Place(sys.executable)}
-    for minor in range(11, 20):
-        program = shutil.which(f"python3.{minor}")
-        if program is not None:
-            found.setdefault((3, minor), Place(program))
+    for program in (*more, *(f"python3.{minor}" for minor in range(11, 20))):
+        if shutil.which(program) is None:
+            continue
+        asked = [program, "-c", "import ensurepip, sys; print(*sys.version_info[:2])"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode == 0:  # a name on the PATH may be a shim for nothing
+            major, minor = map(int, done.stdout.split())
+            found.setdefault((major, minor), Place(program))
     return list(found.values())
 
 
@@ -164,6 +170,7 @@ def build() -> list[Path]:
 def main() -> None:
     """Build and try what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", action="append", default=[], help="a further one; repeatable")
     parser.add_argument("--debian", default="", help="releases whose Pythons are tried besides")
     parser.add_argument("--only", default="", help="packages to try: a part of their file names")
     parser.add_argument("--roots", type=Path, default=ROOT / "build" / "debian", help="their place")
@@ -171,7 +178,7 @@ def main() -> None:
     releases = [each for each in given.debian.split(",") if each]
     if releases and why_not():
         sys.exit(f"--debian cannot be had here: {why_not()}.")
-    places = [*pythons(), *(debian_python(each, given.roots) for each in releases)]
+    places = [*pythons(given.python), *(debian_python(each, given.roots) for each in releases)]
     for package in (each for each in build() if given.only in each.name):
         least = (3, 9) if "sensor" in package.name else (3, 11)
         for place in places:
