@@ -98,8 +98,13 @@ class Mapper(PrivacyMapper):
     >>> fall = [0, 0, 1, 1] * 10
     >>> who = ["a", "b"] * 20
     >>> mapper = Mapper(max_advantage=0.1, random_state=0).fit(readings, fall, private=who)
-    >>> mapper.transform(readings).shape
-    (40, 2)
+    >>> symbols = mapper.transform(readings)
+    >>> symbols.shape, mapper.fuse(symbols).shape
+    ((40, 2), (40,))
+    >>> mapper.predict(readings).shape, mapper.predict_proba(readings).shape  # both at once
+    ((40,), (40, 2))
+    >>> mapper.get_feature_names_out().tolist()
+    ['hall', 'door']
     """
 
     _method = "auto"

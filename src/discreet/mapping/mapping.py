@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLOCK_WORDS = 2**20  # comparisons made at once by `sample`, which bounds its memory
+_SHOWN_ROWS = 20  # of a mapping, in a notebook
 
 
 # --- The mapping ---------------------------------------------------------------------------
@@ -81,7 +82,7 @@ class Mapping(Model):
     Examples
     --------
     >>> import pandas as pd
-    >>> from discreet import RandomizedResponseMapper
+    >>> from discreet import Mapping, RandomizedResponseMapper
     >>> readings = pd.DataFrame({"hall": [0, 1, 2, 3] * 10, "door": [0, 0, 1, 1] * 10})
     >>> fall, who = [0, 0, 1, 1] * 10, ["a", "b"] * 20
     >>> mapper = RandomizedResponseMapper(ldp_epsilon=1.0).fit(readings, fall, private=who)
@@ -92,8 +93,8 @@ class Mapping(Model):
     ((8, 2), 'hall')
     >>> codes = mapping.encode(readings)
     >>> symbols = mapping.sample(codes)  # both at once: mapping.transform(readings)
-    >>> mapping.fuse(symbols).shape, mapping.posterior(symbols).shape
-    ((40,), (40, 2))
+    >>> mapping.fuse(symbols).shape, mapping.decide(symbols).shape, mapping.posterior(symbols).shape
+    ((40,), (40,), (40, 2))
     >>> mapping.with_noise(0.5).names  # says less
     ['hall', 'door']
     >>> mapping.save("home.json")
@@ -232,8 +233,9 @@ class Mapping(Model):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the tables."""
-        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(float_format='{:.3f}'.format)}"
+        """Return what a notebook shows: the tables, of long ones the first and last rows."""
+        tables = self.to_frame().to_html(float_format="{:.3f}".format, max_rows=_SHOWN_ROWS)
+        return f"<p>{escape(repr(self))}</p>{tables}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return for every sensor and reading the probability of each symbol."""
