@@ -62,7 +62,16 @@ class Place:
             return run(*words, folder=folder)
         inside = "/" / folder.relative_to(self.root)
         script = ('cd "$0" && exec "$@"', inside, *words)
-        return run("env", "-i", "PATH=/usr/bin:/bin", "chroot", self.root, "/bin/sh", "-c", *script)
+        return run(
+            "env",
+            "-i",
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+            "chroot",
+            self.root,
+            "/bin/sh",
+            "-c",
+            *script,
+        )
 
     def version(self) -> tuple[int, int]:
         """Return its version, such as (3, 13)."""
