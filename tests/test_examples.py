@@ -16,7 +16,15 @@ RETURNED = {"Audit": Audit, "Frontier": Frontier}
 FOR_PEOPLE = (discreet.Mapping, Audit, Frontier)
 MAPPERS = [each for name, each in PUBLIC.items() if name.endswith("Mapper")]
 # Of use to the package itself, or shown by another example: how parts are bound together.
-INNER = {"create", "with_chain", "of", "certificate", "fit_coded", "fit_reporting"}
+INNER = {
+    "create",
+    "with_chain",
+    "of",
+    "certificate",
+    "fit_coded",
+    "fit_reporting",
+    "check_row_count",
+}
 
 
 def examples_of(found, name):
