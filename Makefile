@@ -24,7 +24,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test exhaustive check docs package architecture reproduce bench faults load containers homeassistant format clean FORCE
+.PHONY: help demo quick test exhaustive check docs package architecture reproduce bench faults load containers homeassistant addon format clean FORCE
 
 help:
 	@echo "make demo       see it work on made-up data"
@@ -40,6 +40,7 @@ help:
 	@echo "make load       how much the network takes, and for how long"
 	@echo "make containers run a site in namespaces and under systemd, in a root of Debian packages"
 	@echo "make homeassistant  import the history of a real Home Assistant, which it installs (400 MB)"
+	@echo "make addon      put the add-on for Home Assistant together in build/addon"
 	@echo "make format     format the sources and fix what ruff can"
 	@echo "make clean      remove .venv, caches and build products"
 
@@ -113,6 +114,9 @@ homeassistant: $(READY)/test
 	@test -x $(HASS)/bin/hass || { $(BIN)/python -m venv $(HASS) && \
 	  $(HASS)/bin/python -m pip --disable-pip-version-check -qq install homeassistant==2024.3.3 "josepy<2"; }
 	@DISCREET_HASS=$(abspath $(HASS))/bin/hass $(BIN)/python -m pytest -q tests/e2e/test_homeassistant.py $(ARGS)
+
+addon: $(READY)/package
+	@$(BIN)/python -m research.addon $(ARGS)
 
 format: $(READY)/dev
 	@$(BIN)/ruff format .

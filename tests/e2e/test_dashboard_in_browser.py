@@ -3,10 +3,13 @@
 To look at the pages yourself, run with ``--basetemp=DIR``: the screenshots are below it.
 """
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from support.browsers import CONTRAST, PHONE, Reader, needs_browser
 from support.dashboards import PASSWORD, SITES, STATES, served
+from support.ingress import PREFIX, home_assistant
 
 from discreet.network.dashboard.serving import users_of
 
@@ -405,3 +408,47 @@ def test_the_frontier_shows_where_the_mapping_is(visit):
     assert box["x"] > whole["x"] and box["y"] + box["height"] < whole["y"] + whole["height"]
     page.locator("summary", has_text="The points as a table").click()
     assert page.locator("details[open] tbody tr").count() == 8
+
+
+# --- Inside Home Assistant ---------------------------------------------------------------------
+
+
+@contextmanager
+def framed(chromium, folder, pictures, **task):
+    """Open the panel of Home Assistant that has the dashboard in it."""
+    with served(folder, **task) as address, home_assistant(address) as panel:
+        reader = Reader(chromium, DESK)
+        reader.page.goto(panel)
+        yield reader, reader.page.frames[1]
+        reader.page.screenshot(path=pictures / f"framed-{len(task)}.png")
+        reader.context.close()
+
+
+def test_home_assistant_shows_the_dashboard_in_its_frame(chromium, tmp_path, pictures):
+    maker = SITES["healthy"](tmp_path / "healthy")
+    users_of(maker.folder).add("ann", PASSWORD)
+    with framed(chromium, maker.folder, pictures, ingress="127.0.0.1") as (reader, frame):
+        frame.fill("#name", "ann")
+        frame.fill("#password", PASSWORD)
+        frame.press("#password", "Enter")
+        for view, path in VIEWS.items():
+            frame.click(f"nav[aria-label=Views] a[href='.{path}']")
+            frame.wait_for_selector(f"body[data-view={view}] #link[data-state=live]")
+            frame.wait_for_url(f"**{PREFIX}{path}")
+        frame.wait_for_selector(".plot canvas")
+        assert reader.complaints == []
+        frame.click("text=Log out")
+        frame.wait_for_selector("#password")
+        cookies = reader.context.cookies()
+        assert {each["path"] for each in cookies} == {f"{PREFIX}/"}
+    maker.store.close()
+
+
+def test_a_dashboard_for_browsers_is_not_framed(chromium, tmp_path, pictures):
+    maker = SITES["healthy"](tmp_path / "healthy")
+    with framed(chromium, maker.folder, pictures) as (reader, frame):
+        show = "place => document.querySelector('iframe').src = place"
+        with reader.page.expect_console_message(lambda said: "in a frame" in said.text):
+            reader.page.evaluate(show, f"{PREFIX}/login")
+        assert frame.query_selector("#name") is None
+    maker.store.close()

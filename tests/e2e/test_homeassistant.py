@@ -6,16 +6,19 @@ installs it into an environment of its own and runs this.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.commands import run
+from support.commands import run, run_apart
 from support.helpers import make_mapping
 from support.ports import free_port
 from support.sites import broker_of, eventually, fusion_visitor, make_site, needs_mosquitto
@@ -27,11 +30,12 @@ from discreet.network.site.joining import enroll_observer
 from discreet.network.site.services import BRIDGE_FOLDER
 from discreet.network.site.settings import load_site
 from discreet_sensor.wire import RoundClock, decision_topic
+from research.home_history import BEGIN, RESTARTS, ZONE, make_history
 
 HASS = os.environ.get("DISCREET_HASS")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1500),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not HASS, reason="DISCREET_HASS names no hass; run: make homeassistant"),
 ]
 CONFIGURATION = """
@@ -46,11 +50,20 @@ config:
 onboarding:
 recorder:
   commit_interval: 1
+  purge_keep_days: 90
+history:
 input_boolean:
   cooking:
     name: Cooking
+input_text:
+  heard:
+    name: Heard
+  silence:
+    name: Silence
+automation: !include automations.yaml
 """
 CLIENT = "http://127.0.0.1/"
+BLUEPRINTS = Path(__file__).parents[2] / "home_assistant" / "blueprints"
 
 
 class Core:
@@ -61,6 +74,8 @@ class Core:
         self.base, self.token = f"http://127.0.0.1:{self.port}", None
         folder.mkdir()
         (folder / "configuration.yaml").write_text(CONFIGURATION.format(port=self.port))
+        (folder / "automations.yaml").write_text("[]\n")
+        shutil.copytree(BLUEPRINTS, folder / "blueprints")
 
     def start(self):
         self.log = (self.folder / "core.log").open("ab")
@@ -101,6 +116,31 @@ class Core:
 
     def put(self, entity, state):
         self.ask(f"/api/states/{entity}", {"state": state})
+
+    def state(self, entity):
+        return self.ask(f"/api/states/{entity}")["state"]
+
+    def decisions(self):
+        """Return entity and state of everything that a site has announced."""
+        every = self.ask("/api/states")
+        return [
+            (each["entity_id"], each["state"])
+            for each in every
+            if each["entity_id"].startswith("binary_sensor.discreet")
+        ]
+
+    def use_broker(self, port):
+        """Set the MQTT integration up, as in its form."""
+        flow = self.ask("/api/config/config_entries/flow", {"handler": "mqtt"})
+        path = f"/api/config/config_entries/flow/{flow['flow_id']}"
+        made = self.ask(path, {"broker": "127.0.0.1", "port": port})
+        assert made["type"] == "create_entry"
+
+    def automate(self, name, **inputs):
+        """Make an automation from the blueprint, as its form does."""
+        blueprint = {"path": "discreet/notify_on_decision.yaml", "input": inputs}
+        content = {"alias": name, "description": "", "use_blueprint": blueprint}
+        self.ask(f"/api/config/automation/config/{name}", content)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -185,14 +225,10 @@ def test_the_decision_appears_follows_and_goes_unavailable(tmp_path):
 
     with broker_of(site), household_broker(site, tmp_path) as own, Core(tmp_path / "core") as core:
         assert fusion.connect(load_site(site).broker.port)
-        flow = core.ask("/api/config/config_entries/flow", {"handler": "mqtt"})
-        path = f"/api/config/config_entries/flow/{flow['flow_id']}"
-        made = core.ask(path, {"broker": "127.0.0.1", "port": own.port})
-        assert made["type"] == "create_entry"
+        core.use_broker(own.port)
 
         def shown():
-            every = core.ask("/api/states")
-            return [each["state"] for each in every if "discreet" in each["entity_id"]]
+            return [state for _, state in core.decisions()]
 
         def follows(number):
             fusion.publish(topic, config)
@@ -200,9 +236,161 @@ def test_the_decision_appears_follows_and_goes_unavailable(tmp_path):
             time.sleep(1)
             return shown() == [("off", "on")[number]]
 
-        assert eventually(lambda: follows(1), 180)
+        assert eventually(lambda: follows(0), 180)
+        ((entity, _),) = core.decisions()
+        core.automate(
+            "notify", decision=entity, held={"seconds": 1}, silent_for={"seconds": 2},
+            actions=[say("heard", "{{ message }}")],
+            silent_actions=[say("silence", "{{ name }}: {{ states(entity) }}")],
+        )  # fmt: skip
+        core.automate("plainly", decision=entity)
+        assert eventually(lambda: core.state("automation.plainly") == "on", 120)
+        assert eventually(
+            lambda: follows(1) and "(90 % sure)" in core.state("input_text.heard"), 180
+        )
+        assert core.state("input_text.heard").endswith(": on (90 % sure)")
+        assert core.state("input_text.silence") in ("", "unknown")
         assert eventually(lambda: follows(0), 60)
-        assert eventually(lambda: follows(1), 60)
         assert eventually(lambda: shown() == ["unavailable"], 120)  # as nothing more is decided
+        assert eventually(lambda: "unavailable" in core.state("input_text.silence"), 120)
         fusion.leave()
         core.stop()
+
+
+def say(where, text):
+    """An action that keeps a text where a test can read it."""
+    data = {"value": text}
+    return {"service": "input_text.set_value", "target": {"entity_id": f"input_text.{where}"},
+            "data": data}  # fmt: skip
+
+
+# --- Thirty days -------------------------------------------------------------------------------
+
+# By the core's own tables, which it takes for its own when it starts.
+WRITE = """
+import json, sys
+from datetime import datetime, timezone
+from sqlalchemy import create_engine, insert
+from homeassistant.components.recorder import db_schema as tables
+engine = create_engine("sqlite:///" + sys.argv[1])
+tables.Base.metadata.create_all(engine)
+given = json.load(sys.stdin)
+moment = lambda at: datetime.fromtimestamp(at, timezone.utc)
+names = {name: k for k, name in enumerate(sorted({each[1] for each in given["events"]}), start=1)}
+with engine.begin() as base:
+    base.execute(insert(tables.SchemaChanges), [{"schema_version": tables.SCHEMA_VERSION}])
+    base.execute(insert(tables.RecorderRuns), [
+        {"start": moment(a), "end": moment(b), "created": moment(a)} for a, b in given["runs"]])
+    base.execute(insert(tables.StatesMeta), [
+        {"metadata_id": k, "entity_id": name} for name, k in names.items()])
+    base.execute(insert(tables.States), [
+        {"metadata_id": names[name], "state": state, "last_updated_ts": at, "origin_idx": 0}
+        for at, name, state in given["events"]])
+"""
+DAY = 86_400.0
+SENSORS = ("binary_sensor.kitchen_motion", "binary_sensor.hall_motion", "sensor.power",
+           "binary_sensor.bed", "binary_sensor.front_door")  # fmt: skip
+
+
+def write_thirty_days(file):
+    """Put a made home's last thirty days where the core keeps its history."""
+    events = make_history(30)
+    shift = DAY * ((time.time() - events[-1][0]) // DAY)  # whole days: nights stay nights
+    edges = [BEGIN, *(BEGIN + day * DAY + k * 1200 for day in RESTARTS for k in (0, 1))]
+    edges = [each + shift for each in [*edges, events[-1][0] + 1]]
+    content = {
+        "events": [(time + shift, name, state) for time, name, state in events],
+        "runs": list(zip(edges[::2], edges[1::2], strict=True)),
+    }
+    python = Path(HASS).parent / "python"
+    subprocess.run([python, "-c", WRITE, file], input=json.dumps(content), text=True, check=True)
+    return content["events"]
+
+
+def seen_by(core, entity, begin, end):
+    """States of an entity, as the core itself reads them."""
+    moment = urllib.parse.quote(pd.Timestamp(begin, unit="s", tz="UTC").isoformat())
+    until = urllib.parse.quote(pd.Timestamp(end, unit="s", tz="UTC").isoformat())
+    ask = f"/api/history/period/{moment}?end_time={until}&filter_entity_id={entity}"
+    (found,) = core.ask(f"{ask}&minimal_response&no_attributes&significant_changes_only=0")
+    return [each["state"] for each in found]
+
+
+@needs_mosquitto
+def test_from_thirty_days_of_history_to_a_decision(tmp_path):
+    core = Core(tmp_path / "core")
+    log = core.folder / "home-assistant_v2.db"
+    events = write_thirty_days(log)
+
+    def discreet(*words, codes=(0,)):
+        done = run_apart(*words, folder=tmp_path)
+        assert done.returncode in codes, done.stdout + done.stderr
+        return done.stdout
+
+    with core:
+        begin = events[0][0]
+        wanted = [s for t, n, s in events if n == "person.ann" and begin <= t < begin + 3 * DAY]
+        assert seen_by(core, "person.ann", begin - 1, begin + 3 * DAY) == wanted
+
+        discreet(
+            "import", log, "--every", "5m", "--timezone", ZONE, "--label", "person.ann=who",
+            "--label", "input_boolean.cooking=cooking", "--out", "home.csv",
+            *(word for name in SENSORS for word in ("--items", name)),
+        )  # fmt: skip
+        table = pd.read_csv(tmp_path / "home.csv")
+        assert len(table) >= 30 * 288 - 10 and set(table) == {"time", "who", "cooking", *SENSORS}
+        facts = ("--public", "cooking", "--private", "who", "--group", "time:day")
+        discreet("learn", "home.csv", *facts, "--out", "home.json", codes=(0, 3))
+        audit = discreet("audit", "home.json", "home.csv", "--json", codes=(0, 3))
+        assert json.loads(audit)["mapping_id"]
+        ports = [free_port() for _ in range(3)]
+        discreet(
+            "init", "site", "--mapping", "home.json", "--interval", "2", "--deadline", "2",
+            "--port", ports[0], "--metrics-port", ports[1], "--dashboard-port", ports[2],
+        )  # fmt: skip
+        live = table.dropna().iloc[:300]
+        live.to_csv(tmp_path / "live.csv", index=False)
+        for k, name in enumerate(SENSORS):
+            discreet("enroll", f"d{k}", "--sensor", name, "--site", "site")
+        site = tmp_path / "site"
+        with broker_of(site), household_broker(site, tmp_path) as own:
+            core.use_broker(own.port)
+            devices = [
+                begun("sensor", f"d{k}.enrol", "--state", f"s{k}", "--read", "csv:live.csv",
+                      folder=tmp_path) for k in range(len(SENSORS))
+            ]  # fmt: skip
+            serve = begun("serve", "site", folder=tmp_path)
+            try:
+                states = set()
+
+                def follows():
+                    states.update(state for _, state in core.decisions())
+                    return {"on", "off"} <= states
+
+                assert eventually(follows, 600), states
+                ((entity, _),) = core.decisions()
+                assert entity.endswith("cooking")
+                ended(serve)
+                assert eventually(lambda: core.decisions() == [(entity, "unavailable")], 120)
+            finally:
+                for each in (*devices, serve):
+                    ended(each)
+        core.stop()
+
+
+def begun(*words, folder):
+    log = (folder / f"{words[0]}-{words[1]}.log").open("wb")
+    with log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "discreet", *words], cwd=folder, stdout=log, stderr=log
+        )
+
+
+def ended(process):
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

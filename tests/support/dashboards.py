@@ -468,12 +468,12 @@ STATES = {
 
 
 @contextmanager
-def served(folder, at=None):
+def served(folder, at=None, **task):
     """Serve a site's dashboard on a free port of this machine; yield its address.
 
     ``at``: the time at which it stands still, so that nothing grows old while it is looked at.
     """
-    dashboard, _, (host, _) = make_dashboard(DashboardTask(folder))
+    dashboard, _, (host, _) = make_dashboard(DashboardTask(folder, **task))
     if at is not None:
         dashboard._snapshots._clock = lambda: at
     listening = listen(host, 0)

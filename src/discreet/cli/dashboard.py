@@ -42,6 +42,14 @@ def dashboard(
             "count by the address that it names.",
         ),
     ] = None,
+    ingress: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Address of Home Assistant's Supervisor, which alone is answered then; its pages may "
+            "frame the dashboard.",
+        ),
+    ] = None,
     add_user: Annotated[
         str | None,
         option(
@@ -84,6 +92,7 @@ def dashboard(
                 certificate=tls_certificate,
                 key=tls_key,
                 proxy=behind_proxy,
+                ingress=ingress,
             )
         )
 

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from discreet.errors import InputError
 from discreet.network.dashboard.charts import traffic_series
 from discreet.network.dashboard.guards import Gate, GuardHeaders, read_form
+from discreet.network.dashboard.ingress import Ingress
 from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
 from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
 from discreet.network.dashboard.sensors import Device
@@ -43,13 +44,15 @@ _STATIC = {
     "uplot.css": ("vendor/uplot/uPlot.min.css", "text/css"),
 }
 _LONGEST_NAME = 64
+_DEEPEST = 8  # folders of an address
 
 
 class Dashboard:
     """The application of one site.
 
     ``key``: signs the cookies. ``names``: host names that the dashboard answers to. ``tls``:
-    whether it is served over TLS, so that cookies may be kept to it.
+    whether it is served over TLS, so that cookies may be kept to it. ``ingress``: the address of
+    Home Assistant's Supervisor, which alone may ask then, whatever the host's name.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Dashboard:
         names: Iterable[str],
         *,
         tls: bool = False,
+        ingress: str | None = None,
     ) -> None:
         self._snapshots, self._logins = snapshots, logins
         self._reading = asyncio.Lock()
@@ -82,7 +86,10 @@ class Dashboard:
         )
         inner.router.redirect_slashes = False  # one address for each page
         # Around everything, so that the answer to an unforeseen error has the headers too.
-        self.app: ASGIApp = GuardHeaders(inner, names, tls)
+        if ingress is None:
+            self.app: ASGIApp = GuardHeaders(inner, names, tls)
+        else:
+            self.app = GuardHeaders(Ingress(inner, ingress), None, tls=False)
 
     def _make_routes(self) -> list[Route]:
         pages = [
@@ -176,6 +183,7 @@ class Dashboard:
             link=given.get("link", "")[:_LONGEST_NAME],
             next=_next_page(given),
             token=request.session.setdefault("token", secrets.token_urlsafe(16)),
+            root="",
         )
         answer = HTMLResponse(text, status_code=code)
         if wait:
@@ -244,13 +252,19 @@ async def _static(request: Request) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = "There is no such page." if error.status_code == 404 else error.detail
-    text = plain_page("error", code=error.status_code, words=words)
+    text = plain_page("error", code=error.status_code, words=words, root=_root(request))
     return HTMLResponse(text, status_code=error.status_code, headers=error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     words = "The dashboard failed. See its log."
-    return HTMLResponse(plain_page("error", code=500, words=words), status_code=500)
+    text = plain_page("error", code=500, words=words, root=_root(request))
+    return HTMLResponse(text, status_code=500)
+
+
+def _root(request: Request) -> str:
+    """Return the way up to the overview; only errors are shown below it."""
+    return "../" * min(request.scope["path"].count("/") - 1, _DEEPEST)
 
 
 def _next_page(given: Mapping[str, str]) -> str:

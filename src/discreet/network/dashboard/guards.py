@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -44,6 +44,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_FRAMED = {  # by pages of the same origin, which is Home Assistant's
+    "Content-Security-Policy": POLICY.replace("ancestors 'none'", "ancestors 'self'"),
+    "X-Frame-Options": "SAMEORIGIN",
+}
 _WITH_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -51,13 +55,14 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class GuardHeaders:
     """Middleware around everything else, so that errors carry the headers too.
 
-    ``names``: host names and addresses that a request may be for.
+    ``names``: host names and addresses that a request may be for. None: any, and pages of the same
+    origin may frame the answers; ``app`` decides who may ask.
     """
 
-    def __init__(self, app: ASGIApp, names: Iterable[str], tls: bool) -> None:
+    def __init__(self, app: ASGIApp, names: Iterable[str] | None, tls: bool) -> None:
         self._app = app
-        self._names = {name.lower().rstrip(".") for name in names}
-        self._headers = HEADERS | (_WITH_TLS if tls else {})
+        self._names = None if names is None else {name.lower().rstrip(".") for name in names}
+        self._headers = HEADERS | (_WITH_TLS if tls else {}) | (_FRAMED if names is None else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the headers, or refuse a foreign name."""
@@ -78,7 +83,7 @@ class GuardHeaders:
                 "A request has one length.\n", status_code=400, headers={"Connection": "close"}
             )
             await refusal(scope, receive, send_with_headers)
-        elif len(hosts) == 1 and host_name(hosts[0]) in self._names:
+        elif self._answers_to(hosts):
             await self._app(scope, receive, send_with_headers)
         else:
             refusal = PlainTextResponse(
@@ -87,6 +92,9 @@ class GuardHeaders:
                 status_code=421,
             )
             await refusal(scope, receive, send_with_headers)
+
+    def _answers_to(self, hosts: Sequence[str]) -> bool:
+        return self._names is None or (len(hosts) == 1 and host_name(hosts[0]) in self._names)
 
 
 def host_name(host: str) -> str:

@@ -41,6 +41,7 @@ class DashboardTask:
     ``host``, ``port``: by default that of the site. ``remote``: consent to listen beyond this
     machine. ``names``: further host names to answer to. ``certificate``, ``key``: for TLS; both or
     neither. ``proxy``: address of a proxy that has the TLS, and names whom it speaks for.
+    ``ingress``: address of Home Assistant's Supervisor, which alone is answered then.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class DashboardTask:
     certificate: Path | None = None
     key: Path | None = None
     proxy: str | None = None
+    ingress: str | None = None
     quiet: bool = False
 
 
@@ -79,6 +81,7 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
         load_key(home / "session.key"),
         names_for(host, task.names),
         tls=task.key is not None or task.proxy is not None,
+        ingress=task.ingress,
     )
     return app, logins, (host, port)
 
@@ -86,14 +89,13 @@ def make_dashboard(task: DashboardTask) -> tuple[Dashboard, Logins, tuple[str, i
 def _check_place(task: DashboardTask, host: str, users: bool) -> None:
     if (task.certificate is None) != (task.key is None):
         raise InputError("--tls-certificate and --tls-key go together. Give both, or neither.")
-    if task.proxy is not None:
-        try:
-            ipaddress.ip_address(task.proxy)
-        except ValueError:
-            raise InputError(
-                f"--behind-proxy takes the address of the proxy, such as 127.0.0.1, got "
-                f"{task.proxy[:60]!r}."
-            ) from None
+    if task.ingress is not None and (task.proxy is not None or task.key is not None):
+        raise InputError(
+            "--ingress leaves TLS to Home Assistant. Leave out --behind-proxy, --tls-certificate "
+            "and --tls-key."
+        )
+    _check_address("--behind-proxy", task.proxy, "127.0.0.1")
+    _check_address("--ingress", task.ingress, "172.30.32.2")
     if is_loopback(host):
         return
     if not task.remote:
@@ -106,6 +108,15 @@ def _check_place(task: DashboardTask, host: str, users: bool) -> None:
             "a dashboard that others can reach needs a user. Add one first: discreet dashboard "
             f"{task.folder} --add-user NAME"
         )
+
+
+def _check_address(option: str, address: str | None, example: str) -> None:
+    try:
+        ipaddress.ip_address(address or example)
+    except ValueError:
+        raise InputError(
+            f"{option} takes an address, such as {example}, got {str(address)[:60]!r}."
+        ) from None
 
 
 def serve(task: DashboardTask) -> None:
@@ -160,7 +171,7 @@ def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[
     scheme = "https" if task.key else "http"
     shown = "localhost" if is_wildcard(host) else f"[{host}]" if ":" in host else host
     address = f"{scheme}://{shown}:{port}/"
-    if not is_loopback(host) and task.key is None and task.proxy is None:
+    if not (is_loopback(host) or task.key or task.proxy or task.ingress):
         print(
             "discreet: warning: without TLS, passwords and pages cross the network in the clear. "
             "Give --tls-certificate and --tls-key, or put a proxy with TLS in front "
@@ -169,6 +180,8 @@ def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[
         )
     if task.quiet:
         return []
+    if task.ingress is not None:
+        return [f"dashboard: inside Home Assistant, for {task.ingress} only, at port {port}"]
     lines = [f"dashboard: {address}"]
     if logins.link is not None:
         lines += [

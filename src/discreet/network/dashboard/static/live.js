@@ -69,7 +69,7 @@
       say("lost", "connection lost, trying again");
       if (source.readyState !== EventSource.CLOSED) return;
       // Refused rather than lost: the login has ended, or too many pages are open.
-      fetch("/api/state").then(answer => answer.status === 401 ? location.reload() : setTimeout(listen, 10000))
+      fetch("api/state").then(answer => answer.status === 401 ? location.reload() : setTimeout(listen, 10000))
         .catch(() => setTimeout(listen, 3000));
     });
     addEventListener("pagehide", () => source.close());
