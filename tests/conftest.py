@@ -52,6 +52,11 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest test, for which all other processes would wait at the end."""
+    items.sort(key=lambda item: item.path.name != "test_manual.py")
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector everything that is loaded: it lives to the end anyway."""
     gc.freeze()

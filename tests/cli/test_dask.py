@@ -28,10 +28,10 @@ def command(folder, monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def workers():
-    """Where two workers are found that nobody kills."""
+def client():
+    """Two workers, which the last test kills."""
     with started(2) as client:
-        yield "--dask", client.scheduler.address
+        yield client
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +41,9 @@ def many_parts(monkeypatch):
 
 
 def test_a_table_and_a_frontier_give_the_same_files_on_workers(
-    command, folder, workers, monkeypatch
+    command, folder, client, monkeypatch
 ):
-    ids = set()
+    ids, workers = set(), ("--dask", client.scheduler.address)
     for memory in (opening.DEFAULT_MEMORY, 1000):
         monkeypatch.setattr(opening, "DEFAULT_MEMORY", memory)
         for out, more in (("here", ()), ("there", workers)):
@@ -55,32 +55,6 @@ def test_a_table_and_a_frontier_give_the_same_files_on_workers(
     for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
         assert command(*start, "--out", out, *more)[0] == 0
     assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
-
-
-def test_all_workers_lost_is_one_message_and_no_file(command, folder, monkeypatch):
-    monkeypatch.setattr(cluster, "_RETURN_SECONDS", 1.0)
-    with started(2) as client:
-        submit, sent = type(client).submit, []
-
-        def ending(self, *arguments, **how):
-            sent.append(1)
-            if len(sent) == 3:
-                pids = process_ids(client)
-                while pids:
-                    kill(pids)
-            return submit(self, *arguments, **how)
-
-        before = {each.name for each in folder.iterdir()}
-        monkeypatch.setattr(type(client), "submit", ending)
-        code, printed, error = command(
-            *LEARN, "--out", "m.json", "--dask", client.scheduler.address
-        )
-    assert (code, printed) == (2, ""), error
-    assert len(sent) >= 3
-    told = error.splitlines()[-1]
-    assert told.startswith("discreet: all workers of the cluster are gone")
-    assert "Traceback" not in error
-    assert {each.name for each in folder.iterdir()} == before
 
 
 def test_mistakes_are_one_message_before_any_work(command, folder):
@@ -97,3 +71,26 @@ def test_processes_and_a_cluster_are_not_asked_for_together(command):
     both = ("--jobs", "2", "--dask", "local:2")
     code, _, error = command("frontier", "home.csv", *FACTS, "--out", "f.json", *both)
     assert code == 2 and "--jobs 2 was given together with --dask local:2" in error
+
+
+def test_all_workers_lost_is_one_message_and_no_file(command, folder, client, monkeypatch):
+    monkeypatch.setattr(cluster, "_RETURN_SECONDS", 1.0)
+    submit, sent = type(client).submit, []
+
+    def ending(self, *arguments, **how):
+        sent.append(1)
+        if len(sent) == 3:
+            pids = process_ids(client)
+            while pids:
+                kill(pids)
+        return submit(self, *arguments, **how)
+
+    before = {each.name for each in folder.iterdir()}
+    monkeypatch.setattr(type(client), "submit", ending)
+    code, printed, error = command(*LEARN, "--out", "m.json", "--dask", client.scheduler.address)
+    assert (code, printed) == (2, ""), error
+    assert len(sent) >= 3
+    told = error.splitlines()[-1]
+    assert told.startswith("discreet: all workers of the cluster are gone")
+    assert "Traceback" not in error
+    assert {each.name for each in folder.iterdir()} == before

@@ -26,11 +26,11 @@ CASES = {
     "16 sensors": (large, 16),
     "30 sensors": (large, 30),
 }
-QUICK = ("private", "forty rows")
+MARKS = {"private": (), "forty rows": (), "16 sensors": pytest.mark.exhaustive}
 each_case = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(case, id=name, marks=MARKS.get(name, pytest.mark.slow))
         for name, case in CASES.items()
     ],
 )

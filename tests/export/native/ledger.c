@@ -2,34 +2,20 @@
 #include <stdio.h>
 
 #include "bundle.h"
+#include "flash.h"
+#include "xorshift.h"
 
-static uint32_t stored[DISCREET_RECORD];
-static int stored_size, writable = 1, writes, stuck;
+static int writable = 1, writes, stuck;
 
 static int source(void *context, void *out, size_t size)
 {
-    static uint64_t state = 88172645463325252u;
     static unsigned char last[32];
-    unsigned char *bytes = out;
-    size_t i;
     (void)context;
-    for (i = 0; i < size; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)(state >> 40);
-    }
+    random_bytes(out, size);
     if (stuck)
         memcpy(out, last, size < 32 ? size : 32);
     memcpy(last, out, size < 32 ? size : 32);
     return (int)size;
-}
-
-static int load(void *context, void *record, size_t size)
-{
-    (void)context;
-    memcpy(record, stored, size);
-    return stored_size;
 }
 
 static int store(void *context, const void *record, size_t size)
@@ -38,8 +24,7 @@ static int store(void *context, const void *record, size_t size)
     if (!writable)
         return -1;
     writes++;
-    memcpy(stored, record, size);
-    return stored_size = (int)size;
+    return keep(record, size);
 }
 
 static discreet_sensor sensor;

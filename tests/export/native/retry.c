@@ -3,30 +3,16 @@
 #include <stdio.h>
 
 #include "bundle.h"
+#include "flash.h"
+#include "xorshift.h"
 
-static uint32_t stored[DISCREET_RECORD];
-static int stored_size, writable = 1, writes;
+static int writable = 1, writes;
 
 static int source(void *context, void *out, size_t size)
 {
-    static uint64_t state = 88172645463325252u;
-    unsigned char *bytes = out;
-    size_t i;
     (void)context;
-    for (i = 0; i < size; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)(state >> 40);
-    }
+    random_bytes(out, size);
     return (int)size;
-}
-
-static int load(void *context, void *record, size_t size)
-{
-    (void)context;
-    memcpy(record, stored, size);
-    return stored_size;
 }
 
 static int store(void *context, const void *record, size_t size)
@@ -35,8 +21,7 @@ static int store(void *context, const void *record, size_t size)
     writes++;
     if (!writable)
         return -1;
-    memcpy(stored, record, size);
-    return stored_size = (int)size;
+    return keep(record, size);
 }
 
 static discreet_sensor sensor;

@@ -5,6 +5,7 @@
 
 #define DISCREET_PUBLIC(value) (void)VALGRIND_MAKE_MEM_DEFINED(&(value), sizeof(value))
 #include "bundle.h"
+#include "xorshift.h"
 
 static void hide(void *data, size_t size)
 {
@@ -18,16 +19,8 @@ static void show(void *data, size_t size)
 
 static int source(void *context, void *out, size_t size)
 {
-    static uint64_t state = 0x9E3779B97F4A7C15u;
-    unsigned char *bytes = out;
-    size_t i;
     (void)context;
-    for (i = 0; i < size; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)(state >> 40);
-    }
+    random_bytes(out, size);
     hide(out, size);
     return (int)size;
 }

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "bundle.h"
+#include "flash.h"
 
 static const char *way = "";
 static long calls, fails_from;
 static int ended;
-static uint32_t stored[DISCREET_RECORD];
-static int stored_size;
 
 static int source(void *context, void *out, size_t size)
 {
@@ -33,18 +32,10 @@ static int source(void *context, void *out, size_t size)
     return (int)size;
 }
 
-static int load(void *context, void *record, size_t size)
-{
-    (void)context;
-    memcpy(record, stored, size);
-    return stored_size;
-}
-
 static int store(void *context, const void *record, size_t size)
 {
     (void)context;
-    memcpy(stored, record, size);
-    return stored_size = (int)size;
+    return keep(record, size);
 }
 
 int main(int count, char **arguments)
