@@ -51,7 +51,7 @@ def test_a_table_and_a_frontier_give_the_same_files_on_workers(
             assert code == 0 and ("streamed" in error) == (memory == 1000), error
             ids.add(Mapping.load(folder / out).id)
     assert len(ids) == 1
-    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9")
+    start = ("frontier", "home.csv", *FACTS, "--ratios", "0.9", "--methods", "npo,ndd")
     for out, more in (("f-here", ("--jobs", "1")), ("f-there", workers)):
         assert command(*start, "--out", out, *more)[0] == 0
     assert (folder / "f-here").read_bytes() == (folder / "f-there").read_bytes()
