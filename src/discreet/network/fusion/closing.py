@@ -165,6 +165,8 @@ class Closer:
 
     def _count_once(self, found: Sequence[Symbols]) -> None:
         """Leave out what a sensor has sent by an earlier mapping, if it has by the present one."""
+        if len(found) == 1:  # nearly always, and a large matrix would be walked through
+            return
         heard = dict(zip(self._mapping.names, (found[0] != MISSING).T, strict=True))
         for mapping, Z in zip(self._mappings[1:], found[1:], strict=True):
             for t, name in enumerate(mapping.names):
@@ -173,7 +175,9 @@ class Closer:
                 heard[name] = now | before
 
     def _heard(self, found: Sequence[Symbols]) -> Symbols:
-        """Return 0 where a sensor was heard by any mapping, the present one's sensors first."""
+        """Return 0 or a symbol where any mapping heard a sensor, the present one's sensors first."""
+        if len(found) == 1:
+            return found[0]
         heard = dict(zip(self._mapping.names, (found[0] != MISSING).T, strict=True))
         for mapping, Z in zip(self._mappings[1:], found[1:], strict=True):
             for name, column in zip(mapping.names, (Z != MISSING).T, strict=True):
