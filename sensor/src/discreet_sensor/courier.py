@@ -98,6 +98,11 @@ class Courier:
         with self._alone:
             return work()
 
+    def waits_from(self, number: int) -> bool:
+        """Whether a message for some round, or for a later one, is not acknowledged."""
+        with self._alone:
+            return self._outbox.waits_from(number)
+
     def turn_back(self, number: int) -> int:
         """Have the outbox go on with an earlier round; what it gives up is not sent again."""
         with self._alone:

@@ -112,6 +112,11 @@ class Outbox:
     def waiting(self) -> int:
         return self._count
 
+    def waits_from(self, number: int) -> bool:
+        """Whether a message for some round, or for a later one, waits."""
+        found = self._base.execute("SELECT 1 FROM outbox WHERE round >= ? LIMIT 1", (number,))
+        return found.fetchone() is not None
+
     @property
     def given_up(self) -> int:
         """How many messages were given up for want of room, since the device was set up."""

@@ -148,6 +148,9 @@ _SLOT = 0.25  # share of a round after its end at which its message is sent,
 _LONGEST_SLOT = 0.2  # and most seconds
 _BACK = 3  # rounds by which the clock may go back, and it is waited for
 _LOOK = 10.0  # seconds between looks at the clock
+_GLANCE = 0.5  # seconds between looks at a clock that is wrong
+_ANSWERS = 5  # rounds in which the site may take what waits, while the clock is in doubt,
+_OFFLINE = 600.0  # and seconds for a connection to it
 _LAST_SECONDS = 5.0  # to deliver what waits, once stopped
 
 
@@ -274,7 +277,8 @@ class _Schedule:
                     "Stop one of them. If the other is not yours, give this one a new file: "
                     f"discreet enroll {self._client} --renew."
                 )
-            number = self._follow_clock(number)
+            self._await_time(stop)
+            number = self._follow_clock(number, stop)
             if not self._wait_until(self._clock.end(number) - self._sources.lead, stop):
                 continue
             self._found[number] = self._sources.take()
@@ -290,13 +294,45 @@ class _Schedule:
     def _present(self) -> int:
         return max(0, self._clock.number(time.time()))
 
-    def _follow_clock(self, number: int) -> int:
+    def _await_time(self, stop: threading.Event) -> None:
+        """Wait while the clock shows a time before the site was made: it is not set yet."""
+        if self._clock.number(time.time()) >= 0:
+            return
+        logger.warning("the clock is not set: it shows a time before the site was made")
+        while self._clock.number(time.time()) < 0 and not stop.wait(_GLANCE):
+            pass
+
+    def _ahead(self, number: int) -> int:
+        """Return how many rounds the messages so far are ahead of the clock."""
+        return max(number, self._outbox.last_round + 1) - self._present()
+
+    def _follow_clock(self, number: int, stop: threading.Event) -> int:
         """Return the round to wait for; an earlier one if the clock was ahead and no longer is."""
+        most = self._batch + _BACK
+        if self._ahead(number) > most:
+            self._found = {}
+            self._await_answers(number, stop)
+            number = max(number, self._present())
+        if stop.is_set() or self._ahead(number) <= most:
+            return max(number, self._outbox.last_round + 1)
+        return self._turn_back(self._ahead(number))
+
+    def _await_answers(self, number: int, stop: threading.Event) -> None:
+        """Keep what waits for later rounds until the clock, or the site, shows what is wrong.
+
+        The clock of a machine that has just started may be behind: then the site takes what waits.
+        It does not if the clock was ahead before.
+        """
+        left, end = _ANSWERS * self._clock.interval, time.monotonic() + _OFFLINE
+        pause = min(_GLANCE, self._clock.interval)
+        while left > 0 and time.monotonic() < end and not stop.wait(pause):
+            waiting = self._courier.waits_from(self._present())
+            if not waiting or self._ahead(number) <= self._batch + _BACK:
+                return
+            left -= pause if self._courier.up else 0.0
+
+    def _turn_back(self, ahead: int) -> int:
         present = self._present()
-        ahead = max(number, self._outbox.last_round + 1) - present
-        if ahead <= self._batch + _BACK:
-            return number
-        self._found = {}
         try:
             given_up = self._courier.turn_back(present)
         except OutboxError as error:

@@ -175,7 +175,7 @@ class Closer:
                 heard[name] = now | before
 
     def _heard(self, found: Sequence[Symbols]) -> Symbols:
-        """Return 0 or a symbol where any mapping heard a sensor, the present one's sensors first."""
+        """Return what is not missing where any mapping heard a sensor, the present one's first."""
         if len(found) == 1:
             return found[0]
         heard = dict(zip(self._mapping.names, (found[0] != MISSING).T, strict=True))
