@@ -79,7 +79,7 @@ function messages({ enrolment, entropy, rows }) {
 }
 
 // The rounds and numbers of messages of a client whose clock is set before each of its starts.
-function starts({ enrolment, offsets, count }) {
+function starts({ enrolment, offsets, count, connected }) {
   const { Client } = lib("client"), { numbersOf } = lib("wire");
   const place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
   const { epoch, interval } = JSON.parse(enrolment);
@@ -87,10 +87,12 @@ function starts({ enrolment, offsets, count }) {
   let passed = 0;
   const found = offsets.map((offset) => {
     const messages = [], now = () => 1000 * (epoch + (passed + offset) * interval) + 250;
-    const client = new Client(file, path.join(place, "state"), { clock: now });
+    const steady = () => 1000 * passed * interval;
+    const client = new Client(file, path.join(place, "state"), { clock: now, steady });
+    client.ready = connected;
     client.on("released", ({ data }) => { const { boot, seq, round } = numbersOf(data); messages.push([String(boot), seq, round]); });
     for (const end = passed + count; passed < end; passed++) client.follow(now());
-    return { messages, round: passed };
+    return { messages, round: passed, waiting: client.outbox.waiting.length };
   });
   fs.rmSync(place, { recursive: true });
   return found;

@@ -14,6 +14,8 @@ const { STOPPED, STORED, decodeAck, encode } = require("./wire");
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,31}$/, MAX_BYTES = 64 * 2 ** 20;
 const WINDOW = 100, PUBACK_MS = 10000, TICK_MS = 100, BACK_ROUNDS = 3;
+// While the clock is in doubt: rounds in which the site may take what waits, and the time for a connection to it.
+const ANSWER_ROUNDS = 5, OFFLINE_MS = 600000;
 
 function readEnrolment(file) {
   if (fs.statSync(file).size > MAX_BYTES) throw new Error(`${file} is too large for an enrolment.`);
@@ -37,18 +39,18 @@ function readEnrolment(file) {
 
 // Events: status (text), sent (message), acknowledged (message), refused (message), stopped, problem (text).
 class Client extends EventEmitter {
-  // clock: gives milliseconds of UTC; source and clock are replaced in tests only.
-  constructor(file, folder, { clock = Date.now, uptime = () => Math.floor(os.uptime()), source = new Source(), maxAge = 0 } = {}) {
+  // clock: gives milliseconds of UTC, steady ones that nobody sets; clocks and source are replaced in tests only.
+  constructor(file, folder, { clock = Date.now, steady = () => performance.now(), uptime = () => Math.floor(os.uptime()), source = new Source(), maxAge = 0 } = {}) {
     super();
     this.enrolment = readEnrolment(file);
-    Object.assign(this, { clock, uptime, maxAge: 1000 * maxAge, readings: new Map(), rows: new Map() });
+    Object.assign(this, { clock, steady, uptime, maxAge: 1000 * maxAge, readings: new Map(), rows: new Map() });
     fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.outbox = new Outbox(folder, this.enrolment, clock());
     this.sensors = this.enrolment.sensors.map((name, i) => this.open(folder, name, i, source));
     this.mapping = Buffer.from(this.enrolment.mapping.replace("sha256:", ""), "hex").subarray(0, 8);
     if (this.spent < this.enrolment.spent) this.sensors.forEach((each) => each.spend(this.enrolment.spent));
     this.next = this.roundAt(clock());
-    Object.assign(this, { stopped: false, connection: null, pause: 200, connectAt: 0, told: "" });
+    Object.assign(this, { stopped: false, connection: null, pause: 200, connectAt: 0, told: "", doubt: null });
   }
 
   open(folder, name, i, source) {
@@ -110,10 +112,14 @@ class Client extends EventEmitter {
   follow(now) {
     const round = this.roundAt(now), { batch } = this.enrolment;
     const reached = Math.max(this.next, this.outbox.state.last + 1); // before the last start, perhaps
-    if (round < reached - batch - BACK_ROUNDS) { // the clock was wrong before
+    if (round < 0) return; // the clock is not set yet
+    if (round >= reached - batch - BACK_ROUNDS) this.doubt = null;
+    else { // the clock was wrong before, or is now
+      if (this.mayBeBehind(round)) return;
       this.emit("problem", "the clock was ahead; going on with the present round");
       this.outbox.stepBack(Math.max(0, round - (round % batch)));
       this.rows.clear();
+      this.doubt = null;
       this.next = round;
     }
     if (round - this.next > batch) this.next = round - (round % batch); // rounds that were slept through
@@ -122,6 +128,16 @@ class Client extends EventEmitter {
       this.rows.set(ended, this.rowsNow(this.endOf(ended)));
       if (ended % batch === batch - 1) this.release(ended - batch + 1);
     }
+  }
+
+  // A clock that is behind after a start is no reason to give up what waits: the site takes that, unless it is for rounds to come.
+  mayBeBehind(round) {
+    const steady = this.steady();
+    this.doubt ||= { since: steady, seen: steady, connected: 0 };
+    if (this.ready) this.doubt.connected += steady - this.doubt.seen;
+    this.doubt.seen = steady;
+    return this.outbox.waiting.some((each) => each.round >= round) && steady - this.doubt.since < OFFLINE_MS &&
+      this.doubt.connected < 1000 * ANSWER_ROUNDS * this.enrolment.interval;
   }
 
   rowsNow(end) {
