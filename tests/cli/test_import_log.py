@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import threading
 import time
 
@@ -174,3 +176,16 @@ def test_a_broker_that_does_not_answer_is_named(command, tmp_path):
     address = f"mqtt://127.0.0.1:{free_port()}/#"
     code, printed, error = command("record", address, "--out", "log.jsonl")
     assert (code, printed) == (2, "") and "does not answer" in error
+
+
+def test_a_log_comes_by_standard_input(tmp_path):
+    lines = [
+        {"time": BEGIN + k, "topic": "hall", "payload": {"occupancy": k % 2}} for k in range(300)
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet", "import", "-", "--out", "home.csv"],
+        input=text, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pd.read_csv(tmp_path / "home.csv")["hall#occupancy"].tolist() == [0, 0, 0, 0, 0, 1]

@@ -111,14 +111,15 @@ class Core:
             request.add_header("Content-Type", "application/json")
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return json.loads(answer.read())
 
     def put(self, entity, state):
         self.ask(f"/api/states/{entity}", {"state": state})
 
     def state(self, entity):
-        return self.ask(f"/api/states/{entity}")["state"]
+        states = {each["entity_id"]: each["state"] for each in self.ask("/api/states")}
+        return states.get(entity, "")
 
     def decisions(self):
         """Return entity and state of everything that a site has announced."""

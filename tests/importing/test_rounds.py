@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.logs import write_recorder
+from support.logs import WRITERS, write_recorder
 
 from discreet.errors import InputError
 from discreet.importing.events import EventList, utc_seconds
@@ -132,6 +132,16 @@ def test_both_schemas_of_the_recorder_give_the_rows_of_the_twin(tmp_path_factory
     same(make_table(read_log(str(file), "UTC"), rounds), twin(events, rounds, gaps))
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+@settings(max_examples=15)
+@given(logs())
+def test_every_log_gives_the_rows_of_the_twin(tmp_path_factory, kind, made):
+    events, _, rounds = made
+    file = tmp_path_factory.mktemp("log") / ("log.xlsx" if kind == "Excel" else "log")
+    WRITERS[kind](file, events)
+    same(make_table(read_log(str(file), "UTC"), rounds), twin(events, rounds, []))
+
+
 # --- Local times -------------------------------------------------------------------------------
 
 
@@ -159,6 +169,17 @@ def test_the_hour_that_occurs_twice_is_told_by_the_order_of_the_log():
         for each in moments
     ]
     assert len(set(naive)) < len(naive)
+    assert utc_seconds(pd.Series(naive), "Europe/Berlin").tolist() == moments
+
+
+@given(st.lists(st.integers(1, 1_500), min_size=1, max_size=40), st.sampled_from((BEGIN, AUTUMN)))
+def test_local_times_without_an_offset_are_told_apart_if_the_log_never_pauses(steps, begin):
+    zone = ZoneInfo("Europe/Berlin")
+    moments = [begin - 1_800 + sum(steps[:k]) for k in range(len(steps))]
+    naive = [
+        datetime.fromtimestamp(each, UTC).astimezone(zone).replace(tzinfo=None).isoformat()
+        for each in moments
+    ]
     assert utc_seconds(pd.Series(naive), "Europe/Berlin").tolist() == moments
 
 

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from support.databases import PostgresServer, why_no_postgres
 from support.helpers import refused
-from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, write_recorder
+from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, utc_text, write_recorder
 from support.ports import free_port
 
 from discreet.importing.events import NOTHING
@@ -57,17 +58,20 @@ def test_a_run_that_ended_badly_ends_where_the_next_begins(tmp_path):
     assert events.gaps == [(BEGIN + 50, BEGIN + 50)]
 
 
-def test_statistics_go_back_further_than_states(tmp_path):
+@pytest.mark.parametrize("old", [False, True])
+def test_statistics_go_back_further_than_states(tmp_path, old):
     hours = [("sensor.power", BEGIN - 7200, 3.5), ("sensor.power", BEGIN, 99.0)]
     file = tmp_path / "ha.db"
     write_recorder(file, EVENTS, RUNS)
     with sqlite3.connect(file) as base:
+        if old:
+            base.execute("ALTER TABLE statistics RENAME COLUMN start_ts TO start")
+            hours = [(name, utc_text(begin), mean) for name, begin, mean in hours]
         base.execute("INSERT INTO statistics_meta VALUES (7, 'sensor.power')")
         for _, begin, mean in hours:
             row = (7, begin, mean)
-            base.execute(
-                "INSERT INTO statistics (metadata_id, start_ts, mean) VALUES (?, ?, ?)", row
-            )
+            names = f"metadata_id, {'start' if old else 'start_ts'}, mean"
+            base.execute(f"INSERT INTO statistics ({names}) VALUES (?, ?, ?)", row)
     base.close()
     assert listed(read_log(str(file), "UTC")) == WANTED
     with_hours = listed(read_log(str(file), "UTC", statistics=True))
@@ -85,6 +89,43 @@ def test_a_database_that_is_being_written_is_read_and_not_changed(tmp_path):
     assert file.read_bytes() == before
     writer.execute("ROLLBACK")
     writer.close()
+
+
+def test_a_database_that_grows_meanwhile_is_read_as_it_was_at_one_moment(tmp_path):
+    file, ended = write_recorder(tmp_path / "ha.db", EVENTS, RUNS), threading.Event()
+    count = "SELECT COUNT(*) FROM states"
+
+    def grow():
+        writer = sqlite3.connect(file, isolation_level=None)
+        writer.execute("PRAGMA journal_mode = WAL")
+        while not ended.is_set():
+            with writer:  # two at a time, or none
+                writer.execute("BEGIN")
+                for _ in range(2):
+                    writer.execute("INSERT INTO states (metadata_id, state, last_updated_ts) "
+                                   f"VALUES (1, '7', {time.time()})")  # fmt: skip
+        writer.close()
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        found = [len(read_log(str(file), "UTC").times) for _ in range(20)]
+    finally:
+        ended.set()
+        thread.join()
+    assert found == sorted(found) and found[-1] > len(EVENTS)
+    assert all(each % 2 == 0 for each in found)
+    with sqlite3.connect(file) as base:
+        assert base.execute(count).fetchone()[0] >= found[-1]
+    base.close()
+
+
+OPENHAB = (
+    "CREATE TABLE items (itemid INTEGER PRIMARY KEY, itemname VARCHAR(99))",
+    "CREATE TABLE item0001 (time TIMESTAMP PRIMARY KEY, value DOUBLE PRECISION)",
+    "INSERT INTO items VALUES (1, 'Hall')",
+    "INSERT INTO item0001 VALUES ('2026-01-01 00:00:05', 21.5)",
+)
 
 
 @pytest.mark.slow
@@ -113,6 +154,11 @@ def test_the_recorder_in_postgresql(old):
         assert listed(events) == WANTED
         assert events.gaps == [(BEGIN + 70, BEGIN + 90)]
         refused("cannot be read", read_log, server.url.replace("/postgres", "/none"), "UTC")
+        with psycopg.connect(server.url, autocommit=True) as base:
+            base.execute("DROP TABLE states")
+            for line in OPENHAB:
+                base.execute(line)
+        assert listed(read_log(server.url, "UTC")) == [(BEGIN + 5.0, "Hall", "21.5")]
 
 
 class MariaServer:
@@ -174,7 +220,14 @@ def test_the_recorder_in_mariadb(old):
                     text = line.replace('"end"', "`end`").replace("TIMESTAMP", "DATETIME(6)")
                     cursor.execute(text.replace("PRIMARY KEY", "PRIMARY KEY AUTO_INCREMENT"))
             fill_recorder(cursor.execute, EVENTS, RUNS, old=old, mark="%s", end="`end`")
+            cursor.execute("CREATE DATABASE oh")
+            cursor.execute("USE oh")
+            cursor.execute("SET time_zone = '+00:00'")
+            for line in OPENHAB:
+                cursor.execute(line)
         base.close()
+        openhab = read_log(f"mysql://root@127.0.0.1:{server.port}/oh", "UTC")
+        assert listed(openhab) == [(BEGIN + 5.0, "Hall", "21.5")]
         events = read_log(f"mysql://root@127.0.0.1:{server.port}/ha", "UTC")
         assert listed(events) == WANTED
         assert events.gaps == [(BEGIN + 70, BEGIN + 90)]

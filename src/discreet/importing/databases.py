@@ -54,14 +54,8 @@ def read_database(source: str, tell: Tell | None = None, *, statistics: bool) ->
 def _recorder(
     ask: _Questions, columns: dict[str, list[str]], found: EventList, statistics: bool
 ) -> Events:
-    states = columns["states"]
-    names = _names(ask, "states_meta", "metadata_id", "entity_id", columns)
-    item = "metadata_id" if names else "entity_id"
-    stamp = "last_updated_ts" if "last_updated_ts" in states else "last_updated"
     begins: dict[str, float] = {}
-    for keys, values, times in ask.batches(f"SELECT {item}, state, {stamp} FROM states", 3):
-        items = [names.get(key, str(key)) for key in keys] if names else list(map(str, keys))
-        seconds = _utc(times)
+    for items, values, seconds in _states(ask, columns):
         found.add(seconds, items, values)
         if statistics:
             first = pd.Series(seconds).groupby(np.array(items, dtype=object)).min()
@@ -71,6 +65,29 @@ def _recorder(
     return found.finish(_gaps(ask) if "recorder_runs" in columns else [])
 
 
+def _states(
+    ask: _Questions, columns: dict[str, list[str]]
+) -> Iterator[tuple[list[str], Sequence[Any], Any]]:
+    """Yield items, states and times; in the middle of a migration, whichever way a row has them."""
+    there = columns["states"]
+    names = _names(ask, "states_meta", "metadata_id", "entity_id", columns)
+    items = [each for each in ("metadata_id", "entity_id")[not names :] if each in there]
+    times = [each for each in ("last_updated_ts", "last_updated") if each in there]
+    old = f"SELECT 1, 1 FROM states WHERE {items[0]} IS NULL OR {times[0]} IS NULL LIMIT 1"
+    if not any(ask.batches(old)):
+        items, times = items[:1], times[:1]
+    for values, *rest in ask.batches(f"SELECT state, {', '.join([*items, *times])} FROM states"):
+        keys, moments = _first(rest[: len(items)]), _first(rest[len(items) :])
+        yield [names.get(key, str(key)) for key in keys], values, _utc(moments)
+
+
+def _first(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Return the first value of each row that there is."""
+    if len(columns) == 1:
+        return columns[0]
+    return [next((v for v in row if v is not None), None) for row in zip(*columns, strict=True)]
+
+
 def _add_statistics(
     ask: _Questions, columns: dict[str, list[str]], begins: dict[str, float], found: EventList
 ) -> None:
@@ -78,7 +95,7 @@ def _add_statistics(
     names = _names(ask, "statistics_meta", "id", "statistic_id", columns)
     begin = "start_ts" if "start_ts" in columns["statistics"] else "start"
     query = f"SELECT metadata_id, COALESCE(mean, state), {ask.quoted(begin)} FROM statistics"
-    for keys, values, times in ask.batches(query, 3):
+    for keys, values, times in ask.batches(query):
         items = [names.get(key, str(key)) for key in keys]
         seconds = _utc(times) + _HOUR
         late = seconds >= np.array([begins.get(each, np.inf) for each in items])
@@ -91,7 +108,7 @@ def _gaps(ask: _Questions) -> list[tuple[float, float]]:
     A run that ended badly ends, as far as is known, where the next one begins.
     """
     query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')} FROM recorder_runs"
-    rows = [row for batch in ask.batches(query, 2) for row in zip(*batch, strict=True)]
+    rows = [row for batch in ask.batches(query) for row in zip(*batch, strict=True)]
     runs = sorted(zip(_utc([row[0] for row in rows]), _utc([row[1] for row in rows]), strict=True))
     gaps = []
     for (_, end), (begin, _) in pairwise(runs):
@@ -106,7 +123,7 @@ def _names(
 ) -> dict[Any, str]:
     if table not in columns:
         return {}
-    batches = ask.batches(f"SELECT {key}, {name} FROM {table}", 2)
+    batches = ask.batches(f"SELECT {key}, {name} FROM {table}")
     return {k: str(v) for keys, names in batches for k, v in zip(keys, names, strict=True)}
 
 
@@ -126,7 +143,7 @@ def _openhab(ask: _Questions, columns: dict[str, list[str]], found: EventList) -
         table = next((each for each in columns if each.lower() in wanted), None)
         if table is None or not _TABLE.fullmatch(table):
             continue
-        for values, times in ask.batches(f"SELECT value, time FROM {ask.quoted(table)}", 2):
+        for values, times in ask.batches(f"SELECT value, time FROM {ask.quoted(table)}"):
             found.add(_utc(times), [name] * len(values), values)
     return found.finish()
 
@@ -156,12 +173,12 @@ class _Questions:
                 f"WHERE table_schema = {schema}"
             )
         found: dict[str, list[str]] = {}
-        for tables, names in self.batches(query, 2):
+        for tables, names in self.batches(query):
             for table, name in zip(tables, names, strict=True):
                 found.setdefault(str(table), []).append(str(name))
         return found
 
-    def batches(self, query: str, width: int) -> Iterator[tuple[tuple[Any, ...], ...]]:
+    def batches(self, query: str) -> Iterator[tuple[tuple[Any, ...], ...]]:
         """Yield the columns of the answer, some rows at a time."""
         with closing(self._cursor()) as cursor:
             cursor.execute(query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -128,6 +129,7 @@ def _text(value: object) -> str:
 
 # --- Times -----------------------------------------------------------------------------------
 
+_GERMAN = re.compile(r"^(\d{2})\.(\d{2})\.(\d{4}),? ", re.ASCII)  # 31.12.2026 23:59
 _BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
 
 
@@ -138,12 +140,15 @@ def utc_seconds(texts: pd.Series, zone: str) -> Floats:
     ends, are of the second hour once the log has gone back in time; those that do not occur are
     moved to the next that does.
     """
+    if pd.api.types.is_datetime64_any_dtype(texts.dtype):
+        texts = texts.astype(str).where(texts.notna())  # local times, of a sheet
     numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     scale = 1000.0 ** np.clip(np.floor((np.log10(np.maximum(numbers, 1.0)) - 8.0) / 3.0), 0, 3)
     found: Floats = np.asarray(numbers / scale, dtype=np.float64)
     rest = np.flatnonzero(np.isnan(found) & texts.notna().to_numpy())
     if len(rest):
-        found[rest] = _text_seconds(texts.iloc[rest].astype(str).str.strip(), zone)
+        written = texts.iloc[rest].astype(str).str.strip()
+        found[rest] = _text_seconds(written.str.replace(_GERMAN, r"\3-\2-\1 ", regex=True), zone)
     return found
 
 

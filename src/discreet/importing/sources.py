@@ -6,11 +6,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from discreet.data.tables import check_file
+from discreet.data.tables import STANDARD_INPUT, check_file, read_standard_input
 from discreet.errors import InputError
 from discreet.importing.databases import MAGIC, SERVERS, read_database
 from discreet.importing.events import Events, Tell
-from discreet.importing.text_logs import read_csv_log, read_json_log
+from discreet.importing.text_logs import open_plain, read_csv_log, read_json_log
 
 
 def read_log(
@@ -34,12 +34,12 @@ def read_log(
                 "postgresql:// or mysql://, or a file."
             )
         return read_database(source, tell, statistics=statistics)
-    file = Path(source)
+    file = read_standard_input() if source == STANDARD_INPUT else Path(source)
     check_file(file)
-    with file.open("rb") as stream:
+    with open_plain(file) as stream:
         begin = stream.read(1024)
     if begin.startswith(MAGIC):
-        return read_database(source, tell, statistics=statistics)
+        return read_database(str(file), tell, statistics=statistics)
     if begin.lstrip().startswith(b"{"):
         return read_json_log(file, zone, tell)
     return read_csv_log(file, zone, tell, time, item, value)

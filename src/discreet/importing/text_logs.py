@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
 from discreet.data.columns import check_column
-from discreet.data.tables import check_file
+from discreet.data.roles import has_decimal_comma
+from discreet.data.tables import read_table
 from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown
 from discreet.importing.events import EventList, Events, Tell, utc_seconds
@@ -37,11 +40,9 @@ def read_csv_log(
     ``time``, ``item``, ``value``: the columns, if they have unusual names. A file without a column
     for the item is about one, called like the file.
     """
-    check_file(file)
-    check_text(file)
     found = EventList(tell)
     chosen: list[str] = []
-    for batch in read_text_batches(file):
+    for batch in _batches(file):
         names = [str(name) for name in batch.columns]
         if not chosen:
             chosen = [
@@ -53,15 +54,27 @@ def read_csv_log(
         items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
         seconds = utc_seconds(whole[chosen[0]], zone)
         _check_times(file, whole[chosen[0]], seconds)
-        found.add(seconds, items, _plain(whole[chosen[2]]))
+        found.add(seconds, items, map(_plain, whole[chosen[2]]))
     return found.finish()
 
 
-def _plain(column: pd.Series[Any]) -> Iterator[object]:
-    """Yield values as they are written; whole numbers are floats where one is missing."""
-    for value in column:
-        whole = isinstance(value, float) and value.is_integer()
-        yield int(value) if whole else value
+def _batches(file: Path) -> Iterator[pd.DataFrame]:
+    if file.name.lower().endswith((".xlsx", ".parquet")):
+        yield read_table(file)
+    else:
+        check_text(file)
+        yield from read_text_batches(file)
+
+
+def _plain(value: object) -> object:
+    """Return a value as other logs write it.
+
+    Whole numbers are floats where one is missing, and decimal commas are texts where another item
+    has texts.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return str(value).replace(",", ".") if has_decimal_comma(value) else value
 
 
 def _column(
@@ -99,18 +112,24 @@ def read_json_log(file: Path, zone: str, tell: Tell | None) -> Events:
     A payload that is a JSON object gives an item per field: ``zigbee2mqtt/hall#occupancy``. Lines
     that are cut short, as the last of a capture may be, are skipped.
     """
-    check_file(file)
     found = EventList(tell)
     for times, items, values in _messages(file):
         found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values)
     return found.finish()
 
 
+def open_plain(file: Path) -> IO[bytes]:
+    """Open a file that may be gzipped."""
+    with file.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
+
+
 def _messages(file: Path) -> Iterator[tuple[list[Any], list[str], list[object]]]:
     times: list[Any] = []
     items: list[str] = []
     values: list[object] = []
-    with file.open(encoding="utf-8", errors="replace") as lines:
+    with TextIOWrapper(open_plain(file), encoding="utf-8", errors="replace") as lines:
         while line := lines.readline(MAX_LINE):
             for time, item, value in _events_of(line):
                 times.append(time)
