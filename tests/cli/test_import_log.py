@@ -3,6 +3,8 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -189,3 +191,35 @@ def test_a_log_comes_by_standard_input(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert pd.read_csv(tmp_path / "home.csv")["hall#occupancy"].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_german_sheet_over_the_end_of_summer_time(command, tmp_path):
+    zone, lines = ZoneInfo("Europe/Berlin"), ["Zeit;Gerät;Wert"]
+    for k in range(400):
+        when = datetime.fromtimestamp(1_792_872_000 + 97 * k, zone)  # 24 October 2026, 22:00
+        name, value = (
+            ("Küche", f"{20 + k % 7},5"), ("Tür", ("offen", "unavailable")[k // 3 % 2]),
+            ("Wer", ("Jürgen", "Anna")[k % 2]),
+        )[k % 3]  # fmt: skip
+        lines.append(f"{when:%d.%m.%Y %H:%M:%S};{name};{value}")
+    (tmp_path / "log.csv").write_text("\r\n".join(lines), encoding="cp1252")
+    columns = ("--time-column", "Zeit", "--item", "Gerät", "--value", "Wert")
+    code, _, error = command(
+        "import", "log.csv", *columns, "--timezone", "Europe/Berlin", "--every", "5m",
+        "--label", "Wer", "--out", "home.csv",
+    )  # fmt: skip
+    assert (code, error) == (0, ""), error
+    table = pd.read_csv("home.csv")
+    moments = pd.to_datetime(table["time"], utc=True)
+    assert (moments.diff().dropna() == pd.Timedelta("5min")).all()
+    assert table["time"].str[:16].duplicated().sum() == 12  # the hour that occurs twice
+    assert table["Küche"].between(20.5, 26.5).all() and set(table["Wer"]) == {"Jürgen", "Anna"}
+    assert set(table["Tür"].dropna()) == {"offen"} and table["Tür"].isna().any()
+
+
+def test_what_is_often_missing_is_said_in_one_line(command, tmp_path):
+    events = [(BEGIN + 60 * k, f"sensor.s{k % 15}", "unavailable") for k in range(300)]
+    write_recorder(tmp_path / "ha.db", [*events, (BEGIN + 60, "light.a", "on")])
+    code, printed, _ = command("import", "ha.db", "--out", "home.csv")
+    (line,) = [each for each in printed.splitlines() if "missing in most rows" in each]
+    assert code == 0 and line.count("sensor.s") == 12 and line.endswith("older than --hold")

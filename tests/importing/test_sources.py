@@ -301,6 +301,26 @@ def test_mqtt_captures_give_an_item_per_field(tmp_path):
     ]
 
 
+def test_what_the_api_of_home_assistant_answers(tmp_path):
+    moments = [f"2026-01-01T00:00:{k:02}+00:00" for k in range(4)]
+    history = [
+        [{"entity_id": "sensor.a", "state": "1", "last_changed": moments[0]},
+         {"state": "unavailable", "last_changed": moments[1]}],
+        [{"entity_id": "sensor.b", "state": "on", "last_changed": moments[2]}, "odd", {"state": 2}],
+    ]  # fmt: skip
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps(history))
+    wanted = [(0.0, "sensor.a", "1"), (1.0, "sensor.a", None), (2.0, "sensor.b", "on")]
+    wanted = [(BEGIN + time, item, value) for time, item, value in wanted]
+    assert listed(read_log(str(file), "UTC")) == wanted
+    book = [{"when": moments[3], "name": "Flur", "state": "off", "entity_id": "light.flur"}]
+    file.write_text(json.dumps(book))
+    assert listed(read_log(str(file), "UTC")) == [(BEGIN + 3.0, "light.flur", "off")]
+    for text in ("[]", "[1, [2]]", "[" * 100_000, "[{}"):
+        file.write_text(text)
+        refused("holds no states", read_log, str(file), "UTC")
+
+
 # --- What is refused -------------------------------------------------------------------------
 
 

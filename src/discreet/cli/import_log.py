@@ -193,6 +193,11 @@ def _summary(
     if events.gaps:
         lines.append(f"{len(events.gaps)} times the recorder did not run: missing there")
     empty = whole.drop(columns="time").isna().mean()
-    for name, share in empty[empty > 0.5].items():
-        lines.append(f"{name!r} is missing in {share:.0%} of the rows; a longer --hold may help")
+    often = [f"{name} {share:.0%}" for name, share in empty[empty > 0.5].items()]
+    if often:
+        more = ", ..." if len(often) > _LISTED else ""
+        lines.append(
+            f"missing in most rows: {', '.join(often[:_LISTED])}{more}: unavailable then, or older "
+            "than --hold"
+        )
     return [*lines, f"next: discreet check {out} --public PUBLIC --private PRIVATE"]

@@ -10,7 +10,7 @@ from discreet.data.tables import STANDARD_INPUT, check_file, read_standard_input
 from discreet.errors import InputError
 from discreet.importing.databases import MAGIC, SERVERS, read_database
 from discreet.importing.events import Events, Tell
-from discreet.importing.text_logs import open_plain, read_csv_log, read_json_log
+from discreet.importing.text_logs import open_plain, read_csv_log, read_json_list, read_json_log
 
 
 def read_log(
@@ -42,6 +42,8 @@ def read_log(
         return read_database(str(file), tell, statistics=statistics)
     if begin.lstrip().startswith(b"{"):
         return read_json_log(file, zone, tell)
+    if begin.lstrip().startswith(b"["):
+        return read_json_list(file, zone, tell)
     return read_csv_log(file, zone, tell, time, item, value)
 
 

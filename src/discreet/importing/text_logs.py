@@ -88,7 +88,8 @@ def _column(
     if found is None:
         raise InputError(
             f"{file}: no column is called {', '.join(usual[:4])} or the like. Name it with "
-            f"{option}; there are: {', '.join(map(repr, names[:20]))}."
+            f"{option}; there are: {', '.join(map(repr, names[:20]))}. A table with a column for "
+            "each sensor needs no import."
         )
     return found
 
@@ -145,9 +146,8 @@ def _events_of(line: str) -> Iterator[tuple[Any, str, object]]:
     message = _parsed(line)
     if not isinstance(message, dict):
         return
-    time = next((message[each] for each in _TIMES if each in message), None)
-    item = next((message[each] for each in _ITEMS if each in message), None)
-    value = next((message[each] for each in reversed(_VALUES) if each in message), None)
+    time, item = _of(message, _TIMES), _of(message, _ITEMS)
+    value = _of(message, _VALUES[::-1])
     if not isinstance(time, str | int | float) or not isinstance(item, str):
         return
     content = _parsed(value) if isinstance(value, str) and value[:1] == "{" else value
@@ -157,6 +157,39 @@ def _events_of(line: str) -> Iterator[tuple[Any, str, object]]:
     for name, each in list(content.items())[:_MOST_FIELDS]:
         if isinstance(each, str | int | float | bool):
             yield time, f"{item}#{name}", each
+
+
+def _of(message: dict[str, Any], names: Sequence[str]) -> Any:
+    return next((message[each] for each in names if each in message), None)
+
+
+def read_json_list(file: Path, zone: str, tell: Tell | None) -> Events:
+    """Read states as Home Assistant's API lists them: of history by entity, of the logbook in one.
+
+    Raises InputError: if there are none.
+    """
+    with open_plain(file) as stream:
+        content = _parsed(stream.read().decode("utf-8", "replace"))
+    events = list(_listed(content)) if isinstance(content, list) else []
+    if not events:
+        raise InputError(
+            f"{file}: begins like a list of JSON and holds no states. Save what "
+            "/api/history/period answers, or give a CSV."
+        )
+    times, items, values = zip(*events, strict=True)
+    found = EventList(tell)
+    found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values)
+    return found.finish()
+
+
+def _listed(content: list[Any]) -> Iterator[tuple[Any, str, object]]:
+    """Yield the states of a list, or of lists, of which the first state alone may name the item."""
+    for part in (each if isinstance(each, list) else [each] for each in content):
+        item = None
+        for state in (each for each in part if isinstance(each, dict)):
+            item, time = _of(state, _ITEMS) or item, _of(state, _TIMES)
+            if isinstance(item, str) and isinstance(time, str | int | float):
+                yield time, item, _of(state, _VALUES)
 
 
 def _parsed(text: str) -> Any:

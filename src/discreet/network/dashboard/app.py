@@ -264,7 +264,8 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 def _root(request: Request) -> str:
     """Return the way up to the overview; only errors are shown below it."""
-    return "../" * min(request.scope["path"].count("/") - 1, _DEEPEST)
+    path: str = request.scope["path"]
+    return "../" * min(path.count("/") - 1, _DEEPEST)
 
 
 def _next_page(given: Mapping[str, str]) -> str:
