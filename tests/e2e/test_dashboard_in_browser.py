@@ -138,7 +138,7 @@ SHOWN = {
         "guarantee": (["No certificate"], ["days left"]),
     },
     "certificate expired": {
-        "overview": (["Certificate expired", "Nothing is promised"], ["days left"]),
+        "overview": (["Certificate expired", "Nothing is promised"], ["days left", "is due. It"]),
         "guarantee": (["Certificate expired", "3 days ago"], ["days left"]),
     },
     "sensor silent": {
@@ -164,7 +164,7 @@ SHOWN = {
     "database damaged": {
         "overview": (["The database does not answer"], ["First steps", "has not run"]),
         "sensors": (["The database does not answer"], []),
-        "system": (["The database does not answer"], []),
+        "system": (["The database does not answer", "Not known"], ["noted nothing"]),
     },
     "5 sensors": {"overview": (["fallen"], []), "sensors": (["room-00-door"], [])},
     "55 sensors": {

@@ -76,9 +76,10 @@ class Guarantee:
 
     @property
     def findings(self) -> list[Finding]:
-        """What is wrong: once, where the re-check is why the certificate does not hold."""
+        """What is wrong: once, where certificate and re-check are wrong for the same reason."""
+        expired = self.days_left is not None and self.days_left < 0
         same = self.standing.state == NONE or self.recheck.words == self.certificate.words
-        return [self.certificate] if same else [self.certificate, self.recheck]
+        return [self.certificate] if same or expired else [self.certificate, self.recheck]
 
     @property
     def level(self) -> str:

@@ -229,18 +229,8 @@ class Snapshots:
                 [
                     store.finding,
                     *self.view.problems(),
-                    *(
-                        ()
-                        if unread
-                        else examine(
-                            settings,
-                            self.view.clients().clients,
-                            stored,
-                            now,
-                            deployed=self.view.deployed(),
-                        )
-                    ),
-                    *_devices(devices),
+                    *([] if unread else self._examine(now)),
+                    *_spent(devices),
                     *guarantee.findings,
                     drift,
                     marginals.finding,
@@ -248,6 +238,10 @@ class Snapshots:
                 ]
             ),
         )
+
+    def _examine(self, now: float) -> list[Finding]:
+        clients, deployed = self.view.clients().clients, self.view.deployed()
+        return examine(self.view.settings, clients, self._stored, now, deployed=deployed)
 
     def _check_marginals(self, devices: Sequence[Device], now: float) -> Marginals:
         """Return the test of the symbols, repeated every ten minutes: it is slow."""
@@ -277,17 +271,13 @@ def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
 
 
-def _devices(devices: Sequence[Device]) -> Iterator[Finding]:
-    """Yield what is wrong with the tables of devices; ``health`` knows whether they report."""
-    live = [each for each in devices if each.state != REVOKED]
-    for found, short, words in (
-        ([each.budget_level == BAD for each in live], "budget{} spent",
-         "What they send no longer depends on what they read, from the next period at the latest."),
-    ):  # fmt: skip
-        names = [each.name for each, is_one in zip(live, found, strict=True) if is_one]
-        if names:
-            short = f"{len(names)} {short.format('s'[: len(names) > 1])}"
-            yield Finding(BAD, short, f"{some(names)}. {words}", "sensors")
+def _spent(devices: Sequence[Device]) -> Iterator[Finding]:
+    """Yield which budgets are spent; ``health`` knows whether devices report."""
+    names = [each.name for each in devices if each.is_spent and not each.revoked]
+    if names:
+        short = f"{len(names)} budget{'s'[: len(names) > 1]} spent"
+        words = "What they send depends on no reading, from the next period at the latest."
+        yield Finding(BAD, short, f"{some(names)}. {words}", "sensors")
 
 
 # --- The store -----------------------------------------------------------------------------
