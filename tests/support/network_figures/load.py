@@ -141,7 +141,7 @@ class Serve:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
-            wait_for(lambda: self.process.poll() is not None or self._is_ready(), 240)
+            wait_for(lambda: self.process.poll() is not None or self._is_ready(), 600)
             assert self.process.poll() is None
         except AssertionError:
             self.process.kill()
