@@ -26,6 +26,7 @@ OUT = ROOT / "build" / "package"
 TABLE = "hall,door,fall,who\n" + "0,1,no,Ada\n3,2,no,Ben\n5,6,yes,Ada\n8,7,yes,Ben\n" * 100
 ASKED = "--public fall --private who --max-advantage 0.4 --out m.json"
 LARGEST = 8  # packages that are named
+TOOLS = ("pip", "setuptools", "pkg_resources", "_distutils_hack")  # of every environment
 # A device's messages and draws, beside those that docs/vectors.json lists.
 VECTORS = """
 import json, sys
@@ -134,12 +135,11 @@ def try_package(package: Path, place: Place) -> None:
 def sizes(package: Path, folder: Path) -> str:
     """Return how large a package is, what it brings along, and which parts are the largest."""
     (site,) = (folder / "environment").glob("lib/python*/site-packages")
-    parts = sorted(((megabytes(each), each.name) for each in site.iterdir()), reverse=True)
+    brought = (each for each in site.iterdir() if not each.name.startswith(TOOLS))
+    parts = sorted(((megabytes(each), each.name) for each in brought), reverse=True)
     largest = ", ".join(f"{name} {size:.0f}" for size, name in parts[:LARGEST])
-    return (
-        f"{package.stat().st_size / 1e6:.1f} MB, installed {megabytes(site):.0f} MB without "
-        f"bytecode: {largest}"
-    )
+    own, all_ = package.stat().st_size / 1e6, sum(size for size, _ in parts)
+    return f"{own:.1f} MB, installed {all_:.0f} MB without bytecode: {largest}"
 
 
 def try_discreet(folder: Path, place: Place) -> str:
