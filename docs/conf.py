@@ -1,5 +1,7 @@
 """How `make docs` builds the manual: Sphinx, with warnings as errors."""
 
+import json
+import logging
 import os
 import subprocess
 import sys
@@ -29,6 +31,18 @@ html_title = f"discreet {version}"
 html_show_sourcelink = False
 
 
+def quiet_kernel() -> None:
+    """Have notebooks executed by a kernel that reports errors only."""
+    jupyter = Path(__file__).parent.parent / "build" / "jupyter"
+    spec = jupyter / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    about = {"display_name": "Python 3", "language": "python", "metadata": {"debugger": True}}
+    spec.write_text(json.dumps({"argv": [*argv, "--IPKernelApp.log_level=40"], **about}))
+    os.environ["JUPYTER_PATH"] = str(jupyter)
+    logging.getLogger("traitlets").setLevel(logging.WARNING)
+
+
 def write_commands(app: Sphinx) -> None:
     """Write the page of all commands, from what each prints with ``--help``."""
     page = ["# Commands", "", "What each command prints with `--help`.", ""]
@@ -54,4 +68,5 @@ def help_of(command: str) -> str:
 
 def setup(app: Sphinx) -> None:
     """Have the page of the commands written before pages are read."""
+    quiet_kernel()
     app.connect("builder-inited", write_commands)
