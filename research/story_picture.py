@@ -8,8 +8,6 @@ The commands are those of ``docs/how-to/home-assistant.md``, as far as the audit
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,19 +16,18 @@ from pathlib import Path
 
 from PIL import Image
 
-PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "home-assistant.md"
-OUT = PAGE.with_suffix(".png")
+from research.manual import DOCS, run_script, script_of
+
+PAGE = DOCS / "how-to" / "home-assistant.md"
 SIZE = (1200, 900)
 _REPORT = "house.html"
 _COLOURS = 48  # of the picture: a third of the size, and nobody sees it
 
 
-def blocks(page: str) -> list[str]:
-    """Return the blocks of a page, as far as the report, for bash."""
-    found = re.findall(r"^```(sh|python)\n(.*?)^```$", page, re.M | re.S)
-    made = [f"python - <<'END'\n{text}END\n" if kind == "python" else text for kind, text in found]
-    last = next(k for k, text in enumerate(made) if _REPORT in text)
-    return made[: last + 1]
+def story() -> str:
+    """Return the page's commands, as far as the report."""
+    script = script_of(PAGE)
+    return script[: script.index("\n", script.index(_REPORT))]
 
 
 def draw(report: Path, out: Path) -> None:
@@ -44,19 +41,21 @@ def draw(report: Path, out: Path) -> None:
         [*command, f"--window-size={size}", f"--screenshot={out}", report.as_uri()],
         check=True, capture_output=True,
     )  # fmt: skip
-    Image.open(out).convert("RGB").quantize(_COLOURS).save(out, optimize=True)
+    with Image.open(out) as picture:
+        smaller = picture.convert("RGB").quantize(_COLOURS)
+    smaller.save(out, optimize=True)
 
 
 def main() -> None:
     """Run and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=PAGE.with_suffix(".png"))
     given = parser.parse_args()
-    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     with tempfile.TemporaryDirectory() as folder:
-        script = "\n".join(["set -eu", *blocks(PAGE.read_text())])
-        environment = os.environ | {"PATH": tools, "MPLBACKEND": "agg"}
-        subprocess.run(["bash", "-c", script], cwd=folder, env=environment, check=True)
+        code, printed = run_script(story(), Path(folder))
+        print(printed)
+        if code:
+            sys.exit(code)
         draw(Path(folder) / _REPORT, given.out.absolute())
     print(f"wrote {given.out}")
 

@@ -182,7 +182,8 @@ def test_it_is_put_together_with_the_package_and_an_icon(tmp_path):
 
 def test_the_icon_is_square_and_drawn(tmp_path):
     draw_icon(tmp_path / "icon.png")
-    pixels = np.asarray(Image.open(tmp_path / "icon.png"))
+    with Image.open(tmp_path / "icon.png") as picture:
+        pixels = np.asarray(picture)
     assert pixels.shape == (256, 256, 4)
     assert pixels[0, 0, 3] == 0 and tuple(pixels[128, 8]) == (11, 106, 153, 255)
     assert (pixels[..., :3] == 255).all(axis=-1).any()

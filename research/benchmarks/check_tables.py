@@ -1,6 +1,6 @@
 """What `discreet check` says of clean tables, and of tables with a planted problem.
 
-    python -m research.benchmarks.check_tables [--clean 30] [--more 300] [--data DIR]
+    python -m research.benchmarks.check_tables [--clean 30] [--planted 30] [--more 300] [--data DIR]
 
 Asked for: each of 30 planted problems named, and no alarm on 30 clean tables. ``--more``: further
 clean tables, as `learn` looks at them, for the rate of false alarms. DIR, or the environment
@@ -255,13 +255,14 @@ def print_real(data, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clean", type=int, default=30)
+    parser.add_argument("--planted", type=int, default=30)
     parser.add_argument("--more", type=int, default=300)
     parser.add_argument("--data", type=Path, default=os.environ.get("DISCREET_DATA"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print_clean(given.clean, folder)
-        print_planted(folder)
+        print_planted(given.planted, folder)
         if given.more:
             print_more(given.more, folder)
         if given.data:

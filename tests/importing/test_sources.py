@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.databases import PostgresServer, why_no_postgres
 from support.helpers import refused
@@ -273,6 +274,15 @@ def test_columns_of_other_names_are_named(tmp_path):
     found = read_log(str(file), "UTC", time="c", item="b", value="a")
     assert listed(found) == [(float(BEGIN), "x", "12")]
     refused("which is no time", read_log, str(file), "UTC", time="b", item="c", value="a")
+
+
+def test_the_hour_that_occurs_twice_may_be_read_in_two_parts(tmp_path):
+    moments = 1_792_886_400 + 0.06 * np.arange(70_000)  # 25 October 2026, 2:00 in Berlin
+    local = pd.to_datetime(moments, unit="s", utc=True).tz_convert("Europe/Berlin")
+    times = local.tz_localize(None).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    pd.DataFrame({"time": times, "item": "a", "value": 1}).to_csv(tmp_path / "l.csv", index=False)
+    events = read_log(str(tmp_path / "l.csv"), "Europe/Berlin")
+    assert np.abs(events.times - moments).max() < 0.001
 
 
 def test_a_file_of_one_item_is_called_like_it(tmp_path):

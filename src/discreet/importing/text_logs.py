@@ -42,6 +42,7 @@ def read_csv_log(
     """
     found = EventList(tell)
     chosen: list[str] = []
+    earlier: list[pd.Series[Any]] = []
     for batch in _batches(file):
         names = [str(name) for name in batch.columns]
         if not chosen:
@@ -52,7 +53,9 @@ def read_csv_log(
             ]
         whole = batch.dropna(subset=[chosen[0]])
         items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
-        seconds = utc_seconds(whole[chosen[0]], zone)
+        moments = pd.concat([*earlier, whole[chosen[0]]])
+        seconds = utc_seconds(moments, zone)[len(moments) - len(whole) :]
+        earlier = [_same_day(moments)]
         _check_times(file, whole[chosen[0]], seconds)
         found.add(seconds, items, map(_plain, whole[chosen[2]]))
     return found.finish()
@@ -64,6 +67,14 @@ def _batches(file: Path) -> Iterator[pd.DataFrame]:
     else:
         check_text(file)
         yield from read_text_batches(file)
+
+
+def _same_day(moments: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the last times as far as they are of one day, which may have an hour twice."""
+    if moments.dtype.kind in "iufM" or not len(moments):
+        return moments[:0]
+    last = moments[-_AT_ONCE:].astype(str).str.strip().str[:10]  # a date, however it is written
+    return moments[-_AT_ONCE:][(last == last.iloc[-1]).to_numpy()]
 
 
 def _plain(value: object) -> object:
