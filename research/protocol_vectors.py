@@ -20,7 +20,7 @@ from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.export.neutral import Policy, SensorTable, bundle_body, sensor_table
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import Sensor
-from discreet.network.site.binary_enrolment import packed
+from discreet.network.site.device_files import packed
 from discreet_sensor import wire
 from discreet_sensor.enrolment import BrokerPlace, Enrolment
 from discreet_sensor.runtime import REPEAT_NEVER, Table, keyed_words

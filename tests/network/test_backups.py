@@ -16,10 +16,9 @@ from support.network_sites import PlainSite, Running, wait_for
 from support.sites import make_site
 
 from discreet.errors import InputError
-from discreet.network.site.backups import back_up, restore
+from discreet.network.site.backups import back_up, bring_back, copy_database, restore
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_store
-from discreet.network.store.copying import bring_back, copy_database
 from discreet.network.store.rows import REPLACED, Batch, Decision, StoredMessage
 from discreet_sensor import wire
 
@@ -30,7 +29,6 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from discreet.network.site import backups
-from discreet.network.store import copying
 def die(*_, **__):
     os.kill(os.getpid(), 9)
 {patch}
@@ -213,12 +211,12 @@ def test_a_backup_of_an_earlier_version_is_migrated_and_not_changed(filled, tmp_
 
 KILLS = [
     ("back_up", "backups.copy_database = die"),
-    ("back_up", "copying.os.fsync = die"),
+    ("back_up", "backups.os.fsync = die"),
     ("back_up", "backups._finish = die"),
     ("restore", "backups.migrate = die"),
-    ("restore", "copying.SqliteConnection.change = die"),
-    ("restore", "copying.SqliteConnection._confirm = die"),
-    ("restore", "copying.SqliteConnection.close = die"),
+    ("restore", "backups.SqliteConnection.change = die"),
+    ("restore", "backups.SqliteConnection._confirm = die"),
+    ("restore", "backups.SqliteConnection.close = die"),
 ]
 
 

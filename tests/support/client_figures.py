@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.export.neutral import bundle_body
 from discreet.export.signing import SigningKey
-from discreet.network.site.binary_enrolment import packed
+from discreet.network.site.device_files import packed
 from discreet_sensor import running, runtime
 from discreet_sensor.enrolment import BrokerPlace, Enrolment
 from discreet_sensor.outbox import PendingMessage

@@ -5,9 +5,8 @@ import sqlite3
 import time
 from contextlib import ExitStack, closing
 
-from discreet.network.site.backups import restore
+from discreet.network.site.backups import copy_database, restore
 from discreet.network.site.settings import load_site
-from discreet.network.store.copying import copy_database
 from support.databases import PostgresServer
 from support.network_figures.home import Home, wait_until
 from support.ports import free_port

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from discreet.export.neutral import Policy
 from discreet.files import PRIVATE, write_whole
 from discreet.network.broker import Broker
-from discreet.network.site.binary_enrolment import packed
+from discreet.network.site.device_files import packed
 from discreet_sensor.wire import decode
 from support.network_figures.clients import build_device, micropython, put_micropython
 from support.network_figures.raw_mqtt import RawClient

@@ -27,12 +27,11 @@ from discreet.network.fusion.daily_drift import ALARM, DailyDrift
 from discreet.network.fusion.hearing import Hearing
 from discreet.network.fusion.intake import Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
-from discreet.network.fusion.noting import Notes
 from discreet.network.fusion.state import State
 from discreet.network.fusion.store_access import StoreAccess
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
-from discreet.network.fusion.watching import Watch
+from discreet.network.fusion.watching import Notes, Watch
 from discreet.network.observed import Deployed
 from discreet.network.store.rows import Batch, Decision, Outcome
 from discreet.network.store.writing import Store

@@ -36,7 +36,6 @@ from discreet.network.site.files import (
     locked,
     read_bytes,
 )
-from discreet.network.site.floors import floor_of
 from discreet.network.site.revoking import Revoked, cut_off, save_probe
 from discreet.network.site.services import bridge_config
 from discreet.network.site.settings import (
@@ -48,6 +47,8 @@ from discreet.network.site.settings import (
     load_clients,
     load_site,
 )
+from discreet.network.store import open_reader
+from discreet.network.store.connection import StoreError
 from discreet_sensor.enrolment import Enrolment
 from discreet_sensor.wire import MAX_SYMBOLS
 
@@ -319,3 +320,31 @@ def _write_new(file: Path, data: bytes) -> None:
         raise InputError(
             f"{file}: cannot be written ({file_error}). Name another: --out."
         ) from None
+
+
+# --- What a device had reached before it is enrolled again --------------------------------
+
+
+def floor_of(
+    folder: Path, site: Site, clients: Clients, name: str, sensors: Sequence[str]
+) -> tuple[int, int] | None:
+    """Return the last boot of a device, and what was spent for its sensors; None if not known.
+
+    Whatever device spoke for a sensor before: what it has released about it stays released.
+    """
+    if site.database.startswith("sqlite:") and not SiteFiles(folder).database_file(site).exists():
+        return 0, 0
+    before = {
+        other
+        for other, each in clients.clients.items()
+        if other == name or set(each.sensors) & set(sensors)
+    }
+    reader = open_reader(site.database, folder, site.key)
+    try:
+        heard = [each for each in reader.clients() if each.client in before]
+    except StoreError:
+        return None
+    finally:
+        reader.close()
+    boot = max((each.boot for each in heard if each.client == name), default=0)
+    return boot, max((each.spent for each in heard), default=0)
