@@ -26,8 +26,15 @@ from discreet.auditing.bounds.needed import say_needed, say_needed_for_epsilon, 
 from discreet.auditing.bounds.over_time import certify_structure
 from discreet.auditing.data import AuditData, AuditOptions, audit_data_from_arrays, check_options
 from discreet.auditing.facts import Steps, audit_fact, audit_public
+from discreet.auditing.other_secrets import find_other_secrets
 from discreet.auditing.results import FEW_ROWS, Audit, FactAudit, LimitCheck
-from discreet.auditing.verdict import check_limits, find_conditions, give_verdict, withheld
+from discreet.auditing.verdict import (
+    check_limits,
+    find_conditions,
+    give_verdict,
+    say_independence,
+    withheld,
+)
 from discreet.data.encoders import CategoriesEncoder
 from discreet.errors import shown
 from discreet.leakage.joint_outputs import dobrushin
@@ -166,7 +173,7 @@ def audit_checked_data(
     options = AuditOptions() if options is None else options
     check_options(data, options)
     alpha = (1.0 - options.confidence) / (len(data.private) * max(1, len(options.limits)))
-    steps = Steps(report, 2 + 4 * len(data.private))
+    steps = Steps(report, 3 + 4 * len(data.private))
     with threadpool_limits(limits=1):
         structural = certify_structure(data.mapping.tables, data.mapping.names)
         symbols = data.draw_symbols(options.seed)
@@ -175,6 +182,8 @@ def audit_checked_data(
             audit_fact(data, each, options, symbols, structural, alpha, steps)
             for each in data.private
         )
+        steps.begin("other secrets")
+        others = find_other_secrets(data, symbols, options.confidence, options.seed)
     limits = check_limits(
         options.limits,
         private,
@@ -209,6 +218,8 @@ def audit_checked_data(
         verdict=give_verdict(limits, private, public, options.confidence, conditions, drawn),
         date=datetime.now(UTC).date().isoformat(),
         program=f"discreet {discreet.__version__}",
+        other_secrets=others,
+        independence=say_independence(data),
         mapping=data.mapping,
     )
 

@@ -27,6 +27,8 @@ from discreet.mapping.mapping import Mapping
 
 ATTACKED_ROWS = 10_000
 """Most rows that attackers learn and are tested on; the certificates use all rows."""
+MOST_OTHERS = 200
+"""Most columns beside readings and facts that are looked at."""
 _ROWS_AT_ONCE = 1 << 18
 UNCHECKED = "all rows given; whether some of them were learned from cannot be checked"
 MIN_CLASS_ROWS = 5
@@ -47,7 +49,8 @@ class AuditData:
     ``learned_groups``: how groups come to have rows that were learned from, if some have.
     ``shared``: how rows without groups may belong together by a column of the table, if they may.
     ``audited_before``: what earlier audits with the same rows mean for this one, if there were any.
-    ``series``: all rows of the table in time, if a column of times was named.
+    ``series``: all rows of the table in time, if a column of times was named. ``others``: columns
+    that are neither readings nor facts, of the rows that are attacked, if there are any.
     """
 
     mapping: Mapping
@@ -66,6 +69,7 @@ class AuditData:
     shared: str = ""
     audited_before: str = ""
     series: SeriesData | None = None
+    others: pd.DataFrame | None = None
 
     @property
     def n_rows(self) -> int:
@@ -136,7 +140,22 @@ def audit_data_from_arrays(
         dependence=order,
         assumed_independent=assume_independent,
         unit=as_noun(getattr(groups, "name", None)),
+        others=_others(mapping, X, attacked),
     )
+
+
+def _others(mapping: Mapping, X: Any, attacked: Ints) -> pd.DataFrame | None:
+    if not isinstance(X, pd.DataFrame):
+        return None
+    named = X.set_axis([str(name) for name in X.columns], axis=1)
+    return named[undeclared(mapping, list(named.columns))].iloc[attacked]
+
+
+def undeclared(mapping: Mapping, columns: Sequence[str], labels: Sequence[str] = ()) -> list[str]:
+    """Return the columns that are neither readings nor facts, at most ``MOST_OTHERS``."""
+    facts = (mapping.public.name, *(fact.name for fact in mapping.private))
+    known = {*mapping.names, *facts, *labels}
+    return [name for name in dict.fromkeys(columns) if name not in known][:MOST_OTHERS]
 
 
 def check_counts(labels: Labels, least: int = MIN_CLASS_ROWS) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass
 from html import escape
@@ -25,6 +27,8 @@ from discreet.mapping.mapping import Mapping
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from discreet.auditing.other_secrets import OtherSecrets
 
 FEW_ROWS = 200
 """Below this many rows no method certifies a useful epsilon, and every account says so."""
@@ -199,7 +203,9 @@ class Audit:
     ``conditions``: what the verdict rests on that was declared or could not be checked.
     ``remarks``: what a reader has to know about the rows: unknown readings, groups, few rows.
     ``program``: what made the audit, with its version; ``to_dict`` has the version of the format
-    besides. ``mapping``: what was audited; ``to_dict`` has its id only.
+    besides. ``other_secrets``: what symbols tell about columns that nobody declared.
+    ``independence``: what shows that rows are fresh and independent, each in a sentence.
+    ``mapping``: what was audited; ``to_dict`` has its id only.
 
     Examples
     --------
@@ -239,6 +245,8 @@ class Audit:
     verdict: str
     date: str
     program: str
+    other_secrets: OtherSecrets
+    independence: tuple[str, ...]
     mapping: Mapping
 
     @property
@@ -300,6 +308,11 @@ class Audit:
 
         return draw_audit(AuditSummary.model_validate(self.to_dict()))
 
+    @property
+    def digest(self) -> str:
+        """What tells this audit from any other; its report and its JSON have the same."""
+        return digest_of(self.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
         """Return the audit for JSON: no infinity, no NaN; a missing bound has a reason."""
         fields = (name for name in self.__dataclass_fields__ if name != "mapping")
@@ -307,6 +320,12 @@ class Audit:
         found["public"]["useful"] = self.public.useful
         found["example"], found["sensors"] = example_report(self.mapping), len(self.mapping.sensors)
         return {"format": "discreet-audit", "version": 1, "ok": self.ok, **found}
+
+
+def digest_of(audit: dict[str, Any]) -> str:
+    """Return the digest of an audit as its JSON has it, however it is written down."""
+    text = json.dumps(audit, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _for_json(value: Any) -> Any:

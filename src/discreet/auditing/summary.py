@@ -86,6 +86,24 @@ class PrivateFact(_Part):
 class _Balanced(_Part):
     estimate: Share
     low: Share | None = None
+    high: Share | None = None
+
+
+class _Gain(_Part):
+    estimate: float
+    low: float
+    high: float
+
+
+class _OtherSecret(_Part):
+    column: Text
+    gain: _Gain
+    from_answer: float
+
+
+class _OtherSecrets(_Part):
+    found: Annotated[tuple[_OtherSecret, ...], Field(max_length=100)]
+    compared: Annotated[int, Field(ge=0)]
 
 
 class PublicFact(_Part):
@@ -134,6 +152,7 @@ class AuditSummary(_Part):
     conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
     example: Annotated[tuple[SensorExample, ...], Field(max_length=10)] = ()
     sensors: Annotated[int, Field(ge=0)] = 0
+    other_secrets: _OtherSecrets | None = None
 
     @property
     def radius(self) -> float | None:

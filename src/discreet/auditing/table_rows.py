@@ -28,6 +28,7 @@ from discreet.auditing.data import (
     finish_data,
     readings_of,
     refuse_training,
+    undeclared,
     unreadable_source,
 )
 from discreet.auditing.rounds import SeriesData
@@ -115,7 +116,8 @@ def audit_data_from_table(
     rows = _rows_that_may_vouch(mapping, table, labels)
     chosen = np.ones(table.rows, dtype=bool) if rows is None else rows
     groups = None if group is None else _groups(table, group)
-    data = _audit_data(mapping, table, labels, chosen, groups, rows, sample, least)
+    others = undeclared(mapping, table.columns, list(labels.values()))
+    data = _audit_data(mapping, table, labels, chosen, groups, rows, sample, least, others)
     facts = labels[mapping.public.name], [labels[fact.name] for fact in mapping.private]
     first = first_rows(table, MOST_ROWS)
     asked = groups is None and not assume_independent
@@ -209,6 +211,7 @@ def _audit_data(
     held_out: NDArray[np.bool_] | None,
     sample: Sample = _SAMPLE,
     least: int = MIN_CLASS_ROWS,
+    others: Sequence[str] = (),
 ) -> AuditData:
     """Return the mapping with the chosen rows, some or all of those that were held out."""
     origin = UNCHECKED
@@ -226,7 +229,8 @@ def _audit_data(
         count = int(chosen.sum())
         refuse_training(mapping, count, lambda: _coded_digest(mapping, table, labels, chosen))
         origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
-    data = _encoded(mapping, table, labels, drawn, sample).finish(
+    encoded = _encoded(mapping, table, labels, drawn, sample, others)
+    data = encoded.finish(
         mapping,
         None if groups is None else _numbered(groups.take(drawn)),
         origin,
@@ -235,7 +239,7 @@ def _audit_data(
     )
     unit = "group" if groups is None else group_noun(groups.name, table.columns)
     learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
-    return replace(data, unit=unit, learned_groups=learned)
+    return replace(data, unit=unit, learned_groups=learned, others=encoded.others)
 
 
 def _draw(
@@ -276,6 +280,7 @@ class _Encoded:
     codes: Ints
     facts: list[Labels]
     readings: pd.DataFrame
+    others: pd.DataFrame
     attacked: Ints
 
     def finish(
@@ -294,6 +299,7 @@ def _encoded(
     labels: dict[str, str],
     chosen: NDArray[np.bool_],
     sample: Sample,
+    others: Sequence[str] = (),
 ) -> _Encoded:
     """Read the chosen rows a batch at a time, and keep of each what the audit needs."""
     attacked = attacked_rows(int(chosen.sum()), sample.seed, sample.most)
@@ -302,21 +308,23 @@ def _encoded(
     facts = [mapping.public, *mapping.private]
     codes, readings = [], []
     index: list[list[Ints]] = [[] for _ in facts]
-    for batch in table.batches([*mapping.names, *labels.values()]):
+    for batch in table.batches([*mapping.names, *labels.values(), *others]):
         own = batch[chosen[batch.index]]
         if not len(own):
             continue
         codes.append(encode_compactly(mapping, readings_of(mapping, own)))
-        readings.append(batch.loc[kept[batch.index], mapping.names])
+        readings.append(batch.loc[kept[batch.index], [*mapping.names, *others]])
         for each, fact in zip(index, facts, strict=True):
             each.append(fact.places(own[labels[fact.name]]))
+    every = pd.concat(readings, ignore_index=True)
     return _Encoded(
         np.concatenate(codes),
         [
             Labels(f.name, np.concatenate(own), f.classes)
             for f, own in zip(facts, index, strict=True)
         ],
-        pd.concat(readings, ignore_index=True),
+        every[mapping.names],
+        every[list(others)],
         attacked,
     )
 

@@ -70,6 +70,21 @@ def find_conditions(
     return tuple(found)
 
 
+def say_independence(data: AuditData) -> tuple[str, ...]:
+    """Return what shows that rows were not learned from and are independent, and what does not."""
+    taught = "checked by the digests in the mapping" if data.held_out else "declared, not checked"
+    unit = "rows" if data.groups is None else f"{data.unit}s"
+    found = [
+        f"No row was learned from: {taught}",
+        f"Whether {unit} are independent draws: {_order_basis(data)}",
+    ]
+    if data.groups is not None:
+        count = int(data.groups.max()) + 1
+        found.append(f"Rows of one {data.unit} count as one draw: {count} of them")
+    also = (data.learned_groups, data.shared, data.audited_before)
+    return (*found, *(each[:1].upper() + each[1:] for each in also if each))
+
+
 def _contradiction(data: AuditData) -> str:
     """Return what the rows show against their independence, or nothing."""
     found = data.dependence

@@ -185,7 +185,7 @@ def _answer(problem: Problem, guesses: Guesses, classes: tuple[int, ...]) -> Que
     if not problem.grouped:  # folds are even, so the mean of the folds is that of the rows
         counts = tuple(right.tolist()), tuple(tested.tolist())
         return Question(classes, float(np.mean(right / tested)), *counts)
-    shares = [_group_shares(problem.groups[rows[label == k]], hit[label == k])
+    shares = [group_shares(problem.groups[rows[label == k]], hit[label == k])
               for k in range(len(classes))]  # fmt: skip
     return Question(
         classes,
@@ -196,7 +196,7 @@ def _answer(problem: Problem, guesses: Guesses, classes: tuple[int, ...]) -> Que
     )
 
 
-def _group_shares(groups: Ints, hit: NDArray[np.bool_]) -> Floats:
+def group_shares(groups: Ints, hit: NDArray[np.bool_]) -> Floats:
     """Return the share of hits in every group."""
     place = np.unique(groups, return_inverse=True)[1]
     return np.asarray(np.bincount(place, hit) / np.bincount(place))
@@ -225,7 +225,7 @@ def score_accuracy(problem: Problem, guesses: Guesses, alpha: float) -> Interval
     hit = (guesses.scores * before).argmax(axis=1) == problem.fact[rows]
     if not problem.grouped:
         return exact_interval(int(hit.sum()), len(hit), alpha)
-    shares = _group_shares(problem.groups[rows], hit)
+    shares = group_shares(problem.groups[rows], hit)
     return mean_interval(float(shares.sum()), len(shares), alpha)
 
 

@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from discreet.auditing.report import words
 from discreet.auditing.report.first_screen import first_screen
+from discreet.auditing.report.officer import officer_words
 from discreet.auditing.report.pictures import (
     draw_attacks,
     draw_null,
@@ -60,6 +61,7 @@ def render_report(audit: Audit, *, command: str = "", frontier_svg: str | None =
         style=Markup(style),  # our own file
         style_hash=_hash(style),
         first=first_screen(audit),
+        officer=officer_words(audit),
         few_rows=FEW_ROWS,
         attackers_in_words=words.ATTACKERS,
         frontier=_frontier(frontier_svg),
