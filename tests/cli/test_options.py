@@ -11,7 +11,7 @@ from discreet.cli import COMMANDS
 from discreet.cli.options import GROUPS
 
 WITH_RESULTS = ("learn", "audit", "recheck", "diff", "plan", "budget", "frontier", "export",
-                "doctor", "fleet")  # fmt: skip
+                "doctor", "fleet", "evidence")  # fmt: skip
 
 
 @pytest.fixture

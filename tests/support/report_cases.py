@@ -28,7 +28,7 @@ CATEGORIES = ("<b>open</b>", "שלום", "😀", "x" * 300, "a\u202eb\x00c", "$\
 PEOPLE = ("<i>ann</i>", '"bob"', "שרה 😀")
 
 
-def mapping(names, encoders, tables, public, private, weights=None):
+def mapping(names, encoders, tables, public, private, weights=None, fusion=None):
     rng = np.random.default_rng(0)
     drawn = [rng.normal(size=table.shape[1]).tolist() for table in tables]
     return Mapping.create(
@@ -37,7 +37,7 @@ def mapping(names, encoders, tables, public, private, weights=None):
         tables=tables,
         public=public,
         private=private,
-        fusion=AdditiveFusion(weights=drawn if weights is None else weights),
+        fusion=fusion or AdditiveFusion(weights=drawn if weights is None else weights),
         design=Design(
             method="<npo>",
             parameters={"<p>": "<script>", "loss": "logistic", "threshold": 0.69},

@@ -49,6 +49,7 @@ COMMANDS = {  # in the order of the help; the file of each
     "dashboard": "dashboard",
     "doctor": "doctor",
     "fleet": "fleet",
+    "evidence": "evidence",
     "backup": "backup",
     "restore": "backup",
 }

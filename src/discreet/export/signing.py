@@ -1,4 +1,4 @@
-"""Ed25519 keys and signatures, for bundles that a device can trust.
+"""Ed25519 keys and signatures, for bundles that a device can trust and evidence for people.
 
 The private key is a PEM file that only its owner can read; it never goes into an export. The
 package ``cryptography`` is imported when a key is first needed.
@@ -40,7 +40,11 @@ class SigningKey:
 
     def sign(self, body: bytes) -> bytes:
         """Return the bundle: the body and the signature after it."""
-        return body + self.private.sign(SIGNED_AS + body)
+        return body + self.signature(body, SIGNED_AS)
+
+    def signature(self, body: bytes, purpose: bytes) -> bytes:
+        """Return a signature that is good for one purpose only."""
+        return self.private.sign(purpose + body)
 
 
 def new_key() -> tuple[SigningKey, bytes]:
@@ -51,6 +55,20 @@ def new_key() -> tuple[SigningKey, bytes]:
     key = Ed25519PrivateKey.generate()
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return SigningKey(key, made=True), text
+
+
+def is_signed(body: bytes, signature: bytes, purpose: bytes, public_hex: str) -> bool:
+    """Whether the owner of a public key has signed a body for a purpose."""
+    _import_cryptography()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_hex))
+        key.verify(signature, purpose + body)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def load_or_make_key(path: Path) -> SigningKey:

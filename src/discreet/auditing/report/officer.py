@@ -35,7 +35,8 @@ def officer_words(audit: Audit) -> dict[str, Any]:
         "purpose": _purpose(audit),
         "attacker": (ATTACKER, NO_ATTACKER),
         "limits": [_limit(audit, each.limit, each.fact) for each in audit.limits
-                   if each.name != "epsilon"],
+                   if each.name == "advantage"],
+        "no_limit": _no_limit(audit),
         "others": [_other(each) for each in audit.other_secrets.found],
         "caveat": caveat(audit.other_secrets),
         "independence": audit.independence,
@@ -46,6 +47,13 @@ def _purpose(audit: Audit) -> str:
     classes = ", ".join(audit.public.classes[:_NAMED])
     sensors = len(audit.mapping.names)
     return f"one of {classes}, from {words.count(sensors)} sensor{'' if sensors == 1 else 's'}"
+
+
+def _no_limit(audit: Audit) -> str:
+    """Say which limit there is instead of one on the gain over guessing."""
+    stated = [each for each in audit.limits if each.name != "advantage"]
+    said = [f"The limit on the {each.name} is {each.limit:g}: {each.state}." for each in stated]
+    return " ".join(said) or "No limit was stated."
 
 
 def _limit(audit: Audit, limit: float, name: str) -> dict[str, str]:

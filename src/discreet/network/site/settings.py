@@ -223,6 +223,7 @@ class SiteFiles:
         self.probes = self.folder / "keys" / "probes"
         self.bundle_key = self.folder / "keys" / "bundle.key"
         self.audit = self.folder / "audit.json"
+        self.report = self.folder / "report.html"
         self.recheck = self.folder / "recheck.json"
         data = self.folder / "data"  # which sites of earlier versions have not
         self.drift = (data if data.is_dir() else self.folder / "fusion") / "drift.json"
