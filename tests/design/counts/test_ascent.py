@@ -22,7 +22,7 @@ def pose(limit=None, epsilon=None, *, beyond=False, block=(), seed=0):
 
 def outputs_of(problem, tables):
     chances, _ = problem.units.chances(problem.units.pad(tables))
-    return problem.weigh(chances, 0, np.random.default_rng(0))[1]
+    return problem.weigh(chances, 0, np.random.default_rng(0))[1].T
 
 
 def test_judged_figures_are_the_exact_ones():
@@ -62,18 +62,18 @@ def test_slope_is_the_slope_of_what_is_maximised(kind):
 
     def value(weights):
         worth = (weights @ problem.public.T).max(axis=1).sum()
-        for share, rows in problem.within:  # two private classes
-            inside = weights @ rows.T
+        for share, attackers in problem.within:  # two private classes
+            inside = weights @ attackers.rows.T
             told = 0.25 * np.abs(inside[:, 0] - inside[:, 1]).sum()
             worth -= ascent._WITHIN * share * told
-        given = weights @ problem.guarded[0].T
+        given = weights @ problem.guarded[0].rows.T
         if problem.limits.advantage is not None:
             return worth - ascent._PRICE * 0.25 * np.abs(given[:, 0] - given[:, 1]).sum()
         ratios = np.abs(np.log(given / (weights @ problem.bases[0])[:, None]))
         over = np.maximum(ratios - problem.limits.epsilon, 0.0)
         return worth - (frozen[:, None] * over).sum()
 
-    slope = problem.slope(weights)
+    slope = problem.slope(weights.T).T
     for place in [(0, 0), (3, 1), (7, 2), (11, 3)]:
         ahead, behind = weights.copy(), weights.copy()
         ahead[place] += 1e-7

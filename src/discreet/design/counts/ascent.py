@@ -93,21 +93,21 @@ class Problem:
         model = self.units.model
         self.public = self.worth[:, None] * model.class_rows(0)
         classes = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
-        self.guarded: list[Floats] = []  # p(cell|class), for each fact and what attackers know
+        self.guarded: list[Attackers] = []  # for each fact, and what attackers know
         self.bases: list[Floats] = []  # p(cell) to the same attackers
         for h in classes:
             known = np.full(len(model.prior), True) if h is None else model.facts[:, 0] == h
             for fact in range(1, model.facts.shape[1]):
                 rows = model.class_rows(fact, known)
                 if len(rows) > 1:
-                    self.guarded.append(rows)
+                    self.guarded.append(Attackers(rows))
                     self.bases.append(model.prior * known / model.prior[known].sum())
         self.within = self._within()
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
         self.evidence = Evidence(self.units)
 
-    def _within(self) -> list[tuple[float, Floats]]:
-        """Return p(cell|class) within each public class, with the weight of that class."""
+    def _within(self) -> list[tuple[float, Attackers]]:
+        """Return attackers who know the public class, with the weight of that class."""
         model, found = self.units.model, []
         if self.limits.beyond or self.limits.evidence is not None:
             return []
@@ -116,19 +116,22 @@ class Problem:
             for fact in range(1, model.facts.shape[1]):
                 rows = model.class_rows(fact, known)
                 if len(rows) > 1:
-                    found.append((float(model.prior[known].sum()), rows))
+                    found.append((float(model.prior[known].sum()), Attackers(rows)))
         return found
 
     def weigh(self, chances: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Return outputs, and for each p(output|cell) over its probability of being looked at."""
+        """Return outputs, and p(output|cell) over their probability of being looked at.
+
+        Columns by outputs, and cells by outputs.
+        """
         outputs = self.listed
         if outputs is None:
             outputs = self.units.draw_outputs(chances, count, rng)
-        logs = outputs @ np.log(np.maximum(chances, _TINY))
+        logs = np.log(np.maximum(chances, _TINY)).T @ outputs
         if self.listed is not None:
             return outputs, np.exp(logs)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        weights *= logs.shape[1] / len(logs) / weights.sum(axis=1, keepdims=True)
+        weights = np.exp(logs - logs.max(axis=0))
+        weights *= len(logs) / logs.shape[1] / weights.sum(axis=0)
         return outputs, weights
 
     def judge(self, tables: Sequence[Floats]) -> Judged:
@@ -136,7 +139,7 @@ class Problem:
         rng = np.random.default_rng(0)
         chances, _ = self.units.chances(self.units.pad(tables))
         _, weights = self.weigh(chances, _JUDGED, rng)
-        most = [float(_gains(weights @ rows.T, rows)[0].max()) for rows in self.guarded]
+        most = [float(attackers.gains(weights)[0].max()) for attackers in self.guarded]
         advantage = max(most, default=0.0)
         epsilon = 0.0
         if self.limits.epsilon is not None and self.listed is not None:
@@ -147,23 +150,23 @@ class Problem:
         if self.limits.evidence is not None:
             x, _ = self.evidence.worst(self.units.pad(tables))
             excess = max(excess, x / self.limits.evidence - 1.0)
-        worth = float((weights @ self.public.T).max(axis=1).sum())
+        worth = float((self.public @ weights).max(axis=0).sum())
         within = sum(
-            share * float(_gains(weights @ rows.T, rows)[0].max()) for share, rows in self.within
+            share * float(attackers.gains(weights)[0].max()) for share, attackers in self.within
         )
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
     def slope(self, weights: Floats) -> Floats:
-        """Return the slope of what is maximised in p(output|cell), outputs by cells."""
-        found: Floats = self.public[np.argmax(weights @ self.public.T, axis=1)].copy()
+        """Return the slope of what is maximised in p(output|cell), cells by outputs."""
+        found = self.public.T[:, np.argmax(self.public @ weights, axis=0)]
         price = _PRICE if self.listed is not None else _PRICE_DRAWN
         if self.limits.advantage is not None:
-            for rows in self.guarded:
-                gains, slope = _gains(weights @ rows.T, rows)
+            for attackers in self.guarded:
+                gains, slope = attackers.gains(weights)
                 for k in np.flatnonzero(gains > self.limits.advantage):
                     found -= price * slope(int(k))
-        for share, rows in self.within:
-            gains, slope = _gains(weights @ rows.T, rows)
+        for share, attackers in self.within:
+            gains, slope = attackers.gains(weights)
             found -= _WITHIN * share * slope(int(np.argmax(gains)))
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
@@ -179,41 +182,50 @@ class Problem:
 
     def _ratios(self, weights: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield log p(output|class)/p(output), and both probabilities, for each fact."""
-        for rows, base in zip(self.guarded, self.bases, strict=True):
-            given = np.maximum(weights @ rows.T, _TINY)
-            overall = np.maximum(weights @ base, _TINY)[:, None]
+        for attackers, base in zip(self.guarded, self.bases, strict=True):
+            given = np.maximum(attackers.rows @ weights, _TINY)
+            overall = np.maximum(base @ weights, _TINY)
             yield np.log(given / overall), given, overall
 
     def _ratio_slope(self, weights: Floats, epsilon: float) -> Floats:
         """Return the slope of the excess of log-ratios, each output by its probability."""
         found = np.zeros_like(weights)
         facts = zip(self._ratios(weights), self.guarded, self.bases, strict=True)
-        for (ratios, given, overall), rows, base in facts:
+        for (ratios, given, overall), attackers, base in facts:
             side = np.where(np.abs(ratios) > epsilon, np.sign(ratios), 0.0)
-            found += (side * overall / given) @ rows - side.sum(axis=1, keepdims=True) * base
+            found += attackers.rows.T @ (side * overall / given) - np.outer(base, side.sum(axis=0))
         return found
 
 
-def _gains(given: Floats, rows: Floats) -> tuple[Floats, Callable[[int], Floats]]:
-    """Return the advantage of each attacker, and what gives its slope in p(output|cell).
+class Attackers:
+    """Those who tell two classes of a fact apart, or guess among all.
 
-    ``given`` is p(output|class). Attackers tell two classes apart, or guess among all.
+    ``rows`` is p(cell|class), classes by cells.
     """
-    first, second = np.triu_indices(len(rows), 1)
-    apart, n_classes = given[:, first] - given[:, second], len(rows)
-    gains = 0.25 * np.abs(apart).sum(axis=0)
 
-    def slope(k: int) -> Floats:
-        if k < len(first):
-            side = 0.25 * np.sign(apart[:, k])[:, None]
-            return np.asarray(side * (rows[first[k]] - rows[second[k]]))
-        best = np.argmax(given, axis=1)
-        return np.asarray((rows[best] - rows.mean(axis=0)) / n_classes)
+    def __init__(self, rows: Floats) -> None:
+        first, second = np.triu_indices(len(rows), 1)
+        self.rows, self.apart = rows, rows[first] - rows[second]
 
-    if n_classes > 2:
-        among_all = float((given.max(axis=1) - given.mean(axis=1)).sum()) / n_classes
-        gains = np.append(gains, among_all)
-    return gains, slope
+    def gains(self, weights: Floats) -> tuple[Floats, Callable[[int], Floats]]:
+        """Return the advantage of each, and what gives its slope in p(output|cell)."""
+        apart, n_classes = self.apart @ weights, len(self.rows)
+        gains = 0.25 * np.abs(apart).sum(axis=1)
+        if n_classes == 2:
+            return gains, lambda _: self._slope_of_pair(apart[0], 0)
+        given = self.rows @ weights
+        among_all = float((given.max(axis=0) - given.mean(axis=0)).sum()) / n_classes
+
+        def slope(k: int) -> Floats:
+            if k < len(apart):
+                return self._slope_of_pair(apart[k], k)
+            told = self.rows - self.rows.mean(axis=0)
+            return np.asarray(told.T[:, np.argmax(given, axis=0)] / n_classes)
+
+        return np.append(gains, among_all), slope
+
+    def _slope_of_pair(self, apart: Floats, k: int) -> Floats:
+        return np.multiply.outer(0.25 * self.apart[k], np.sign(apart))
 
 
 def climb(
@@ -240,7 +252,7 @@ def climb(
         padded = floor + room * soft
         chances, products = units.chances(padded)
         outputs, weights = problem.weigh(chances, _DRAWN, rng)
-        moved = outputs.T @ (problem.slope(weights) * weights)
+        moved = outputs @ (problem.slope(weights) * weights).T
         slope = units.pull_back(moved / np.maximum(chances, _TINY), products)
         slope = (slope - price * problem.evidence_slope(padded)) * room
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))

@@ -78,30 +78,29 @@ class Units:
         return float(np.prod([float(n) for n in self.outputs]))
 
     def list_outputs(self) -> Floats:
-        """Return every output as one row of zeros and ones over the columns."""
-        index = np.indices(self.outputs).reshape(len(self.outputs), -1).T
-        return self._as_columns(index)
+        """Return every output as one column of zeros and ones over what units may send."""
+        return self._shown(np.indices(self.outputs).reshape(len(self.outputs), -1))
 
     def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Floats:
         """Draw outputs, as many from each cell, to one."""
         cell = ((np.arange(count) + rng.random()) * len(self.model.prior) / count).astype(np.int64)
-        index = np.zeros((count, len(self.widths)), dtype=np.int64)
+        drawn = rng.random((len(self.widths), count))
         n_single, widest = len(self.singles), max(self.n_symbols)
         single = chances[: n_single * widest].reshape(n_single, widest, chances.shape[1])
         single = single.cumsum(axis=1)
-        drawn = rng.random((count, len(self.widths)))
+        index = np.zeros(drawn.shape, dtype=np.int16)
         for z in range(widest - 1):
-            index[:, :n_single] += drawn[:, :n_single] >= np.ascontiguousarray(single[:, z].T)[cell]
+            index[:n_single] += drawn[:n_single] >= single[:, z][:, cell]
         for k in range(n_single, len(self.widths)):
-            sums = chances[self.edges[k] : self.edges[k + 1]].cumsum(axis=0).T[cell]
-            index[:, k] = (drawn[:, k, None] >= sums[:, :-1]).sum(axis=1)
-        return self._as_columns(np.minimum(index, np.array(self.outputs) - 1))
+            sums = chances[self.edges[k] : self.edges[k + 1]].cumsum(axis=0)
+            index[k] = (drawn[k] >= sums[:-1, cell]).sum(axis=0)
+        return self._shown(np.minimum(index, np.array(self.outputs, dtype=np.int16)[:, None] - 1))
 
-    def _as_columns(self, index: Ints) -> Floats:
-        shown = np.zeros((len(index), self.edges[-1]))
+    def _shown(self, index: Ints) -> Floats:
+        shown = np.zeros((self.edges[-1], index.shape[1]))
         n_single, widest = len(self.singles), max(self.n_symbols)
         for z in range(widest):
-            shown[:, z : n_single * widest : widest] = index[:, :n_single] == z
-        rows = np.arange(len(index))[:, None]
-        shown[rows, index[:, n_single:] + self.edges[n_single:-1]] = 1.0
+            shown[z : n_single * widest : widest] = index[:n_single] == z
+        places = index[n_single:] + self.edges[n_single:-1, None]
+        shown[places, np.arange(index.shape[1])] = 1.0
         return shown
