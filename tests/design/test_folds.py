@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.data.labels import Labels
-from discreet.design.folds import Sample, split_folds
+from discreet.design.folds import Sample, _deal_rows, _label_cells, split_folds
 from discreet.errors import InputError
 
 
@@ -63,3 +63,17 @@ def test_too_few_groups_of_a_class_are_told(rng):
     groups = np.arange(60) // 10
     with pytest.raises(InputError, match=r"10 of 60 rows in 1 of 6 groups, which stay whole"):
         split_folds(with_private(make_sample(rng), (groups == 2).astype(np.int64)), 5, groups, rng)
+
+
+def test_cells_are_the_combinations_that_occur_in_their_order(rng):
+    facts = [Labels("", rng.integers(k, size=200), range(k + 1)) for k in (2, 5, 3)]
+    labels = np.stack([fact.index for fact in facts], axis=1)
+    slow = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    np.testing.assert_array_equal(_label_cells(facts), slow)
+
+
+def test_rows_are_dealt_in_turn_to_each_cell_in_a_random_order():
+    cells = np.random.default_rng(1).integers(6, size=300)
+    order = np.lexsort((np.random.default_rng(2).permutation(300), cells))
+    dealt = _deal_rows(cells, 4, np.random.default_rng(2))
+    np.testing.assert_array_equal(dealt[order], np.arange(300) % 4)

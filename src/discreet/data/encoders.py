@@ -19,7 +19,7 @@ A missing reading has the last code of its own when ``missing`` is true.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -253,12 +253,19 @@ def encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "iu" and len(column) > _FEW_INTEGERS:
         values = column.to_numpy()
-        least, most = int(values.min()), int(values.max())
+        least, most = _ends(values)
         # A code out of range is refused below, by its name.
         known = not isinstance(encoder, CodesEncoder) or 0 <= least <= most < encoder.size
         if known and most - least < _FEW_INTEGERS:
-            return _codes_of(encoder, least, most)[values.astype(np.int64) - least]
+            codes = _codes_of(encoder, least, most)
+            return codes[values if least == 0 else values.astype(np.int64) - least]
     return encoder.encode(_as_read(column, encoder), name)
+
+
+def _ends(values: NDArray[Any]) -> tuple[int, int]:
+    """Return the least and the largest of whole numbers; 0 for the least if that is as good."""
+    least, most = int(values.min()), int(values.max())
+    return (0 if 0 <= least <= most < _FEW_INTEGERS else least), most
 
 
 @lru_cache(maxsize=1024)

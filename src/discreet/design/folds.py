@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
 from discreet.arrays import Ints
@@ -81,7 +82,8 @@ def _deals(cells: Ints, groups: Ints | None, count: int, rng: np.random.Generato
 
 
 def _deal_rows(cells: Ints, count: int, rng: np.random.Generator) -> Ints:
-    order = np.lexsort((rng.permutation(len(cells)), cells))
+    order = np.argsort(rng.permutation(len(cells)))
+    order = order[np.argsort(cells[order], kind="stable")]
     fold = np.empty(len(cells), dtype=np.int64)
     fold[order] = np.arange(len(cells)) % count
     return fold
@@ -100,13 +102,15 @@ def _deal_groups(cells: Ints, groups: Ints, count: int, rng: np.random.Generator
 
 
 def _label_cells(facts: Sequence[Labels]) -> Ints:
-    labels = np.stack([fact.index for fact in facts], axis=1)
-    cells: Ints = np.unique(labels, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+    """Return the number of each row's combination of classes, of those that occur."""
+    cells = np.zeros(len(facts[0].index), dtype=np.int64)
+    for fact in facts:
+        cells = pd.factorize(cells * fact.n_classes + fact.index, sort=True)[0].astype(np.int64)
     return cells
 
 
 def _has_all_classes(facts: Sequence[Labels], index: Ints) -> bool:
-    return all(len(np.unique(fact.index[index])) == fact.n_classes for fact in facts)
+    return all(np.bincount(fact.index[index], minlength=fact.n_classes).all() for fact in facts)
 
 
 def _too_few(facts: Sequence[Labels], groups: Ints | None) -> InputError:

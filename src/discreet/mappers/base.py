@@ -314,18 +314,22 @@ class PrivacyMapper(UsesMapping):
 
     def _judge(self, sample: Sample, groups: Ints | None) -> None:
         """Decide whether the answers are good for anything, and say so if they are not."""
-        some = sample_index(len(sample.codes), _TAUGHT_ROWS)
-        groups = None if groups is None else groups[some]
-        expected, taught = self.expected_, self._answer_taught(sample.take(some))
-        # Too few rows to leave some out, or no time: those it learned from flatter it.
-        useful = taught.useful(groups) if expected is None else expected.useful
-        self.useful_ = useful and not taught.constant
-        advice = self._advise(groups)
+        expected = self.expected_
+        # With one part left out, its rows tried the very mapping.
+        self.useful_ = expected is not None and expected.useful and expected.folds == 1
         if not self.useful_:
-            warn_useless(self.mapping_.public, expected, taught, taught.interval(groups), advice)
+            some = sample_index(len(sample.codes), _TAUGHT_ROWS)
+            own = None if groups is None else groups[some]
+            taught = self._answer_taught(sample.take(some))
+            # Too few rows to leave some out, or no time: those it learned from flatter it.
+            useful = taught.useful(own) if expected is None else expected.useful
+            self.useful_ = useful and not taught.constant
+        if not self.useful_:
+            interval, advice = taught.interval(own), self._advise(groups)
+            warn_useless(self.mapping_.public, expected, taught, interval, advice)
         if expected is not None and expected.met is False and not expected.silent:
             asked = {"advantage": self._asked_advantage, "epsilon": self.epsilon}
-            warn_unmet(expected, asked, advice)
+            warn_unmet(expected, asked, self._advise(groups))
 
     def _advise(self, groups: Ints | None) -> str:
         """Say what to do: of rows in groups, more groups are what helps."""

@@ -79,3 +79,32 @@ def test_every_kind_chooses_its_own_sharing_and_all_one_marginal(rng):
     found = choose(np.hstack([alike, strangers]), cell, (4,) * 3 + (5,) * 3)
     assert min(how.shared for how in found[:3]) >= 64 > max(how.shared for how in found[3:])
     assert len({how.marginal for how in found}) == 1
+
+
+def slow_estimate(counts, kind, matrix, how):
+    """p(code|cell) of the sensors of one kind, one sensor, cell and code after the other."""
+    spreads = {t: counts[t] @ matrix for t in kind}
+    pooled = sum(spreads.values())
+
+    def marginal(table):
+        total = table.sum(axis=0) + 0.25
+        return total / total.sum()
+
+    for t in kind:
+        found = np.empty_like(counts[t])
+        for c, own in enumerate(spreads[t]):
+            common = pooled[c] + how.marginal * marginal(pooled)
+            total = own + how.marginal * marginal(spreads[t])
+            if len(kind) > 1:
+                total = total + how.shared * common / common.sum()
+            found[c] = total / total.sum()
+        yield t, found
+
+
+def test_sensors_of_a_kind_at_once_are_estimated_as_one_by_one(rng):
+    sizes, how = (4, 4, 3, 4), Smoothing(0.6, 16.0, 4.0)
+    counts = [rng.integers(9, size=(2, size)).astype(float) for size in sizes]
+    found = estimate_sensors(Alphabets(sizes, sizes), counts, [how] * 4)
+    for kind, size in (((0, 1, 3), 4), ((2,), 3)):
+        for t, slow in slow_estimate(counts, kind, spread(size, size, 0.6), how):
+            np.testing.assert_allclose(found[t], slow, rtol=1e-12)

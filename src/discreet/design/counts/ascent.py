@@ -225,7 +225,7 @@ class Attackers:
         return np.append(gains, among_all), slope
 
     def _slope_of_pair(self, apart: Floats, k: int) -> Floats:
-        return np.multiply.outer(0.25 * self.apart[k], np.sign(apart))
+        return np.asarray(np.multiply.outer(0.25 * self.apart[k], np.sign(apart)))
 
 
 def climb(

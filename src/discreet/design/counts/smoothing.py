@@ -69,31 +69,28 @@ def estimate_sensors(
     """
     found: list[Floats] = [np.empty(0)] * len(counts)
     for kind in alphabets.kinds():
-        tables = _estimate_kind(alphabets, kind, [counts[t] for t in kind], how[kind[0]])
+        tables = _estimate_kind(alphabets, kind, np.stack([counts[t] for t in kind]), how[kind[0]])
         for t, table in zip(kind, tables, strict=True):
             found[t] = table
     return found
 
 
 def _estimate_kind(
-    alphabets: Alphabets, kind: Sequence[int], counts: Sequence[Floats], how: Smoothing
-) -> list[Floats]:
+    alphabets: Alphabets, kind: Sequence[int], counts: Floats, how: Smoothing
+) -> Floats:
+    """Return p(code|cell) of all sensors of a kind, from counts of sensors by cells by codes."""
     matrix = spread(alphabets.sizes[kind[0]], alphabets.ordered[kind[0]], how.width)
-    spreads = [own @ matrix for own in counts]
-    pooled = np.sum(spreads, axis=0)
-    common = _towards(pooled, _marginal(pooled), how.marginal)
-    found = []
-    for own in spreads:
-        total = own + how.marginal * _marginal(own)
-        if len(kind) > 1:
-            total = total + how.shared * common
-        found.append(total / total.sum(axis=1, keepdims=True))
-    return found
+    own = counts @ matrix
+    total = own + how.marginal * _marginal(own)
+    if len(kind) > 1:
+        pooled = own.sum(axis=0)
+        total += how.shared * _towards(pooled, _marginal(pooled), how.marginal)
+    return np.asarray(total / total.sum(axis=-1, keepdims=True))
 
 
 def _marginal(counts: Floats) -> Floats:
-    total = counts.sum(axis=0) + _LEAST
-    share: Floats = total / total.sum()
+    total = counts.sum(axis=-2, keepdims=True) + _LEAST
+    share: Floats = total / total.sum(axis=-1, keepdims=True)
     return share
 
 
@@ -113,18 +110,17 @@ def choose_smoothing(
     every kind by itself, the marginal for all sensors together: one sensor alone says too little
     about it.
     """
-    everything = [np.sum(each, axis=0) for each in zip(*held, strict=True)]
+    kinds, found = alphabets.kinds(), [Smoothing()] * len(alphabets.sizes)
+    by_kind = {kind[0]: np.array([[own[t] for t in kind] for own in held]) for kind in kinds}
 
     def likelihood(how: Sequence[Smoothing], kind: Sequence[int]) -> float:
-        total = 0.0
-        for own in held:
-            rest = [everything[t] - own[t] for t in kind]
-            given = _estimate_kind(alphabets, kind, rest, how[kind[0]])
-            for t, table in zip(kind, given, strict=True):
-                total += float((own[t] * np.log(table)).sum())
+        folds, total = by_kind[kind[0]], 0.0
+        everything = folds.sum(axis=0)
+        for own in folds:
+            given = _estimate_kind(alphabets, kind, everything - own, how[kind[0]])
+            total += float((own * np.log(given)).sum())
         return total
 
-    kinds, found = alphabets.kinds(), [Smoothing()] * len(everything)
     for _ in range(2):
         for kind in kinds:
             for choice in _choices_for_kind(alphabets, kind):
