@@ -143,7 +143,7 @@ def finish_fusion(
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
-    rows = known.rows()
+    rows = known.rows() if settings.lists_outputs else known.rows_as_they_are()
     if fusion is None:
         fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
     return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
@@ -260,6 +260,7 @@ def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:
         # Few and quick steps: on census rows as good as the customary hundred, to 0.003.
         max_iter=int(np.clip(_TREES // fact.n_classes, 3, 30)),
         learning_rate=0.3,
+        max_leaf_nodes=8,
         min_samples_leaf=int(np.clip(len(codes) // 50, 2, 20)),
         early_stopping=False,
         random_state=0,
