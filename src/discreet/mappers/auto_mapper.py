@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ DEFAULT_ADVANTAGE = 0.05
 _MOST_ASKED = 0.4999  # of many rounds
 # Levels to try: shares of what was asked for, as the limit under the model.
 _SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
+# The same where rows are many, which tell levels apart that are closer to one another.
+_FINE = (*_SHARES[:1], *(x for a, b in pairwise(_SHARES) for x in ((a + b) / 2, b)))
 # Levels to try, of those above what was asked for, if that leaves nothing useful.
 _LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 
@@ -228,7 +231,8 @@ class Mapper(PrivacyMapper):
         if self.rounds > 1:
             one = one_of_rounds(self.max_advantage, self.rounds)
             return search.take(Target(1.0 - 2.0 * one, self.epsilon))
-        levels, asked = [self._level(share, settings) for share in _SHARES], self._asked_advantage
+        shares = _FINE if search.left_out.for_good else _SHARES
+        levels, asked = [self._level(share, settings) for share in shares], self._asked_advantage
         if asked is None and not settings.lists_outputs:
             return search.take(levels[0])  # structural, holds by construction
         return search.find(levels, Request(asked, self.epsilon))

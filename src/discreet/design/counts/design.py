@@ -23,7 +23,10 @@ from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
-_LISTED_STARTS, _DRAWN_STARTS = 9, 8
+_LISTED_STARTS, _DRAWN_STARTS = 9, 4
+# Where outputs are drawn, one climb that goes on for long ends higher than several shorter ones,
+# for the same number of steps.
+_DRAWN_STEPS = 360
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _BLIND = [(lean, price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
@@ -61,8 +64,9 @@ def design_on_counts(
         first += [(tables, PRICES[0]) for tables in _screen(problem, settings, rng, tell)]
     found: list[Judged] = []
     for k, (start, price) in enumerate(first):
-        steps = _STEPS_TO_BLIND if evidence else STEPS
-        steps = steps // 2 if k < len(starts) else steps  # a given start is nearly there
+        steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
+        if k < len(starts):  # a given start is nearly there
+            steps //= 2 if evidence or problem.listed is not None else 3
         part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
         found.append(settle(problem, climb(problem, start, rng, steps, part, price)))
         if tell.stopped:
@@ -88,6 +92,10 @@ def pose(
     worth = settings.aim.worth(model.public_shares())
     limits = _limits(settings, target, beyond, evidence)
     return Problem(Units(model, settings.n_symbols), limits, worth)
+
+
+def _count_steps(problem: Problem) -> int:
+    return STEPS if problem.listed is not None else _DRAWN_STEPS
 
 
 def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
@@ -238,8 +246,9 @@ class CountDesign:
         climb(problem, start, rng, _TIMED)
         each = (time.perf_counter() - made) / _TIMED
         screened, kept = _count_starts(problem, self.settings)
-        first = screened * (STEPS // 12 + STEPS // 24) + kept * STEPS
-        steps = first + (levels - 1) * (first // 3 + STEPS // 2)
+        last = _count_steps(problem)
+        first = screened * (STEPS // 12 + STEPS // 24) + kept * last
+        steps = first + (levels - 1) * (first // 3 + last // 2)
         return len(parts) * (levels * (made - begin) + each * steps)
 
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
