@@ -18,6 +18,7 @@ from discreet.data.labels import Labels
 from discreet.design.deciding import Aim, class_shares
 from discreet.design.folds import Fold, Sample
 from discreet.design.fusion import Fusion, add_decision, draw_symbols, learn_fusion
+from discreet.design.heads import Rows
 from discreet.design.problem import Settings
 from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
 from discreet.leakage.joint_outputs import output_probabilities
@@ -143,10 +144,15 @@ def finish_fusion(
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
-    rows = known.rows() if settings.lists_outputs else known.rows_as_they_are()
+    rows = known.rows() if settings.lists_outputs else _as_they_are(known)
     if fusion is None:
         fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
     return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
+
+
+def _as_they_are(sample: Sample) -> Rows:
+    """Return all rows, equal or not, where looking for equal ones would not pay."""
+    return Rows(sample.codes, np.arange(len(sample.codes)), sample.sizes)
 
 
 def answer_unseen(
