@@ -236,11 +236,10 @@ def print_more(count, folder):
     print(f"rate of false alarms, at most, at 95 %: {most:.4f}")
 
 
-def print_planted(folder):
-    missed = [name for name in PROBLEMS if not named(name, folder)[0]]
-    print(
-        f"planted problems named: {len(PROBLEMS) - len(missed)} of {len(PROBLEMS)} {missed or ''}"
-    )
+def print_planted(count, folder):
+    tried = list(PROBLEMS)[:count]
+    missed = [name for name in tried if not named(name, folder)[0]]
+    print(f"planted problems named: {len(tried) - len(missed)} of {len(tried)} {missed or ''}")
 
 
 def print_real(data, folder):
