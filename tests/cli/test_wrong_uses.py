@@ -4,6 +4,7 @@ Each case is what was typed, and parts of the message: what is wrong with the va
 and what to do next.
 """
 
+import errno
 import json
 
 import pytest
@@ -173,3 +174,12 @@ def test_a_result_is_replaced_whole_and_a_failure_leaves_the_former_one(
     typed = ("learn", "home.csv", *FACTS, "--out", "m.json", "--method", "randomized-response")
     assert run(monkeypatch, capsys, *typed, "--ldp-epsilon", "1", "--exclude", "day")[0] == 0
     assert json.loads((folder / "m.json").read_text())["format"] == "discreet-mapping"
+
+
+def test_what_the_system_refuses_is_not_called_a_full_disk(folder, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("discreet.cli.command_line", refuse)
+    code, _, message = run(monkeypatch, capsys, "plan")
+    assert (code, message) == (2, "discreet: the system refuses (Too many open files).\n")

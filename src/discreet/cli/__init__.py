@@ -7,6 +7,7 @@ code 2.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -23,6 +24,7 @@ from discreet.errors import DiscreetError, Parameter, StoppedError
 BAD_INPUT = 2
 SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
 UNREAD = 1
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 COMMANDS = {  # in the order of the help; the file of each
     "import": "import_log",
@@ -73,8 +75,9 @@ def main() -> None:
     except BrokenPipeError:  # whoever read the output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(UNREAD)
-    except OSError as error:  # a full disk, say
-        _fail(f"the output cannot be written ({error.strerror or error}).", BAD_INPUT)
+    except OSError as error:
+        what = "the output cannot be written" if error.errno in _FULL else "the system refuses"
+        _fail(f"{what} ({error.strerror or error}).", BAD_INPUT)
     except Exception as error:
         # Typer's own errors derive from Click's or, in newer versions, from a copy of them.
         if not hasattr(error, "format_message"):
