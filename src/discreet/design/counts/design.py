@@ -24,9 +24,8 @@ from discreet.progress import Progress, Report
 
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
 _LISTED_STARTS, _DRAWN_STARTS = 9, 4
-# Where outputs are drawn, one climb that goes on for long ends higher than several shorter ones,
-# for the same number of steps.
-_DRAWN_STEPS = 360
+_MORE_STARTS = 2  # times as many, where outputs are so few that a step costs next to nothing
+_LONG = 360  # steps likewise, and where outputs are drawn: long climbs end higher than many short
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _BLIND = [(lean, price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
@@ -66,7 +65,7 @@ def design_on_counts(
     for k, (start, price) in enumerate(first):
         steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
         if k < len(starts):  # a given start is nearly there
-            steps //= 2 if evidence or problem.listed is not None else 3
+            steps //= 3 if steps == _LONG else 2
         part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
         found.append(settle(problem, climb(problem, start, rng, steps, part, price)))
         if tell.stopped:
@@ -95,13 +94,19 @@ def pose(
 
 
 def _count_steps(problem: Problem) -> int:
-    return STEPS if problem.listed is not None else _DRAWN_STEPS
+    return _LONG if problem.listed is None or _is_small(problem) else STEPS
+
+
+def _is_small(problem: Problem) -> bool:
+    chances = problem.units.n_outputs * len(problem.units.model.prior)
+    return problem.listed is not None and chances <= _FEW_CHANCES / 8
 
 
 def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
     """Return how many starts to climb a little from, and how many of them to go on with."""
     listed, model = problem.listed is not None, problem.units.model
     count = (_LISTED_STARTS if listed else _DRAWN_STARTS) * settings.n_restarts
+    count *= _MORE_STARTS if _is_small(problem) else 1
     # A step costs more, the more outputs or sensors there are.
     fewer = (_FEW_SENSORS / len(model.given)) ** 2
     if listed:
