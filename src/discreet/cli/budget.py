@@ -109,7 +109,7 @@ def budget(
 
     How to speak so that a day tells at most 0.1, where learning was shown the time of rows:
 
-        discreet budget home.json home.csv --stay 1 --at-most 0.1 --out quieter.json
+        discreet budget home.json home.csv --stay 1 --at-most 0.1 --out new.json
 
     For a fact that never changes, whatever the sensors read:
 
