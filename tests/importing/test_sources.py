@@ -1,5 +1,6 @@
 """Every kind of log, as those who write it do; real servers where they are installed."""
 
+import gzip
 import json
 import os
 import shutil
@@ -345,6 +346,16 @@ def test_what_is_no_log_is_refused(tmp_path):
     refused("broken.db: cannot be read", read_log, str(broken), "UTC")
     refused("none.db: no such file", read_log, str(tmp_path / "none.db"), "UTC")
     refused("a log at http:// cannot be read", read_log, "http://ha/", "UTC")
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"state": 1}, ', '{"topic": "a", "payload": 1}\n', "time,item\n"]
+)
+def test_a_damaged_gzip_file_is_refused(tmp_path, text):
+    whole = gzip.compress(os.urandom(9_000).hex().join([text, text]).encode())
+    for packed in (whole[: len(whole) // 2], b"\x1f\x8b" + whole[:9], whole[:30] + whole[40:]):
+        (tmp_path / "log.gz").write_bytes(packed)
+        refused("log.gz: damaged gzip file", read_log, str(tmp_path / "log.gz"), "UTC")
 
 
 def test_a_password_is_not_shown():

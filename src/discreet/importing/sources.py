@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from gzip import BadGzipFile
 from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -36,6 +38,19 @@ def read_log(
         return read_database(source, tell, statistics=statistics)
     file = read_standard_input() if source == STANDARD_INPUT else Path(source)
     check_file(file)
+    try:
+        return _read_file(file, zone, tell, statistics, (time, item, value))
+    except (EOFError, BadGzipFile, zlib.error) as error:
+        raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
+
+
+def _read_file(
+    file: Path,
+    zone: str,
+    tell: Tell | None,
+    statistics: bool,
+    columns: tuple[str | None, str | None, str | None],
+) -> Events:
     with open_plain(file) as stream:
         begin = stream.read(1024)
     if begin.startswith(MAGIC):
@@ -44,7 +59,7 @@ def read_log(
         return read_json_log(file, zone, tell)
     if begin.lstrip().startswith(b"["):
         return read_json_list(file, zone, tell)
-    return read_csv_log(file, zone, tell, time, item, value)
+    return read_csv_log(file, zone, tell, *columns)
 
 
 def check_zone(zone: str) -> None:
