@@ -120,8 +120,30 @@ def test_the_figures_are_those_of_the_audit(pack):
     line = next(each for each in lines_of(pack) if each["id"] == "gdpr-c-0")
     said = re.search(r"at most ([\d.]+)\N{NO-BREAK SPACE}points", line["words"])
     assert bound["value"] <= float(said[1]) / 100 <= bound["value"] + 0.0011
+    sure = f"certified at {100 * bound['confidence']:.6g}\N{NO-BREAK SPACE}% confidence"
+    assert sure in line["words"]
     others = [each for each in lines_of(pack) if each["id"].startswith("gdpr-c-other")]
     assert len(others) == 3 and all("No bound" in each["words"] for each in others)
+
+
+def test_limits_are_quoted_by_their_names_and_conditions_in_full(pack, command, tmp_path):
+    site = site_with(tmp_path)
+    audit = json.loads((pack / "audit.json").read_text())
+    audit["mapping_id"] = json.loads((site / "audit.json").read_text())["mapping_id"]
+    limit = audit["limits"][0] if audit["limits"] else {"fact": "who"}
+    audit["limits"] = [
+        limit | {"name": "advantage beyond the answer", "limit": 0.05, "state": "met"},
+        limit | {"name": "epsilon", "limit": 2.0, "state": "not shown"},
+    ]
+    audit["conditions"] = ["rows are apart", "nobody looked before"]
+    audit["other_secrets"]["doubt"] = "neighbouring rows are alike"
+    (site / "audit.json").write_text(json.dumps(audit))
+    command(site, "--out", tmp_path / "pack")
+    found = {line["id"]: line["words"] for line in lines_of(tmp_path / "pack")}
+    assert "limit on the advantage beyond the answer is 5" in found["gdpr-c-0"]
+    assert "limit on the epsilon is 2: not shown for the worst" in found["gdpr-c-0"]
+    assert found["gdpr-c-conditions"] == "rows are apart; nobody looked before"
+    assert "promises nothing, since neighbouring rows are alike" in found["gdpr-c-other-0"]
 
 
 def test_the_json_keeps_to_its_schema(pack):
@@ -203,6 +225,8 @@ def test_a_site_without_an_audit_is_red_and_its_lines_say_so(command, tmp_path):
     assert code == 3 and out.startswith("RED: No certificate.")
     lines = {line["id"]: line for line in lines_of(tmp_path / "pack")}
     assert lines["gdpr-c-risk"]["status"] == "not measured"
+    assert "no audit is of these tables" in lines["gdpr-d-random"]["words"]
+    assert "is bounded above" not in lines["cra-k"]["words"]
     assert not (tmp_path / "pack" / "audit.json").exists()
 
 

@@ -30,6 +30,7 @@ class _Certificate(_Part):
     name: Text
     certifiable: bool
     value: float | None = None
+    confidence: Share | None = None
 
 
 class _Best(_Part):
@@ -104,6 +105,7 @@ class _OtherSecret(_Part):
 class _OtherSecrets(_Part):
     found: Annotated[tuple[_OtherSecret, ...], Field(max_length=100)]
     compared: Annotated[int, Field(ge=0)]
+    doubt: Words = ""
 
 
 class PublicFact(_Part):

@@ -112,10 +112,14 @@ def _risks(known: Known) -> Iterator[Line]:
         yield _audited(
             known, f"gdpr-c-{k}", "35(7)(c)", f"What can be learned about {shown(fact['name'])}",
             f"Of one report, an attacker gains {_bound(known, k)}"
-            + f". {_reached(reached)}{_limit(known, fact['name'])}",
+            + f". {_reached(reached)}{_limit(known)}",
             [_bound_place(known, k), f"/private/{k}/attacks/best/lower"], f"fact-{k}",
         )  # fmt: skip
     yield from _others(known)
+    yield _audited(known, "gdpr-c-conditions", "35(7)(c)", "What the bounds rest on",
+                   "; ".join(known.at("/conditions") or ())
+                   or "Nothing was declared or left unchecked.",
+                   ["/conditions"], "bounds")  # fmt: skip
     yield Line(id="gdpr-c-attacker", clause="35(7)(c)", title="Who the attacker is",
                status="stated", words=f"{ATTACKER} {NO_ATTACKER}")  # fmt: skip
     places = [f"/private/{k}/rounds/certificate/words"
@@ -136,7 +140,8 @@ def _others(known: Known) -> Iterator[Line]:
         yield _audited(known, "gdpr-c-other", "35(7)(c)", "Other secrets", "", [],
                        absent=f"{absent}columns have too few rows.")  # fmt: skip
         return
-    compared = known.at("/other_secrets/compared")
+    compared, doubt = known.at("/other_secrets/compared"), known.at("/other_secrets/doubt")
+    doubted = f" The interval promises nothing, since {doubt}." if doubt else ""
     for k, each in enumerate(found):
         gain = each["gain"]
         yield _audited(
@@ -146,7 +151,7 @@ def _others(known: Known) -> Iterator[Line]:
             f"({words.gain(gain['low'])} to {words.gain(gain['high'])}) on rows that did not "
             f"choose it among {compared} columns; the true answer alone gives "
             f"{words.points(each['from_answer'])}. No bound: other attackers, and secrets that are "
-            "no column, may gain more.",
+            f"no column, may gain more.{doubted}",
             [f"/other_secrets/found/{k}/gain"], "other-secrets",
         )  # fmt: skip
 
@@ -154,7 +159,8 @@ def _others(known: Known) -> Iterator[Line]:
 def _measures(known: Known) -> Iterator[Line]:
     yield _site("gdpr-d-random", "35(7)(d)", "Randomised tables on the device",
                 "Each symbol is drawn at random by integer tables that are part of the mapping; "
-                "the audit is of these tables.", "symbols",
+                + ("no audit is of these tables." if known.audit is None else
+                   "the audit is of these tables."), "symbols",
                 more=(Link(file=MAPPING, place="/sensors"),))  # fmt: skip
     yield _state("gdpr-d-recheck", "35(7)(d)", "Re-check on labelled rows, and an end date", known)
     kept = known.measured.keep_days
@@ -233,8 +239,9 @@ def _cra(known: Known) -> Iterator[Line]:
     yield _outside("cra-i", "Part I (2)(i)", "Impact on other devices and networks")
     yield _outside("cra-j", "Part I (2)(j)", "Attack surface of the product as a whole")
     yield _site("cra-k", "Part I (2)(k)", "Limited impact of an incident",
-                "Whoever takes the fusion centre has symbols, not readings: what these tell is "
-                "bounded above.", more=(Link(file=MAPPING, place="/sensors"),))  # fmt: skip
+                "Whoever takes the fusion centre has symbols, not readings; what these tell, and "
+                "whether it is bounded, is in Article 35(7)(c) above.",
+                more=(Link(file=MAPPING, place="/sensors"),))  # fmt: skip
     yield _site("cra-l", "Part I (2)(l)", "Recording and monitoring",
                 "Refusals, alarms, clones and silence are recorded.",
                 more=(Link(file=EVIDENCE, place="/health"),))  # fmt: skip
@@ -321,13 +328,15 @@ def _bound_place(known: Known, k: int) -> str:
 
 
 def _bound(known: Known, k: int) -> str:
-    """Say what is certified, unless nothing is any more."""
-    value = known.at(f"{_bound_place(known, k)}/value")
+    """Say what is certified and how surely, unless nothing is any more."""
+    place = _bound_place(known, k)
+    value, sure = known.at(f"{place}/value"), known.at(f"{place}/confidence")
     if known.state.level == "bad":
         return "an amount that nothing certifies any more"
     if value is None:
         return "an amount that the rows cannot bound"
-    return f"at most {words.at_most(value)} over guessing, certified"
+    how = "" if sure is None else f" at {words.confidence(sure)} confidence"
+    return f"at most {words.at_most(value)} over guessing, certified{how}"
 
 
 def _reached(lower: float | None) -> str:
@@ -336,12 +345,19 @@ def _reached(lower: float | None) -> str:
     return f"Real attackers gained at least {words.at_least(lower)}. "
 
 
-def _limit(known: Known, name: str) -> str:
-    found = [each for each in known.at("/limits") or () if each.get("name") != "epsilon"]
-    if not found:
-        return "No limit was stated."
-    stated = words.plain_points(found[0]["limit"])
-    return f"The limit is {stated}: {found[0]['state']} at the time of the audit."
+def _limit(known: Known) -> str:
+    """Say what became of every limit; the worst fact speaks for all."""
+    found = [
+        f"The limit on the {each['name']} is {_amount(each)}: {each['state']} for the worst "
+        "private fact at the time of the audit."
+        for each in known.at("/limits") or ()
+    ]
+    return " ".join(found) or "No limit was stated."
+
+
+def _amount(limit: dict[str, Any]) -> str:
+    is_epsilon = limit["name"] == "epsilon"
+    return f"{limit['limit']:g}" if is_epsilon else words.plain_points(limit["limit"])
 
 
 def _yes_no(value: bool | None, yes: str, no: str) -> str:
