@@ -19,6 +19,7 @@ from support.helpers import refused
 from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, utc_text, write_recorder
 from support.ports import free_port
 
+from discreet.importing import text_logs
 from discreet.importing.events import NOTHING
 from discreet.importing.sources import read_log
 
@@ -330,6 +331,13 @@ def test_what_the_api_of_home_assistant_answers(tmp_path):
     for text in ("[]", "[1, [2]]", "[" * 100_000, "[{}"):
         file.write_text(text)
         refused("holds no states", read_log, str(file), "UTC")
+
+
+def test_a_list_that_unpacks_to_more_than_is_read_whole_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_logs, "_MOST_LISTED", 1 << 20)
+    file = tmp_path / "history.json.gz"
+    file.write_bytes(gzip.compress(b"[" + b" " * (2 << 20) + b"]"))
+    refused("of more than 1 MiB. Save fewer days", read_log, str(file), "UTC")
 
 
 # --- What is refused -------------------------------------------------------------------------

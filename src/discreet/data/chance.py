@@ -4,7 +4,7 @@ Three families of correlations are looked at, each with its share of the false a
 follow one another, rows at any one distance (sensors in rotation, days, a table appended to
 itself), and all rows up to a distance together (a slow drift below much noise). The highest of all
 of them, over all columns and distances, is compared with the highest after shuffling: a wide table
-raises no more false alarms than a narrow one, fewer than one in a thousand.
+raises no more false alarms than a narrow one.
 
 Equal rows are no proof of anything: a table of a few coarse sensors is full of them. But
 whatever the distribution, the rows that occur k times are bounded by those that occur k - 1

@@ -148,8 +148,8 @@ def check_dependence(
     ``facts`` of shape (n_rows,): the private facts. What they explain is no dependence. ``public``
     of shape (n_rows,): the public fact. A table that is sorted by it passes, too. ``groups`` of
     shape (n_rows,): look at groups instead, in the order of their first rows. ``seed``: seed of the
-    shuffles. The same rows and seed give the same answer. Of independent rows, fewer than one table
-    in a thousand is found dependent, however many columns it has.
+    shuffles. The same rows and seed give the same answer. Independent rows are seldom found
+    dependent, however many columns there are: ``research.benchmarks.check_tables`` counts.
     """
     n_rows = len(readings)
     cells = _cells(facts, public, n_rows)

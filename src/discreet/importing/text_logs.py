@@ -25,6 +25,7 @@ _ITEMS = ("entity_id", "itemname", "item", "topic", "device", "sensor", "name")
 _VALUES = ("state", "value", "payload", "message")
 _AT_ONCE = 50_000  # lines
 _MOST_FIELDS = 200  # of one message
+_MOST_LISTED = 1 << 28  # bytes of a list, which is read whole, once unpacked
 
 
 def read_csv_log(
@@ -177,10 +178,16 @@ def _of(message: dict[str, Any], names: Sequence[str]) -> Any:
 def read_json_list(file: Path, zone: str, tell: Tell | None) -> Events:
     """Read states as Home Assistant's API lists them: of history by entity, of the logbook in one.
 
-    Raises InputError: if there are none.
+    Raises InputError: if there are none, or the list is too long to be read whole.
     """
     with open_plain(file) as stream:
-        content = _parsed(stream.read().decode("utf-8", "replace"))
+        text = stream.read(_MOST_LISTED + 1)
+    if len(text) > _MOST_LISTED:
+        raise InputError(
+            f"{file}: is a list of JSON of more than {_MOST_LISTED >> 20} MiB. Save fewer days to "
+            "a file, or import from the recorder's database."
+        )
+    content = _parsed(text.decode("utf-8", "replace"))
     events = list(_listed(content)) if isinstance(content, list) else []
     if not events:
         raise InputError(

@@ -66,7 +66,7 @@ def _gdpr(known: Known) -> Iterator[Line]:
     yield _site("gdpr-a-operations", "35(7)(a)", "Processing operations",
                 f"{site.sensors} sensors on {site.devices} devices send one of a few symbols each, "
                 f"every {site.interval_seconds:g} s, drawn at random by the tables of the mapping. "
-                f"Readings never leave the device. Symbols and decisions are kept {kept}.",
+                f"Symbols and decisions are kept {kept}.",
                 "sensors", "interval_seconds", "keep_days",
                 more=(Link(file=MAPPING, place="/sensors"),))  # fmt: skip
     yield _filled("gdpr-a-purpose", "35(7)(a)", "Purpose", given.purpose)
@@ -171,8 +171,8 @@ def _measures(known: Known) -> Iterator[Line]:
                 "keep_days")  # fmt: skip
     yield _transport("gdpr-d-transport", "35(7)(d)", "Transport and access", known)
     yield Line(id="gdpr-d-demonstrate", clause="35(7)(d)", title="Demonstrating compliance",
-               status="measured", words="Every file of this pack is in a signed manifest; the line "
-               "of every figure links to it.",
+               status="by design", words="Every file of this pack is in a signed manifest; the "
+               "line of every figure links to it.",
                links=(Link(file=EVIDENCE, place="/state"),))  # fmt: skip
     yield _filled("gdpr-d-transfers", "35(7)(d)", "Recipients and transfers",
                   known.statements.transfers)  # fmt: skip
@@ -184,7 +184,7 @@ def _measures(known: Known) -> Iterator[Line]:
 def _en_18031(known: Known) -> Iterator[Line]:
     site = known.measured
     yield _transport("en-acm", "ACM", "Access control", known)
-    yield _site("en-aum", "AUM", "Authentication",
+    yield _does("en-aum", "AUM", "Authentication",
                 "Devices and workers authenticate with certificates of the site's own authority. "
                 f"The dashboard has {site.dashboard_users} users; passwords are kept as Argon2id "
                 "hashes and logins are rate-limited.",
@@ -197,24 +197,24 @@ def _en_18031(known: Known) -> Iterator[Line]:
                         "Others on the machine can read files of the site.")
                 + " They are not encrypted at rest.", "only_owner_reads")  # fmt: skip
     yield _transport("en-scm", "SCM", "Secure communication", known)
-    yield _site("en-lgm", "LGM", "Logging",
+    yield _does("en-lgm", "LGM", "Logging",
                 "Refused, late and repeated messages, alarms and the state of every part are "
                 "stored with their time.",
                 more=(Link(file=EVIDENCE, place="/health"),))  # fmt: skip
-    yield _site("en-dlm", "DLM", "Deletion",
+    yield _does("en-dlm", "DLM", "Deletion",
                 "discreet forget deletes what one device sent, and --keep all that is old. "
                 "Deletion on the device itself is for its maker.", "keep_days")  # fmt: skip
     yield _filled("en-unm", "UNM", "User notification", known.statements.notification,
                   "The dashboard shows a certificate that has ended or was withdrawn; how people "
                   "are notified of changes is for the owner to state.")  # fmt: skip
     ends = site.first_certificate_ends
-    yield _site("en-cck", "CCK", "Confidential cryptographic keys",
+    yield _does("en-cck", "CCK", "Confidential cryptographic keys",
                 "Keys are made on the site, none is a default, and each device has its own."
                 + ("" if ends is None else f" The first certificate ends on {ends}."),
                 "first_certificate_ends", "only_owner_reads")  # fmt: skip
     yield _outside("en-gec", "GEC", "General equipment capabilities: known vulnerabilities, "
                    "exposed services, interfaces, sensing capabilities")  # fmt: skip
-    yield _site("en-cry", "CRY", "Best-practice cryptography",
+    yield _does("en-cry", "CRY", "Best-practice cryptography",
                 "TLS by the broker, Ed25519 for bundles and this pack, a MAC for every message.",
                 "client_certificates_required")  # fmt: skip
 
@@ -228,24 +228,24 @@ def _cra(known: Known) -> Iterator[Line]:
     yield _filled("cra-c", "Part I (2)(c)", "Security updates", known.statements.updates)
     yield _transport("cra-d", "Part I (2)(d)", "Protection from unauthorised access", known)
     yield _transport("cra-e", "Part I (2)(e)", "Confidentiality of data", known)
-    yield _site("cra-f", "Part I (2)(f)", "Integrity of data and programs",
+    yield _does("cra-f", "Part I (2)(f)", "Integrity of data and programs",
                 "Every message has a MAC under the device's own key, tables are signed, and the "
                 "database is checked.", more=(Link(file=EVIDENCE, place="/health"),))  # fmt: skip
     yield from _minimal(known)
-    yield _site("cra-h", "Part I (2)(h)", "Availability of essential functions",
+    yield _does("cra-h", "Part I (2)(h)", "Availability of essential functions",
                 "Devices keep messages until they are acknowledged; decisions go on without silent "
                 "sensors. How the site is: see its health.",
                 more=(Link(file=EVIDENCE, place="/health"),))  # fmt: skip
     yield _outside("cra-i", "Part I (2)(i)", "Impact on other devices and networks")
     yield _outside("cra-j", "Part I (2)(j)", "Attack surface of the product as a whole")
-    yield _site("cra-k", "Part I (2)(k)", "Limited impact of an incident",
-                "Whoever takes the fusion centre has symbols, not readings; what these tell, and "
-                "whether it is bounded, is in Article 35(7)(c) above.",
+    yield _does("cra-k", "Part I (2)(k)", "Limited impact of an incident",
+                "Readings do not leave the device. Whoever takes the fusion centre has symbols; "
+                "what these tell, and whether it is bounded, is in Article 35(7)(c) above.",
                 more=(Link(file=MAPPING, place="/sensors"),))  # fmt: skip
-    yield _site("cra-l", "Part I (2)(l)", "Recording and monitoring",
+    yield _does("cra-l", "Part I (2)(l)", "Recording and monitoring",
                 "Refusals, alarms, clones and silence are recorded.",
                 more=(Link(file=EVIDENCE, place="/health"),))  # fmt: skip
-    yield _site("cra-m", "Part I (2)(m)", "Removal of data",
+    yield _does("cra-m", "Part I (2)(m)", "Removal of data",
                 "discreet forget, discreet revoke and --keep remove data of the site for good; "
                 "backups are for their owner.", "keep_days", "revoked")  # fmt: skip
     yield _outside("cra-part-2", "Part II", "Handling of vulnerabilities, SBOM, disclosure")
@@ -284,6 +284,14 @@ def _site(
 ) -> Line:
     links = (*(Link(file=EVIDENCE, place=f"/measured/{name}") for name in names), *more)
     return Line(id=id, clause=clause, title=title, status="measured", words=said, links=links)
+
+
+def _does(
+    id: str, clause: str, title: str, said: str, *names: str, more: tuple[Link, ...] = ()
+) -> Line:
+    """Return what the software does anywhere, with links to what this site has to do with it."""
+    line = _site(id, clause, title, said, *names, more=more)
+    return line.model_copy(update={"status": "by design"})
 
 
 def _transport(id: str, clause: str, title: str, known: Known) -> Line:

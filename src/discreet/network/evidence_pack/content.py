@@ -10,7 +10,7 @@ from pydantic import Field
 from discreet.data.strict_model import Items, Model
 
 Level = Literal["good", "warn", "bad"]
-Status = Literal["measured", "stated", "to fill in", "not measured", "not covered"]
+Status = Literal["measured", "by design", "stated", "to fill in", "not measured", "not covered"]
 Day = Annotated[date, Field(strict=False)]
 Text = Annotated[str, Field(max_length=20_000)]
 FILE_NAME = r"^[a-z0-9][a-z0-9.-]{0,63}$"
@@ -35,8 +35,9 @@ class Link(Model):
 class Line(Model):
     """One clause, what is known about it, and where that was measured.
 
-    ``status``: "measured" has links. "stated" is assumed, or written by the owner of the site. The
-    others say why there is no more.
+    ``status``: "measured" has links. "by design" is what the software does, not measured here; its
+    links are to what this site has to do with it. "stated" is assumed, or written by the owner of
+    the site. The others say why there is no more.
     """
 
     id: Text

@@ -159,6 +159,8 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
 
 def _out_of_date(evidence: Evidence, today: date) -> str:
     until = evidence.state.valid_until
-    if until is None or today <= until:
+    if until is None:  # nothing is promised without an end
+        return "" if evidence.state.level == "bad" else "it has no date until which it counts"
+    if today <= until:
         return ""
     return f"what it promises counted until {until}: ask for a new one"
