@@ -193,6 +193,11 @@ def test_numbers_are_seconds_or_finer(text):
     assert utc_seconds(pd.Series([text]), "UTC").tolist() == [1774738800.0]
 
 
+def test_an_offset_behind_z_counts_as_mosquitto_sub_writes_it():
+    text = "2026-03-29T01:00:00.000000Z+0200"
+    assert utc_seconds(pd.Series([text]), "Europe/Berlin").tolist() == [1774738800.0]
+
+
 # --- What is refused ---------------------------------------------------------------------------
 
 

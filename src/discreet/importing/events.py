@@ -130,6 +130,7 @@ def _text(value: object) -> str:
 # --- Times -----------------------------------------------------------------------------------
 
 _GERMAN = re.compile(r"^(\d{2})\.(\d{2})\.(\d{4}),? ", re.ASCII)  # 31.12.2026 23:59
+_BOTH = re.compile(r"Z(?=[+-]\d{2}:?\d{2}$)", re.ASCII)
 _BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
 
 
@@ -154,6 +155,8 @@ def utc_seconds(texts: pd.Series, zone: str) -> Floats:
 
 def _text_seconds(texts: pd.Series, zone: str) -> Floats:
     found = np.full(len(texts), np.nan)
+    # mosquitto_sub -F %j writes both, 2026-01-01T00:00:01.000000Z+0100: the offset is what counts.
+    texts = texts.str.replace(_BOTH, "", regex=True)
     # An offset, as +02:00 or Z, or the name of a zone, stands behind the seconds.
     told = texts.str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$", regex=True).to_numpy(dtype=bool)
     if told.any():
