@@ -373,7 +373,9 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_m
     assert code == 0, told
     assert "streamed" in told and "4 sensors" in told and f"wrote {out}" in printed
     assert sorted(os.listdir(tmp_path)) == [*(f"day-{k}.parquet" for k in range(3)), "m.json"]
-    code, printed, told = run(monkeypatch, capsys, "audit", out, *tmp_path.glob("day-*"))
+    code, printed, told = run(
+        monkeypatch, capsys, "audit", out, *tmp_path.glob("day-*"), "--memory", "1G"
+    )
     assert code == 0, told
     assert "of 6000 rows that were held out" in printed
 

@@ -56,7 +56,8 @@ def test_series_side_by_side_are_filtered_like_each_alone():
     found = filter_rounds(start, np.array(STICKY), evidence)
     for i in range(4):
         alone = filter_rounds(start[i], np.array(STICKY), evidence[:, i])
-        np.testing.assert_array_equal(found[:, i], alone)
+        # Products of other shapes may add up in another order: a few units in the last place.
+        np.testing.assert_allclose(found[:, i], alone, rtol=1e-13)
 
 
 def test_what_was_called_impossible_can_still_be_seen():

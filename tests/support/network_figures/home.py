@@ -198,6 +198,16 @@ class Home:
             base.close()
         return found
 
+    def waiting(self):
+        """Messages that their device may send again, by client, boot and seq."""
+        found = set()
+        for name in self.names:
+            base = sqlite3.connect(self.state / name / "outbox.db", timeout=60)
+            rows = base.execute("SELECT boot, seq FROM outbox")
+            found |= {(name, boot, seq) for boot, seq in rows}
+            base.close()
+        return found
+
     def stored(self):
         store = open_store(self.settings.database, self.site, self.settings.key)
         try:

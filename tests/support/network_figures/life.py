@@ -44,6 +44,9 @@ def _restore(home, chance, number):
     """Lose rows that a backup has, and bring them back; the first time the command is killed."""
     saved = home.folder / f"saved-{number}"
     _run(home, "backup", saved, "--site", home.site)
+    # A device sends what it waits for again: if that row were gone, it would count as a new one.
+    in_copy = home.waiting()
+    wait_until(lambda: not in_copy & home.waiting(), "acknowledgements", LONG)
     with closing(sqlite3.connect(home.site / "data/fusion.db", timeout=LONG)) as base:
         base.execute("ATTACH DATABASE ? AS copy", (str(saved / "data/fusion.db"),))
         base.execute(
