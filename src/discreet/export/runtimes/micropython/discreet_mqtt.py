@@ -51,8 +51,8 @@ class Client:
         ticks = time.ticks_ms()
         try:
             self._speak(now, ticks)
-        except OSError as error:  # the line is gone; so is whatever was under way
-            self._hang_up(str(error))
+        except Exception as error:  # of whatever kind: what umqtt.simple raises is not OSError only
+            self._hang_up(_why(error))
         # To the millisecond: how long the work took must not show in when the message leaves.
         return max(1, min(device.wait(utc()), 20))
 
@@ -62,6 +62,8 @@ class Client:
                 self._connect(ticks)
             return
         self._line.check_msg()
+        if getattr(self._line, "pid", 0) > 60000:
+            self._line.pid = 0  # umqtt.simple counts on, and waits for an answer that cannot come
         for slot in self.device.due(now, ticks):
             self._line.publish(self.device.topic, self.device.payload(slot, ticks), False, 1)
         if time.ticks_diff(ticks, self._pinged) > 15000:
@@ -75,8 +77,8 @@ class Client:
         context = _context(e) if e.flags & 1 else None
         line = self._mqtt(e.client, e.host, port=e.port, keepalive=30, ssl=context)
         line.set_callback(lambda topic, data: self._hear(bytes(data)))
+        self._line = line  # at once, so that its socket is closed whatever happens
         line.connect()
-        self._line = line
         line.subscribe(device.ack_topic)
         device.connected()
         self._pause, self._pinged, self.problem = 200, ticks, ""
@@ -95,6 +97,14 @@ class Client:
                 line.sock.close()
         except (OSError, AttributeError):
             pass
+
+
+def _why(error: Exception) -> str:
+    """Return what ended a connection. A line that closes early is an IndexError of umqtt.simple."""
+    kind = type(error).__name__
+    if kind == "MQTTException":
+        return "the broker refuses (code " + str(error) + "); trying again (was this device revoked?)"
+    return "no connection (" + kind + " " + str(error) + "); trying again"
 
 
 def _context(e: Enrolment) -> object:
