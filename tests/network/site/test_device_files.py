@@ -76,7 +76,7 @@ def test_the_examples_compile_as_they_stand(site):
     needs("gcc")
     out = enrolled(site, "c")
     stubs = [f"-I{NATIVE / 'mqtt_stubs'}", f"-I{NATIVE / 'stubs'}"]
-    examples = [("esp-idf", stubs)]
+    examples = [("esp-idf/main", stubs)]
     if Path("/usr/include/mosquitto.h").exists():
         examples.append(("linux", []))
     for name, more in examples:
