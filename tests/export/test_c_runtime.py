@@ -266,26 +266,54 @@ def test_the_examples_compile_for_every_kind_of_sensor(tmp_path, kind):
     compiled([*cpp, str(stubs / "Arduino.h"), *include], sketch)
 
 
+RADIO = """
+#include "main.c"
+static int radio = -1, noise, calls;
+static wifi_ps_type_t asleep = WIFI_PS_NONE;
+esp_err_t esp_wifi_get_max_tx_power(int8_t *power) { *power = 0; return radio; }
+esp_err_t esp_wifi_get_ps(wifi_ps_type_t *type) { *type = asleep; return ESP_OK; }
+void bootloader_random_enable(void) { noise = 1; calls++; }
+void bootloader_random_disable(void) { noise = 0; calls++; }
+void esp_fill_random(void *out, size_t size) { memset(out, 1 + noise, size); }
+uint64_t esp_rtc_get_time_us(void) { return 5000000; }
+int main(void)
+{
+    char out[8];
+    if (random_source(NULL, out, 8) != 8 || out[7] != 2 || noise || calls != 2)
+        return 1;
+    radio = ESP_OK;
+    if (random_source(NULL, out, 8) != 8 || out[7] != 1 || calls != 2)
+        return 2;
+    asleep = WIFI_PS_MIN_MODEM;
+    if (random_source(NULL, out, 8) >= 0)
+        return 3;
+    return uptime() != 5; /* by the clock that goes on in deep sleep */
+}
+"""
+
+
+def noise_of(folder, example, headers):
+    """What a program says that asks an example for ESP-IDF for randomness."""
+    source = folder / "radio.c"
+    source.write_text(RADIO)
+    include = [f"-I{path}" for path in (example, *headers, NATIVE / "mqtt_stubs", NATIVE / "stubs")]
+    flags = ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
+    build = ["gcc", *STRICT, *include, str(source), "-o", str(folder / "radio"), *flags]
+    assert subprocess.run(build, check=False).returncode == 0
+    return subprocess.run([str(folder / "radio")], check=False).returncode
+
+
 def test_an_esp32_without_radio_takes_the_noise_of_its_converter(tmp_path):
     needs("gcc")
     folder = exported(tmp_path, make_sensor())
-    source = tmp_path / "radio.c"
-    source.write_text(
-        '#include "examples/esp-idf/main/main.c"\n'
-        "static int radio = -1, noise, calls;\n"
-        "esp_err_t esp_wifi_get_max_tx_power(int8_t *power) { *power = 0; return radio; }\n"
-        "void bootloader_random_enable(void) { noise = 1; calls++; }\n"
-        "void bootloader_random_disable(void) { noise = 0; calls++; }\n"
-        "void esp_fill_random(void *out, size_t size) { memset(out, 1 + noise, size); }\n"
-        "int main(void)\n{\n    char out[8];\n"
-        "    if (random_source(NULL, out, 8) != 8 || out[7] != 2 || noise || calls != 2)\n"
-        "        return 1;\n    radio = ESP_OK;\n"
-        "    return random_source(NULL, out, 8) != 8 || out[7] != 1 || calls != 2;\n}\n"
+    assert noise_of(tmp_path, folder / "examples" / "esp-idf" / "main", [folder]) == 0
+    client = RUNTIMES / "c" / "client"
+    (tmp_path / "enrolment.h").write_text(
+        "#define DISCREET_ENROLLED_SENSORS 1\n#define DISCREET_ENROLLED_SYMBOLS 1\n"
+        "static const uint32_t discreet_enrolled[1] = {0};\n"
     )
-    build = ["gcc", *STRICT, f"-I{folder}", f"-I{NATIVE / 'stubs'}", str(source), "-o"]
-    flags = ["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
-    assert subprocess.run([*build, str(tmp_path / "radio"), *flags], check=False).returncode == 0
-    assert subprocess.run([str(tmp_path / "radio")], check=False).returncode == 0
+    headers = [tmp_path, client, RUNTIMES / "c"]
+    assert noise_of(tmp_path, client / "examples" / "esp-idf" / "main", headers) == 0
     sketch = folder / "examples" / "discreet_example" / "discreet_example.ino"
     text = sketch.read_text()
     assert text.index("esp_wifi_get_max_tx_power(&power) != ESP_OK") < text.index(

@@ -86,6 +86,27 @@ def test_the_examples_compile_as_they_stand(site):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("hurry", [0, 40])
+def test_the_example_with_esp_mqtt_never_waits_in_a_handler_and_delivers_everything(tmp_path, hurry):
+    needs("gcc")
+    out = enrolled(make_site(tmp_path, make_mapping(), interval=1.0), "c")
+    example = out / "examples" / "esp-idf" / "main" / "main.c"
+    text = example.read_text()
+    assert text.count("sizeof buffer, 0}") == 1
+    example.write_text(text.replace("sizeof buffer, 0}", "sizeof buffer, 1}"))  # its first day
+    flags = [f"-I{out}", f"-I{NATIVE / 'mqtt_stubs'}", f"-I{NATIVE / 'stubs'}", "-D_DEFAULT_SOURCE"]
+    flags += [f'-DEXAMPLE="{example}"', f"-DHURRY={hurry}"]
+    command = ["gcc", *STRICT, *flags, str(NATIVE / "esp_mqtt.c"), "-o", str(out / "run")]
+    subprocess.run(command, check=True)
+    done = subprocess.run([str(out / "run")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+    published, different, waiting, given_up, transport = map(int, done.stdout.split())
+    assert different > 110 and published > different  # all rounds, and some were sent again
+    assert waiting <= 1 and given_up == 0  # the last may be under way
+    assert transport == 2  # TLS, as the site has it
+
+
 def test_an_interval_that_a_device_cannot_count_is_refused_and_nothing_is_left(tmp_path):
     site = make_site(tmp_path, make_mapping(), interval=1 / 3)
     with pytest.raises(InputError, match="not a whole number of milliseconds"):

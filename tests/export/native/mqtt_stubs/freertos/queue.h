@@ -8,3 +8,4 @@ typedef int BaseType_t;
 QueueHandle_t xQueueCreate(uint32_t length, uint32_t size);
 BaseType_t xQueueSend(QueueHandle_t queue, const void *item, uint32_t ticks);
 BaseType_t xQueueReceive(QueueHandle_t queue, void *item, uint32_t ticks);
+BaseType_t xQueueOverwrite(QueueHandle_t queue, const void *item);

@@ -17,13 +17,16 @@ static discreet_sensor sensor;
 static nvs_handle_t storage;
 
 /* The noise of the radio makes the bytes random or, where it is off or there is none, that of the
- * converter: not while you use the ADC or I2S. With Wi-Fi on, switch its power save off
- * (esp_wifi_set_ps(WIFI_PS_NONE)), since a sleeping radio has no noise. */
+ * converter: not while you use the ADC or I2S. A radio that may sleep is refused, since it has no
+ * noise then: esp_wifi_set_ps(WIFI_PS_NONE). */
 static int random_source(void *context, void *out, size_t size)
 {
     int8_t power;
+    wifi_ps_type_t sleep = WIFI_PS_MIN_MODEM;
     const int radio = esp_wifi_get_max_tx_power(&power) == ESP_OK;
     (void)context;
+    if (radio && (esp_wifi_get_ps(&sleep) != ESP_OK || sleep != WIFI_PS_NONE))
+        return -1;
     if (!radio)
         bootloader_random_enable();
     esp_fill_random(out, size);

@@ -1,12 +1,15 @@
 /* ESP-IDF: a device of a site, over esp-mqtt with TLS, with everything that survives in NVS.
- * Put the headers and enrolment.h into main/, and connect to your network in start_network(). */
+ * Connect to your network in start_network() and put your readings into row(). */
 #include <stdio.h>
 #include <sys/time.h>
 
+#include "bootloader_random.h"
 #include "esp_event.h"
 #include "esp_netif_sntp.h"
 #include "esp_random.h"
+#include "esp_rtc_time.h"
 #include "esp_timer.h"
+#include "esp_wifi.h"
 #include "freertos/FreeRTOS.h"
 #include "freertos/queue.h"
 #include "freertos/task.h"
@@ -20,13 +23,12 @@
 enum { SLOTS = 64, SENSORS = DISCREET_ENROLLED_SENSORS, SYMBOLS = DISCREET_ENROLLED_SYMBOLS };
 enum { ROOM = DISCREET_SLOT(SYMBOLS) + DISCREET_HEAD_BYTES };
 
-/* What the task of esp-mqtt says to ours: one task at a time may call the client. */
+enum { TAKEN = 32, ANSWERS = 8 }; /* twice the messages under way; answers for many each */
+
 typedef struct {
-    enum { CONNECTED, DISCONNECTED, TAKEN, HEARD } what;
-    int id;
     size_t size;
     unsigned char data[DISCREET_ACK_FRAME + 16 * DISCREET_ENTRY];
-} news;
+} answer;
 
 static discreet_client client;
 static discreet_part parts[SENSORS];
@@ -35,7 +37,9 @@ static uint32_t rows[SYMBOLS];
 static unsigned char buffer[ROOM];
 static esp_mqtt_client_handle_t mqtt;
 static nvs_handle_t storage;
-static QueueHandle_t mailbox;
+/* What the task of esp-mqtt says to ours, since one task at a time may call the client: whether there
+ * is a connection, which messages the broker has, and what the site answers. */
+static QueueHandle_t line, taken, answers;
 
 static int load(void *context, uint32_t slot, void *data, size_t size)
 {
@@ -57,11 +61,22 @@ static int store(void *context, uint32_t slot, const void *data, size_t size)
     return (int)size;
 }
 
-/* The radio is on for as long as there is a network; with Ethernet alone see docs/devices.md. */
-static int rng(void *context, void *out, size_t size)
+/* The noise of the radio makes the bytes random or, where it is off or there is none, that of the
+ * converter: not while you use the ADC or I2S. A radio that may sleep is refused, since it has no
+ * noise then: esp_wifi_set_ps(WIFI_PS_NONE). */
+static int random_source(void *context, void *out, size_t size)
 {
+    int8_t power;
+    wifi_ps_type_t sleep = WIFI_PS_MIN_MODEM;
+    const int radio = esp_wifi_get_max_tx_power(&power) == ESP_OK;
     (void)context;
+    if (radio && (esp_wifi_get_ps(&sleep) != ESP_OK || sleep != WIFI_PS_NONE))
+        return -1;
+    if (!radio)
+        bootloader_random_enable();
     esp_fill_random(out, size);
+    if (!radio)
+        bootloader_random_disable();
     return (int)size;
 }
 
@@ -78,42 +93,59 @@ static uint32_t row(void *context, uint32_t sensor, const discreet_table *table)
     return discreet_bin(table, 0.0); /* your reading of that sensor */
 }
 
-/* Longer answers than the mailbox has room for are left out: the site answers retries again. */
+/* The site answers retries again, so that an answer for which there is no room may be left out. */
+static void pass_on(const esp_mqtt_event_t *event)
+{
+    static answer heard;
+    if (event->data_len != event->total_data_len || (size_t)event->data_len > sizeof heard.data)
+        return;
+    heard.size = (size_t)event->data_len;
+    memcpy(heard.data, event->data, heard.size);
+    xQueueSend(answers, &heard, 0);
+}
+
+/* Never waits: esp-mqtt calls it with a lock that our task needs to publish. What the broker has and
+ * there is no room to note counts as a new connection: all that waits is sent again. */
 static void on_event(void *context, esp_event_base_t base, int32_t id, void *data)
 {
-    const esp_mqtt_event_handle_t event = data;
-    news told = {DISCONNECTED, event->msg_id, 0, {0}};
+    const esp_mqtt_event_t *event = (const esp_mqtt_event_t *)data;
+    const int up = id != MQTT_EVENT_DISCONNECTED;
     (void)context;
     (void)base;
-    if (id == MQTT_EVENT_CONNECTED) {
-        told.what = CONNECTED;
+    if (id == MQTT_EVENT_CONNECTED)
         esp_mqtt_client_subscribe(mqtt, client.ack_topic, 0);
-    } else if (id == MQTT_EVENT_PUBLISHED) {
-        told.what = TAKEN;
-    } else if (id == MQTT_EVENT_DATA && event->data_len == event->total_data_len &&
-               (size_t)event->data_len <= sizeof told.data) {
-        told.what = HEARD;
-        told.size = (size_t)event->data_len;
-        memcpy(told.data, event->data, told.size);
-    } else if (id != MQTT_EVENT_DISCONNECTED) {
-        return;
-    }
-    xQueueSend(mailbox, &told, portMAX_DELAY);
+    if (id == MQTT_EVENT_DATA)
+        pass_on(event);
+    if (id == MQTT_EVENT_CONNECTED || id == MQTT_EVENT_DISCONNECTED ||
+        (id == MQTT_EVENT_PUBLISHED && xQueueSend(taken, &event->msg_id, 0) != pdTRUE))
+        xQueueOverwrite(line, &up);
+}
+
+static uint32_t ticks(void)
+{
+    return (uint32_t)(esp_timer_get_time() / 1000);
 }
 
 static void listen(uint32_t wait)
 {
-    static news told;
-    if (xQueueReceive(mailbox, &told, pdMS_TO_TICKS(wait)) != pdTRUE)
-        return;
-    if (told.what == CONNECTED)
-        discreet_client_connected(&client);
-    else if (told.what == DISCONNECTED)
-        discreet_client_disconnected(&client);
-    else if (told.what == TAKEN)
-        discreet_client_taken(&client, told.id, (uint32_t)(esp_timer_get_time() / 1000));
-    else
-        discreet_client_heard(&client, told.data, told.size);
+    static answer heard;
+    int up, id;
+    if (xQueueReceive(line, &up, 0) == pdTRUE) {
+        if (up)
+            discreet_client_connected(&client);
+        else
+            discreet_client_disconnected(&client);
+    }
+    while (xQueueReceive(taken, &id, 0) == pdTRUE)
+        discreet_client_taken(&client, id, ticks());
+    if (xQueueReceive(answers, &heard, pdMS_TO_TICKS(wait)) == pdTRUE)
+        discreet_client_heard(&client, heard.data, heard.size);
+}
+
+/* Seconds since power came on, deep sleep included. No network can set this clock. */
+static uint32_t uptime(void)
+{
+    return (uint32_t)(esp_rtc_get_time_us() / 1000000u);
 }
 
 /* UTC in milliseconds; 0 until the clock was set. */
@@ -128,6 +160,7 @@ static void start_network(void)
 {
     const esp_sntp_config_t time_server = ESP_NETIF_SNTP_DEFAULT_CONFIG("pool.ntp.org");
     esp_event_loop_create_default(); /* and your Wi-Fi or Ethernet here */
+    esp_wifi_set_ps(WIFI_PS_NONE);   /* a sleeping radio has no noise; without Wi-Fi it does nothing */
     esp_netif_sntp_init(&time_server);
 }
 
@@ -137,11 +170,14 @@ static void start_mqtt(void)
     esp_mqtt_client_config_t setup = {0};
     setup.broker.address.hostname = e->host;
     setup.broker.address.port = e->words[DISCREET_E_PORT];
-    setup.broker.address.transport = MQTT_TRANSPORT_OVER_SSL;
-    setup.broker.verification.certificate = e->ca;
+    setup.broker.address.transport = MQTT_TRANSPORT_OVER_TCP; /* as the site was made */
+    if (e->words[DISCREET_E_FLAGS] & DISCREET_TLS) {
+        setup.broker.address.transport = MQTT_TRANSPORT_OVER_SSL;
+        setup.broker.verification.certificate = e->ca;
+        setup.credentials.authentication.certificate = e->certificate;
+        setup.credentials.authentication.key = e->private_key;
+    }
     setup.credentials.client_id = e->client;
-    setup.credentials.authentication.certificate = e->certificate;
-    setup.credentials.authentication.key = e->private_key;
     setup.session.keepalive = 30;
     mqtt = esp_mqtt_client_init(&setup);
     esp_mqtt_client_register_event(mqtt, MQTT_EVENT_ANY, on_event, NULL);
@@ -150,13 +186,15 @@ static void start_mqtt(void)
 
 void app_main(void)
 {
-    static const discreet_port port = {NULL, load, store, rng, publish, row};
+    static const discreet_port port = {NULL, load, store, random_source, publish, row};
     /* make_new: 1 on the day the device is set up, 0 ever after. */
     const discreet_memory memory = {parts, rows, flights, SLOTS, buffer, sizeof buffer, 0};
     int error;
     nvs_flash_init();
     nvs_open("discreet", NVS_READWRITE, &storage);
-    mailbox = xQueueCreate(8, sizeof(news));
+    line = xQueueCreate(1, sizeof(int));
+    taken = xQueueCreate(TAKEN, sizeof(int));
+    answers = xQueueCreate(ANSWERS, sizeof(answer));
     start_network();
     error = discreet_client_start(&client, discreet_enrolled, sizeof discreet_enrolled, &port,
                                   &memory, utc());
@@ -166,7 +204,6 @@ void app_main(void)
     }
     start_mqtt();
     while (!client.stopped)
-        listen(discreet_client_poll(&client, utc(), (uint32_t)(esp_timer_get_time() / 1000),
-                                    (uint32_t)(esp_timer_get_time() / 1000000)));
+        listen(discreet_client_poll(&client, utc(), ticks(), uptime()));
     printf("discreet: another device sends with this name; this one stops\n");
 }
