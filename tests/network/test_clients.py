@@ -1,6 +1,7 @@
 """Devices in Python, C and MicroPython on a real site: kills, lost answers, reboots, revocation."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from support.matrices import sparing
@@ -20,9 +21,21 @@ def test_kills_and_lost_answers_lose_nothing(tmp_path, kind):
     home = survive(tmp_path, rounds=60, kills=2, kinds=(kind,), seed=1)
     tally = home.tally()
     assert tally.clean and tally.stored >= 60, str(tally)
+    assert home.undelivered == 0
     assert home.observer.differing == 0 and home.observer.repeated > 0
     boots = {boot for _, boot, _ in home.written()}
     assert len(boots) >= 2  # the first start, and those after kills that lived to send
+
+
+def test_what_a_device_gave_up_is_undelivered():
+    home = object.__new__(MixedHome)
+    home.names, home.settings = [], SimpleNamespace(epoch=0, interval=1.0)
+    message = SimpleNamespace(round=1)
+    kept = {("c", 7, seq): (message, False) for seq in (0, 1, 3)}  # 2 was given up unseen
+    home.written = lambda: kept
+    home.stored = lambda: ([("c", 7, 0), ("c", 7, 3), ("c", 8, 0)], 3)  # and 1 after it was sent
+    home.settle(0)
+    assert home.undelivered == 2
 
 
 @pytest.mark.parametrize("kind", sparing(EACH, "micropython"))

@@ -204,7 +204,10 @@ class MixedHome(Home):
         log.close()
 
     def settle(self, seconds=120.0):
-        """Let what waits be delivered, then stop all devices; later messages may wait on them."""
+        """Let what waits be delivered, then stop all devices; later messages may wait on them.
+
+        What was not delivered until then is counted: it waits still, or was given up.
+        """
         end = time.monotonic() + seconds
         before = time.time()
         while self.waiting(before) and time.monotonic() < end:
@@ -215,6 +218,19 @@ class MixedHome(Home):
             else:
                 self.processes[name].kill()
             self.processes[name].wait(60)
+        self.undelivered = self.waiting(before) + self.vanished()
+
+    def vanished(self):
+        """Return how many numbers of messages were used of which no message is known.
+
+        Numbers of a start begin at 0 and leave none out, so that one below the last has been drawn
+        and given up before anybody saw it.
+        """
+        known = {*self.written(), *(row[:3] for row in self.stored()[0])}
+        last = {}
+        for name, boot, seq in known:
+            last[name, boot] = max(seq, last.get((name, boot), 0))
+        return sum(seq + 1 for seq in last.values()) - len(known)
 
     def waiting(self, before):
         """Return how many messages of rounds that ended before a moment are not stored."""
