@@ -284,11 +284,16 @@ class Radio:
 
     STA_IF, AP_IF = 0, 1
 
-    def __init__(self, *on):
-        self.on = on
+    def __init__(self, *on, pm=0):
+        self.on, self.pm = on, pm
 
     def WLAN(self, which):  # noqa: N802
-        return types.SimpleNamespace(active=lambda: which in self.on)
+        return types.SimpleNamespace(active=lambda: which in self.on, config=self._config)
+
+    def _config(self, name):
+        if self.pm is None:
+            raise ValueError("unknown config param")
+        return {"pm": self.pm}[name]
 
     def BLE(self):  # noqa: N802
         return types.SimpleNamespace(active=lambda: "ble" in self.on)
@@ -317,6 +322,22 @@ def test_an_esp_whose_radio_is_off_releases_nothing(
         assert start().release(0.0, uptime=DAY) in (0, 1)
         return
     with pytest.raises(device.RandomnessError, match="without radio"):
+        start()
+
+
+@pytest.mark.parametrize("platform", ["esp32", "esp8266"])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(
+    "pm", [1, 2, None]
+)  # the two ways to sleep, and a firmware that cannot say
+def test_an_esp_whose_radio_may_sleep_releases_nothing(
+    device, start, monkeypatch, platform, which, pm
+):
+    radio = Radio(which, "ble", pm=pm)
+    monkeypatch.setattr(device, "PLATFORM", platform)
+    monkeypatch.setitem(sys.modules, "network", radio)
+    monkeypatch.setitem(sys.modules, "bluetooth", radio)
+    with pytest.raises(device.RandomnessError, match="may sleep is not random.*pm=0"):
         start()
 
 

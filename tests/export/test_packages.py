@@ -163,7 +163,9 @@ def test_esp_idf_finds_a_component_and_an_example(folder, tmp_path):
         said = run_cmake("-P", script)
         assert (" | . | " in said) if path == folder else ("main.c" in said and "nvs_flash" in said)
         if path != folder:
-            assert needed_by(path / "main.c") <= set(re.split("[ ;]", said.rpartition("|")[2].strip()))
+            assert needed_by(path / "main.c") <= set(
+                re.split("[ ;]", said.rpartition("|")[2].strip())
+            )
     project = (folder / "examples" / "esp-idf" / "CMakeLists.txt").read_text()
     assert "tools/cmake/project.cmake" in project and "\nproject(" in project
     found = yaml.safe_load((folder / "idf_component.yml").read_text())

@@ -88,7 +88,9 @@ def test_the_examples_compile_as_they_stand(site):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hurry", [0, 40])
-def test_the_example_with_esp_mqtt_never_waits_in_a_handler_and_delivers_everything(tmp_path, hurry):
+def test_the_example_with_esp_mqtt_never_waits_in_a_handler_and_delivers_everything(
+    tmp_path, hurry
+):
     needs("gcc")
     out = enrolled(make_site(tmp_path, make_mapping(), interval=1.0), "c")
     example = out / "examples" / "esp-idf" / "main" / "main.c"

@@ -103,7 +103,9 @@ def _why(error: Exception) -> str:
     """Return what ended a connection. A line that closes early is an IndexError of umqtt.simple."""
     kind = type(error).__name__
     if kind == "MQTTException":
-        return "the broker refuses (code " + str(error) + "); trying again (was this device revoked?)"
+        return (
+            "the broker refuses (code " + str(error) + "); trying again (was this device revoked?)"
+        )
     return "no connection (" + kind + " " + str(error) + "); trying again"
 
 

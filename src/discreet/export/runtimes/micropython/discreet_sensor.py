@@ -51,10 +51,11 @@ class LedgerError(SensorError):
 
 
 # What os.urandom is, by sys.platform. Hardware: generators of noise. Radio: noise while the radio
-# is on. All others are refused: on the CC3200 it is a register of 24 bits that begins with the MAC
+# is on and awake. All others are refused: on the CC3200 it is a register of 24 bits that begins with the MAC
 # address, on the SAMD21 a generator with a state of 32 bits, elsewhere not known.
 HARDWARE = ("linux", "darwin", "rp2", "pyboard", "nrf", "mimxrt")
 RADIO = ("esp32", "esp8266")
+NO_RADIO = "without radio there is no randomness"
 
 
 def refusal() -> str:
@@ -64,24 +65,36 @@ def refusal() -> str:
         return ""
     if PLATFORM not in RADIO:
         return "os.urandom is not known to be random on " + PLATFORM
-    return "" if radio_is_on() else "without radio there is no randomness"
+    return radio_problem()
 
 
-def radio_is_on() -> bool:
-    """Whether Wi-Fi or Bluetooth is on, whose noise an ESP32 and an ESP8266 need."""
+def radio_problem() -> str:
+    """Return why there is no noise of a radio, which an ESP32 and an ESP8266 need, or nothing.
+
+    One that may sleep has none then. Bluetooth cannot be asked whether it does.
+    """
     try:
         import network
 
-        if network.WLAN(network.STA_IF).active() or network.WLAN(network.AP_IF).active():
-            return True
+        for which in (network.STA_IF, network.AP_IF):
+            if network.WLAN(which).active():
+                return _sleep_problem(network.WLAN(which))
     except (ImportError, AttributeError):  # a chip without Wi-Fi
         pass
     try:
         import bluetooth
 
-        return bool(bluetooth.BLE().active())
+        return "" if bluetooth.BLE().active() else NO_RADIO
     except (ImportError, AttributeError):
-        return False
+        return NO_RADIO
+
+
+def _sleep_problem(wifi: object) -> str:
+    try:
+        asleep = wifi.config("pm") != 0  # type: ignore[attr-defined]
+    except (ValueError, OSError):  # an old firmware, which lets it sleep
+        asleep = True
+    return "a radio that may sleep is not random: call WLAN.config(pm=0)" if asleep else ""
 
 
 def _ones(number: int) -> int:
