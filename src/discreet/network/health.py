@@ -24,6 +24,7 @@ _LATE_ROUNDS = 3
 _MISSED_ROUNDS = 3
 _LEAST_SILENCE = 5.0
 _RECENT = 900.0
+_EARLY, _EARLY_SHOWN = "early", 60.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def examine(
         found += _outdated(site, stored, deployed)
     found += tables_of(devices, deployed)
     found += _certificates(deployed, now)
-    return [*found, *_alarms(stored), *_refusals(stored, now)]
+    return [*found, *_alarms(stored), *_refusals(site, devices, stored, now)]
 
 
 def _database(site: Plan, stored: Stored, damage: str) -> Iterator[Finding]:
@@ -254,20 +255,32 @@ def _alarms(stored: Stored) -> Iterator[Finding]:
         yield Finding(BAD, each.short, f"{named}{each.words}", "sensors", "alarms", each.fix)
 
 
-def _refusals(stored: Stored, now: float) -> Iterator[Finding]:
+def _refusals(
+    site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float
+) -> Iterator[Finding]:
     since = now - _RECENT
-    fresh = {each.client for each in stored.refusals if each.kept_out and each.last > since}
-    ahead = {
-        each.client for each in stored.refusals if each.reason == "early" and each.last > now - 60
-    }
-    if ahead:
-        words = f"{some(sorted(ahead))}: messages for rounds to come wait until these begin."
+    kept_out = [each for each in stored.refusals if each.kept_out and each.reason != _EARLY]
+    fresh = {each.client for each in kept_out if each.last > since}
+    if ahead := _ahead(site, devices, stored, now):
+        words = f"{some(ahead)}: messages for rounds to come wait until these begin."
         fix = "Set the clock of the device; it recovers by itself."
         yield Finding(BAD, "A device's clock is ahead", words, "sensors", "messages", fix)
     if fresh:
         words = f"In the last 15 minutes messages of {some(sorted(fresh))} were not accepted."
         fix = "The table `refused` of the database has the reasons; so has the dashboard."
         yield Finding(WARN, "Messages are refused", words, "system", "messages", fix)
+
+
+def _ahead(site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float) -> list[str]:
+    """Return whose messages came too early, and have not come in time for two messages since."""
+    seen = {each.client: each.last_seen for each in stored.clients}
+    found = []
+    for each in stored.refusals:
+        batch = devices[each.client].batch if each.client in devices else 1
+        recovered = seen.get(each.client, 0.0) - each.last > 2 * site.interval * batch
+        if each.reason == _EARLY and each.last > now - _EARLY_SHOWN and not recovered:
+            found.append(each.client)
+    return sorted(found)
 
 
 def some(names: Sequence[str]) -> str:
