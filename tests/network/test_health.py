@@ -25,6 +25,7 @@ from discreet.network.site.settings import Client, Clients, SiteFiles, load_site
 from discreet.network.store import check_database, open_reader, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.rows import Batch, Decision, StoredMessage
+from discreet_sensor.wire import RoundClock
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 
@@ -35,6 +36,9 @@ NAMES = ["hall", "door", "bed", "bath"]
 def broker_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("health")
     site = make_site(folder, additive_mapping(names=NAMES), interval=1.0, deadline=2.0)
+    settings = load_site(site)
+    settings = settings.model_copy(update={"epoch": settings.epoch - 3600})  # made an hour ago
+    (site / "site.json").write_text(settings.model_dump_json())
     clients = {
         name: Client(sensors=(name,), key="0" * 64, serial="0a", enrolled=datetime.now(UTC))
         for name in NAMES
@@ -73,7 +77,8 @@ class Living:
         self.store.commit(Batch(rows))
 
     def decide(self, ago=1.0):
-        number = int(self.now - self.site.epoch)
+        clock = RoundClock(self.site.epoch, self.site.interval, self.site.deadline)
+        number = clock.last_due(self.now - ago)
         self.store.decide([Decision(number, self.now - ago, 4, 4, (0.5, 0.5), "True")])
 
     def look(self):
@@ -160,10 +165,6 @@ def alarm(kind):
 
 def no_decisions(living):
     living.hear(*NAMES)
-    living.site = living.watch._plan = living.site.model_copy(
-        update={"epoch": living.site.epoch - 3600}
-    )
-    (living.folder / "site.json").write_text(living.site.model_dump_json())
 
 
 def old_decision(living):
@@ -207,7 +208,6 @@ STATES = [
     ("state", "words"), [each[2:] for each in STATES], ids=[e[0] for e in STATES]
 )
 def test_all_agree(broker_site, monkeypatch, capsys, request, state, words):
-    settings = (broker_site / "site.json").read_bytes()
     inject = dict((name, each) for name, each, *_ in STATES)[request.node.callspec.id]
     living = Living(broker_site)
     try:
@@ -222,7 +222,6 @@ def test_all_agree(broker_site, monkeypatch, capsys, request, state, words):
         reader.close()
     finally:
         living.store.close()
-        (broker_site / "site.json").write_bytes(settings)
     assert (code == 3) == (answer == 503) == (seen.level == BAD) == (state == BAD), printed
     shown = " ".join(f"{each.short} {each.words}" for each in seen.findings)
     if state == BAD or words:

@@ -3,9 +3,21 @@
 The time that passes is ``SimulatedSite.true``; every clock is ahead of it by some seconds.
 """
 
+import contextlib
+import io
+import json
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from discreet.cli.doctor import UNWELL, doctor
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.fusion.timekeeping import Timekeeper
+from discreet.network.health import BAD, worst
+from discreet.network.site.settings import Clients, load_site, save_clients
 from discreet_sensor import wire
 from support.network_sites import PlainSite
+from support.sites import make_site
 
 NAMES = ["hall", "door", "bed"]
 
@@ -45,7 +57,10 @@ class SimulatedDevice:
 
 
 class SimulatedSite:
-    """``keep``: days, as for ``serve``; ``ahead``: how far the fusion centre's clock is."""
+    """``keep``: days, as for ``serve``; ``ahead``: how far the fusion centre's clock is.
+
+    ``published``: the last decision that was.
+    """
 
     def __init__(self, folder, mapping, *, keep=None, interval=1.0):
         self.plain = PlainSite(folder, mapping, 1, interval=interval, deadline=interval / 2)
@@ -55,6 +70,7 @@ class SimulatedSite:
             self.plain.enrol(name, [name])
         self.devices = [SimulatedDevice(self, name) for name in NAMES]
         self.service, self.told, self.booted = None, set(), self.true
+        self.published = None
         self.start()
 
     def start(self, *, reboot=False, **options):
@@ -79,6 +95,8 @@ class SimulatedSite:
 
     def _answer(self, _tickets, messages):
         for topic, payload, _ in messages:
+            if topic == wire.decision_topic("home"):
+                self.published = json.loads(payload)
             for device in self.devices:
                 if topic == wire.ack_topic("home", device.name):
                     device.acknowledged(payload)
@@ -110,3 +128,61 @@ class SimulatedSite:
         last = self.clock.last_due(self.true)
         found = {each.round: each.reported for each in self.service._store.decisions(limit=9000)}
         return [found.get(number, 0) for number in range(last - rounds + 1, last + 1)]
+
+
+class Judges:
+    """Who says how the site is, by the clock of the fusion centre's machine.
+
+    No broker runs, so that doctor does not look for one, and there is no certificate of privacy.
+    """
+
+    def __init__(self, site):
+        self._site, plain = site, site.plain
+        clock = plain.clock
+        self._folder = make_site(
+            plain.folder, plain.mapping, interval=clock.interval, deadline=clock.deadline
+        )
+        database = f"sqlite:{plain.folder / 'fusion.db'}"
+        changes = {"id": None, "epoch": plain.epoch, "database": database, "keep": 90}
+        settings = load_site(self._folder).model_copy(update=changes)
+        (self._folder / "site.json").write_text(settings.model_dump_json())
+        save_clients(self._folder, Clients(clients=plain.clients))
+        self._reader = plain.reader()
+        self._snapshots = Snapshots(SiteView(self._folder), self._reader, self._wall)
+
+    def _wall(self):
+        return self._site.true + self._site.ahead
+
+    def close(self):
+        self._reader.close()
+
+    def doctor(self):
+        """Whether the exit code of ``discreet doctor`` is 3, and what it finds."""
+        with (
+            patch("discreet.network.doctor.machine.broker", lambda *_: ()),
+            patch("discreet.network.doctor.content.time", SimpleNamespace(time=self._wall)),
+            contextlib.redirect_stdout(io.StringIO()) as printed,
+        ):
+            code = doctor(site=self._folder, as_json=True)
+        found = [each for each in json.loads(printed.getvalue()) if each["level"] != "ok"]
+        found = [each for each in found if each["subject"] not in ("guarantee", "re-check")]
+        return code == UNWELL, {each["words"].partition(". ")[0].lower() for each in found}
+
+    def health(self):
+        """Whether ``/health`` is bad, and what it finds."""
+        level, about = self._site.service.state.health()
+        found = json.loads(about)["findings"]
+        return level == BAD, {each["short"].lower() for each in found}
+
+    def snapshot(self):
+        return self._snapshots.now()
+
+    def dashboard(self):
+        """Whether the dashboard is bad, and what it shows, the guarantee left out."""
+        found = [each for each in self.snapshot().findings if each.view != "guarantee"]
+        bad = worst(each.level for each in found) == BAD
+        return bad, {each.short.lower() for each in found}
+
+    def verdicts(self):
+        """What doctor, ``/health`` and dashboard say."""
+        return [self.doctor(), self.health(), self.dashboard()]

@@ -141,7 +141,7 @@ class Fleet(Collector):
         damaged: list[Finding],
     ) -> SiteState:
         try:
-            stored = Stored.read(self._reader(database, key))
+            stored = Stored.read(self._reader(database, key), plan)
         except DiscreetError as error:
             found = _bad("The database cannot be used", str(error))
             return SiteState(key, place, (found, *damaged))

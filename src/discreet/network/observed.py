@@ -155,8 +155,9 @@ class Stored:
     alarms: tuple[Alarm, ...] = ()
 
     @classmethod
-    def read(cls, reader: Reader) -> Stored:
-        found = reader.overview(_LISTED, _RATE_WINDOW)
+    def read(cls, reader: Reader, site: Plan) -> Stored:
+        """Read what is stored of a site; decisions on rounds to come are not."""
+        found = reader.overview(_LISTED, _RATE_WINDOW, (site.epoch, site.interval))
         return cls(
             decision=found.decisions[-1] if found.decisions else None,
             recent=found.decisions,

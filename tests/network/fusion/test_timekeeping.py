@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from support.jumping_sites import NAMES, SimulatedSite
+from support.jumping_sites import NAMES, Judges, SimulatedSite
 from support.matrices import crossed
 from support.network_samples import additive_mapping
 
@@ -34,6 +34,22 @@ def site(tmp_path):
     site.stop()
 
 
+@pytest.fixture
+def judges(site):
+    judges = Judges(site)
+    yield judges
+    judges.close()
+
+
+def check_all_is_well(site, judges, told=frozenset()):
+    """Nobody finds more than told, and what is shown and published is of the last due round."""
+    assert judges.verdicts() == [(False, told)] * 3
+    last, snapshot = site.clock.last_due(site.true), judges.snapshot()
+    assert snapshot.stored.decision.round == snapshot.decisions[-1].round == last
+    assert site.published["round"] == site.service.state.value("last_round") == last
+    assert site.service.state.value("decision_age_seconds") < 5.0
+
+
 def check_nothing_is_lost(site):
     """What was acknowledged as stored is stored, but for what is older than a day."""
     stored = {each[:4] for each in site.service._store.messages(0, 2**40)}
@@ -48,7 +64,9 @@ def check_nothing_is_lost(site):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("who", "jump", "restart"), CLOCKS)
-def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(site, who, jump, restart):
+def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(
+    site, judges, who, jump, restart
+):
     site.run(12)
     assert site.heard(5) == [3] * 5 and site.told == {RIGHT}
     site.set_clocks(who, jump)
@@ -62,6 +80,9 @@ def test_after_a_jump_of_any_clock_decisions_resume_within_ten_rounds(site, who,
         site.start()
     site.run(10)
     assert site.heard(1) == [3]
+    # What was sent for rounds that are deleted was refused, which is told for 15 minutes.
+    forgotten = who == "one" and jump < -86_400.0
+    check_all_is_well(site, judges, {"messages are refused"} if forgotten else set())
     site.run(5)
     assert site.heard(5) == [3] * 5
     assert site.service._time.state.state == RIGHT

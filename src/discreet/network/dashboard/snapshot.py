@@ -168,7 +168,7 @@ class Snapshots:
         known = self._decisions[-1].round if self._decisions else -1
         if newest != known:
             kept = self._decisions if known < newest else ()
-            more = self.reader.decisions(known if kept else -1, MOST_DECISIONS)
+            more = self.reader.decisions(known if kept else -1, MOST_DECISIONS, newest)
             self._decisions = (*kept, *more)[-MOST_DECISIONS:]
 
     def _draw_strip(self, now: float) -> Strip:
@@ -188,7 +188,7 @@ class Snapshots:
             self._marginals = None
         begun, failure = time.perf_counter(), None
         try:
-            self._stored = Stored.read(self.reader)
+            self._stored = Stored.read(self.reader, self.view.settings)
             self._follow(self._stored.decision)
         except StoreError as error:
             failure = error

@@ -50,7 +50,7 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
             return
         reader = open_reader(site.database, folder, site.key)
         try:
-            stored = Stored.read(reader)
+            stored = Stored.read(reader, site)
         finally:
             reader.close()
     except DiscreetError as error:
@@ -94,7 +94,7 @@ def running_mappings(folder: Path) -> dict[str, str]:
         return {}
     reader = open_reader(site.database, folder, site.key)
     try:
-        stored = Stored.read(reader)
+        stored = Stored.read(reader, site)
     except StoreError:
         return {}
     finally:

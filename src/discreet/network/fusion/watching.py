@@ -125,7 +125,7 @@ class Watch:
         """Judge what is stored."""
         self._begin_check()
         self._note_alarms(now)
-        stored = Stored.read(self._store)
+        stored = Stored.read(self._store, self._plan)
         devices = self._registry.by_name
         deployed = None if self._deployed is None else self._deployed()
         found = examine(self._plan, devices, stored, now, deployed=deployed)

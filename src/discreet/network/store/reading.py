@@ -17,8 +17,10 @@ from discreet.network.store.rows import Alarm, ClientState, Decision, Refusal, S
 
 _DECISIONS = """
 SELECT round, closed, reported, expected, probabilities, decision FROM decisions
-WHERE site = ? AND round > ? ORDER BY round DESC LIMIT ?
+WHERE site = ? AND round > ? AND round <= ? AND closed >= ? + round * ?
+ORDER BY round DESC LIMIT ?
 """
+MAX_ROUND = 2**32
 _HEALTH = """
 SELECT name, at, value FROM health AS each WHERE site = ? AND at = (
     SELECT max(at) FROM health WHERE site = each.site AND name = each.name)
@@ -56,19 +58,26 @@ class Reader:
     def __init__(self, connection: Connection, site: str) -> None:
         self._base, self.site = connection, site
 
-    def decisions(self, since_round: int = -1, limit: int = 1000) -> list[Decision]:
-        """Return the latest decisions of rounds after one, oldest first."""
-        return _decisions(self._base.query(_DECISIONS, (self.site, since_round, limit)))
+    def decisions(
+        self, since_round: int = -1, limit: int = 1000, upto: int = MAX_ROUND
+    ) -> list[Decision]:
+        """Return the latest decisions of rounds after one, and up to one, oldest first."""
+        given = (self.site, since_round, upto, 0.0, 0.0, limit)
+        return _decisions(self._base.query(_DECISIONS, given))
 
-    def overview(self, decisions: int, window: float) -> Overview:
+    def overview(
+        self, decisions: int, window: float, earliest: tuple[float, float] = (0.0, 0.0)
+    ) -> Overview:
         """Return all that is needed to judge the site, at the cost of one query.
 
-        ``decisions``: how many. ``window``: seconds for the rate of messages.
+        ``decisions``: how many. ``window``: seconds for the rate of messages. ``earliest``: when
+        round 0 began, and how much later each further one; what was closed before, by clocks that
+        were ahead (see ``Store.turn_back``), is left out.
         """
         own = (self.site,)
         latest, clients, refused, health, alarms, samples = self._base.queries(
             [
-                (_DECISIONS, (self.site, -1, decisions)),
+                (_DECISIONS, (self.site, -1, MAX_ROUND, *earliest, decisions)),
                 (_CLIENTS, own),
                 (_REFUSED, own),
                 (_HEALTH, own),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from discreet.network.store.reading import Reader
+from discreet.network.store.reading import MAX_ROUND, Reader
 from discreet.network.store.rows import (
     Batch,
     ClientState,
@@ -27,7 +27,6 @@ FORGOTTEN_AT_ONCE = 500
 KEPT_HEALTH = 86_400.0
 """Seconds for which values of health are kept."""
 _TRIM_EVERY = 600.0  # seconds
-MAX_ROUND = 2**32
 
 _CLIENT = """
 INSERT INTO clients (site, client, last_seen, last_round, boot, seq, spent, messages)
