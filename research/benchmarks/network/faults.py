@@ -77,12 +77,14 @@ def set_clocks(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
                 seconds = sign * size
                 found.append(clocks.jump(place, who, seconds, restart=restart, keep=keep))
             rounds, lost = max(each.rounds for each in found), sum(each.lost for each in found)
-            told = sum(each.told for each in found)
+            told = min(each.told for each in found)
             whose = {"fusion": "the fusion centre's", "one": "a device's", "all": "all"}[who]
             what = f"{whose} clock{'s' * (who == 'all')} {name} ahead or behind, {len(found)} runs"
-            # A device by itself is no reason to doubt the site's clock.
-            good = rounds <= 10 and not lost and told == (0 if who == "one" else len(found))
-            seen = f"decided after {rounds} rounds at most, {lost} lost, {told} noticed"
+            good = rounds <= 10 and not lost and told == 3
+            seen = (
+                f"decided and all well after {rounds} rounds at most, {lost} lost, told by {told} "
+                "of doctor, /health and dashboard at least"
+            )
             yield what, seen, verdict(good)
 
 
