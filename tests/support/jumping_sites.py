@@ -82,6 +82,7 @@ class SimulatedSite:
             lambda: self.true + self.ahead,
             lambda: self.true - booted,
             str(booted),
+            lambda: self.true - booted,
         )
         keep = None if self.keep is None else self.keep * 86_400.0
         self.service = self.plain.service(keep=keep, timekeeper=keeper, **options)
@@ -109,10 +110,9 @@ class SimulatedSite:
                 for device in self.devices:
                     device.act()
             self.service._commit_all()
-            self.service._look_after()
-            while self.service._closer.due(
-                self.service._time.now()
-            ):  # it has much to catch up with
+            closed = None
+            while closed != self.service._closer.closed:  # it may have much to catch up with
+                closed = self.service._closer.closed
                 self.service._look_after()
             self.told.add(self.service.state.summary()["parts"]["clock"]["state"])
 

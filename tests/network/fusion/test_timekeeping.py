@@ -260,7 +260,7 @@ def test_what_was_refused_is_forgotten_too(site):
 def test_time_that_has_passed_since_the_start_of_the_machine_is_believed():
     hands = Hands()
     hands.keeper = Timekeeper(
-        RoundClock(0.0, 1.0), lambda: hands.wall, lambda: hands.ticks, "this start"
+        RoundClock(0.0, 1.0), lambda: hands.wall, lambda: hands.ticks, "this start", lambda: 9e5
     )
     seen = hands.keeper.seen()
     hands.pass_by(7200.0)
@@ -268,3 +268,35 @@ def test_time_that_has_passed_since_the_start_of_the_machine_is_believed():
     assert hands.keeper.state.state == RIGHT
     hands.keeper.begin(seen._replace(boot="another start"))
     assert hands.keeper.state.state == UNSURE
+
+
+def test_no_more_time_passes_than_the_machine_has_run():
+    """Under faketime, the steady count of a process is the seconds since 1970."""
+    hands = Hands()
+    hands.keeper = Timekeeper(
+        RoundClock(0.0, 1.0), lambda: hands.wall, lambda: hands.ticks, "this start", lambda: 600.0
+    )
+    seen = hands.keeper.seen()
+    hands.wall += 3600.0
+    hands.ticks += 1.8e9
+    hands.keeper.begin(seen)
+    assert hands.keeper.now() == seen.at
+    assert "60 minutes ahead of what was last seen" in hands.keeper.state.words
+
+
+@pytest.mark.slow
+def test_no_empty_round_is_closed_while_the_time_is_doubted(site):
+    site.run(8)
+    store = site.service._store
+    store.see(Seen(site.true + 5000.0))
+    acts = [device.act for device in site.devices]
+    for device in site.devices:
+        device.act = lambda: None
+    site.start()
+    site.run(30)
+    store, present = site.service._store, site.clock.number(site.true)
+    assert site.service._time.unsure and max(each.round for each in store.decisions()) < present
+    for device, act in zip(site.devices, acts, strict=True):
+        device.act = act
+    site.run(10)
+    assert not site.service._time.unsure and site.heard(5) == [3] * 5

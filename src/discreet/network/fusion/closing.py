@@ -115,15 +115,21 @@ class Closer:
             and self._clock.last_due(now) >= self._next
         )
 
-    def close(self, now: float) -> list[Decision]:
+    def close(self, now: float, unsure: bool = False) -> list[Decision]:
         """Close some of the rounds that are due, oldest first, and return the decisions.
 
-        Rounds without messages are left out when there are many to catch up with.
+        Rounds without messages are left out when there are many to catch up with. ``unsure``:
+        whether the time is doubted; then those after the last message may be still to come.
         """
         if self._next is None or not self.due(now):
             return []
         first, last = self._next, min(self._clock.last_due(now), self._next + _CHUNK - 1)
         heard = self._gather(first, last)
+        if unsure:
+            last = first + _last_heard(self._heard(heard))
+            heard = [Z[: last - first + 1] for Z in heard]
+            if last < first:
+                return []
         decisions = self._decide(first, heard, now)
         if last - first > 10:
             decisions = [each for each in decisions if each.reported or each.round == last]
@@ -220,6 +226,11 @@ class Closer:
         fits = self._belief is not None and len(self._belief) == prior.size
         belief = np.array(self._belief) if fits else posterior(prior)[0]
         return filter_rounds(belief, moves, _likelihoods(scores, self._rules[0], width))
+
+
+def _last_heard(Z: Symbols) -> int:
+    """Return the last row in which something came; -1 if nothing did."""
+    return int(np.flatnonzero((Z != MISSING).any(axis=1)).max(initial=-1))
 
 
 def _likelihoods(scores: Floats, rule: Rule, width: int) -> Floats:

@@ -368,7 +368,7 @@ class FusionService:
             self._link.follow(self._hearing.subscriptions())
         self._hearing.tell()
         if self._closer.due(now):  # after a long absence it takes several turns
-            self._herald.announce(self._closer.close(now))
+            self._herald.announce(self._closer.close(now, self._time.unsure))
         if self._guarantee is not None and self._is_due("guarantee", now, _STANDING_EVERY):
             self._show(self._guarantee())
             self._watch_drift(now)

@@ -9,6 +9,7 @@ this machine's clock.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -47,6 +48,14 @@ def steady() -> float:
     return time.clock_gettime(_STEADY)
 
 
+def uptime() -> float:
+    """Return for how many seconds this machine has run, without bound if that is not known."""
+    try:
+        return float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return math.inf
+
+
 class ClockState(NamedTuple):
     """What is thought of this machine's clock; ``offset``: how far it is ahead, in seconds."""
 
@@ -77,7 +86,7 @@ class Timekeeper:
     """The time that counts. Several threads may ask for it; one of them calls ``settle``.
 
     ``wall``, ``ticks``: return this machine's time, and seconds that it cannot set; ``boot``: since
-    which start of the machine these are counted; for tests.
+    which start of the machine these are counted; ``runs``: for how long it has run; for tests.
     """
 
     def __init__(
@@ -86,9 +95,10 @@ class Timekeeper:
         wall: Callable[[], float] = time.time,
         ticks: Callable[[], float] = steady,
         boot: str | None = None,
+        runs: Callable[[], float] = uptime,
     ) -> None:
         self._rounds, self._wall, self._ticks = rounds, wall, ticks
-        self._boot = boot_id() if boot is None else boot
+        self._boot, self._runs = boot_id() if boot is None else boot, runs
         self._step = max(_LEAST_STEP, 2 * rounds.interval)
         self._agreement = max(_AGREEMENT, 2 * rounds.interval)
         self._anchor = wall(), ticks()
@@ -98,15 +108,22 @@ class Timekeeper:
     def begin(self, seen: Seen | None) -> None:
         """Go on from the time that was last seen, if the clock is far from it.
 
-        While the machine was not restarted, it knows how much time has passed since then.
+        While the machine was not restarted, it knows how much time has passed since then: not more
+        than it has run, unless somebody makes up its seconds.
         """
         if seen is None:
             return
         now, start = self._wall(), seen.at
-        if seen.boot and seen.boot == self._boot:
-            start += max(0.0, self._ticks() - seen.ticks)
+        passed = self._ticks() - seen.ticks
+        if seen.boot and seen.boot == self._boot and 0 < passed <= self._runs():
+            start += passed
         if abs(now - start) > self._agreement:
             self._anchor, self._doubted = (start, self._ticks()), True
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the clock is doubted, and devices have not told the time either."""
+        return self._doubted and not self._contradicted
 
     def seen(self) -> Seen:
         """Return the time that counts, to be noted."""
