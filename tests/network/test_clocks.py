@@ -16,11 +16,14 @@ import pytest
 from support.commands import clean_environment, run
 from support.network_samples import additive_mapping
 from support.network_sites import wait_for
-from support.sites import broker_of, make_site, needs_mosquitto
+from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.health import BAD, WARN
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_site
-from discreet.network.store import open_store
+from discreet.network.store import open_reader, open_store
 from discreet_sensor.enrolment import load_enrolment
 from discreet_sensor.running import SensorTask, run_sensor
 from discreet_sensor.sources import Source, Sources
@@ -83,15 +86,23 @@ def test_decisions_go_on_and_the_jump_is_told(tmp_path, monkeypatch, capsys):
         )
         for name in NAMES
     ]
-    with closing(open_store(settings.database, site, settings.key)) as store, broker_of(site):
+    with (
+        closing(open_store(settings.database, site, settings.key)) as store,
+        closing(open_reader(settings.database, site, settings.key)) as reader,
+        broker_of(site),
+    ):
         store.prepare()
+        snapshots = Snapshots(SiteView(site), reader)
 
         def decided():
             """Rounds that were decided with both devices."""
             return [each.round for each in store.decisions() if each.reported == 2]
 
-        def doctor():
-            return run(monkeypatch, capsys, "doctor", "--site", str(site))
+        def judged():
+            """Doctor's exit code, that of ``/health``, and the dashboard's level."""
+            code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", str(site))
+            status = fetch(f"http://127.0.0.1:{settings.metrics.port}/health")[0]
+            return code, status, snapshots.now().level, "the clock has jumped" in printed
 
         for device in devices:
             device.start()
@@ -100,11 +111,13 @@ def test_decisions_go_on_and_the_jump_is_told(tmp_path, monkeypatch, capsys):
         with serving(site, 3600):
             before = len(decided())
             wait_for(lambda: len(decided()) >= before + 6, LONG)
-            wait_for(lambda: "FAILURE  clock: the clock has jumped" in doctor()[1], LONG)
+            wait_for(lambda: judged() == (3, 503, BAD, True), LONG)
         with serving(site, 0):
             before = len(decided())
             wait_for(lambda: len(decided()) >= before + 4, LONG)
-            wait_for(lambda: doctor()[0] == 0, LONG)
+            wait_for(lambda: judged() == (0, 200, WARN, False), LONG)  # has no certificate
+            shown = snapshots.now().stored.decision.round
+            assert 0 <= (time.time() - settings.epoch) / settings.interval - shown < 20
         stop.set()
         present = (time.time() - settings.epoch) / settings.interval
         assert max(decided()) <= present and store.floor() <= 1

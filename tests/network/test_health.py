@@ -3,8 +3,6 @@
 import math
 import sqlite3
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.commands import run
 from support.network_samples import additive_mapping
-from support.sites import broker_of, make_site, needs_mosquitto
+from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
@@ -229,15 +227,6 @@ def test_all_agree(broker_site, monkeypatch, capsys, request, state, words):
     found = {each.name: each for each in text_string_to_metric_families(metrics)}
     counts = {each.labels["level"]: each.value for each in found["discreet_findings"].samples}
     assert (counts["bad"] > 0) == (state == BAD) and (counts["warn"] > 0) >= (state == WARN)
-
-
-def fetch(address):
-    try:
-        with urllib.request.urlopen(address) as page:
-            return page.status, page.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def test_the_metrics_name_devices(broker_site):

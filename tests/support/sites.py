@@ -4,6 +4,8 @@ import socket
 import ssl
 import threading
 import time
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +108,16 @@ def visitor_of(site, enrolment, folder: Path, **more) -> Visitor:
     certificate.write_text(enrolment.certificate)
     key.write_text(enrolment.key)
     return Visitor(site, enrolment.client, certificate, key, **more)
+
+
+def fetch(address) -> tuple[int, str]:
+    """Return the status and the text of a page."""
+    try:
+        with urllib.request.urlopen(address) as page:
+            return page.status, page.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def eventually(condition, seconds=60.0) -> bool:
