@@ -117,6 +117,13 @@ USES = {
     "forget hall --site nowhere": ("nowhere: the site cannot be changed", "Name a site"),
     "renew-site --site nowhere": ("nowhere: the site cannot be changed", "Name a site"),
     "change-mapping other.json --site nowhere": NO_MAPPING,
+    "evidence nowhere --out pack": NO_SITE,
+    "evidence other.json --out pack": ("other.json: is no site", "Make one: discreet init"),
+    "evidence folder": ("--out is missing", "name a new folder, or --verify one"),
+    "evidence folder --verify folder": ("SITE is of no use for --verify", "Leave it out"),
+    "evidence --verify nowhere": ("nowhere: no such folder", "Name one that discreet evidence"),
+    "evidence --verify folder --public-key zz": ("'zz'", "64 hexadecimal digits"),
+    "evidence folder --out pack --public-key zz": ("--public-key is of no use", "Leave it out"),
     "demo --keep --for 3": ("--keep was given together with --for 3", "Give one of them"),
 }
 
