@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -30,6 +31,7 @@ from discreet.cli.audit import describe
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import AdditiveFusion
+from discreet.quoting import at_most
 
 all_attackers = pytest.mark.all_attackers
 
@@ -312,10 +314,10 @@ def test_a_bound_that_the_tables_alone_guarantee_says_so(rng):
     assert "The tables alone guarantee this; 12 homes (" in certificate.words
     assert "which the tables alone guarantee: 12 homes (" in found.verdict
     printed = "\n".join(describe(found))
-    assert f"{certificate.bound:.3f} (tables)" in printed
+    assert f"{at_most(certificate.bound)} (tables)" in printed
     assert "(tables): the tables alone guarantee it, and the rows add nothing" in printed
     met = audit(mapping, X, h, **asked, max_advantage=0.49)
-    assert "within the limit of 0.49, by the tables alone" in met.verdict
+    assert "within the limit of 49 points, by the tables alone" in met.verdict
 
 
 def test_a_bound_from_rows_is_not_said_to_be_of_the_tables(rng):
@@ -402,7 +404,18 @@ def test_a_limit_that_is_met_names_the_drift_it_survives(rng):
     (check,) = found.limits
     # Each class moved by rho raises the advantage by at most rho * eta; here eta is 0.8.
     assert check.radius == pytest.approx((0.1 - check.upper) / 0.8)
-    assert f"{check.radius:.3f} in total variation" in check.drift
+    said = float(re.search(r"by more than ([\d.]+) in total variation", check.drift)[1])
+    assert check.radius - 0.001 < said <= check.radius
+
+
+def test_the_verdict_quotes_every_bound_in_points_and_rounds_it_up(rng):
+    found = run(silent, 3000, rng)
+    upper = found.private[0].certificate("advantage").bound
+    for text in (found.verdict, found.private[0].certificate("advantage").words):
+        said = float(re.search(r"(?:above|by more than) ([\d.]+) points", text)[1]) / 100
+        assert upper <= said < upper + 0.001
+    printed = "\n".join(describe(found))
+    assert re.search(rf"^  advantage +{re.escape(at_most(upper))} ", printed, re.M)
 
 
 # --- Use and form --------------------------------------------------------------------------

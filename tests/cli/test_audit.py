@@ -169,7 +169,7 @@ def test_rows_that_have_been_audited_with_another_mapping_turn_the_verdict(
 def test_quiet_prints_a_limit_that_is_not_met_and_nothing_else(home):
     assert home("--quiet", "--max-advantage", "0.45") == (0, "", "")
     code, printed, error = home("--quiet", "--max-advantage", "0.001")
-    assert (code, error) == (3, "") and printed.startswith("NOT SHOWN: the limit of 0.001")
+    assert (code, error) == (3, "") and printed.startswith("NOT SHOWN: the limit of 0.1 points")
     assert printed.count("\n") == 1
 
 

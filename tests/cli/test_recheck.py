@@ -71,7 +71,7 @@ def test_rows_that_agree_make_it_valid_and_a_leak_ends_it(recheck):
     for _ in range(2):
         code, printed, _ = recheck("leak.csv")
         assert code == NOT_VALID and printed.startswith("broken: Withdrawn on ")
-        assert "on 'who', and at most 0.100 was claimed" in printed
+        assert "on 'who', and at most 10.0 points was claimed" in printed
 
 
 def test_symbols_that_were_sent_will_do(recheck):

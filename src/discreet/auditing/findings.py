@@ -25,6 +25,7 @@ from math import prod
 
 import numpy as np
 
+from discreet import quoting
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import percent
 from discreet.auditing.bounds.intervals import clopper_pearson_upper
@@ -34,6 +35,7 @@ from discreet.auditing.data import AuditData
 from discreet.data.labels import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage
+from discreet.quoting import down, gain, plain_points, points, up
 
 # --- What each sensor adds -------------------------------------------------------------------
 
@@ -138,8 +140,8 @@ def _joint_leak(data: AuditData, rows: AuditRows) -> list[str]:
         return []
     return [
         f"sensors {shown(names[t])} and {shown(names[u])} tell together what neither tells alone: "
-        f"the advantage of the pair is {together:.3f}, by themselves {alone[0]:.3f} and "
-        f"{alone[1]:.3f}"
+        f"the advantage of the pair is {points(together)}, by themselves {gain(alone[0])} and "
+        f"{gain(alone[1])}"
     ]
 
 
@@ -164,7 +166,7 @@ def _telling_symbols(data: AuditData, rows: AuditRows, labelled: Labels, alpha: 
                 f"symbol {z} of sensor {shown(name)} is rare and telling: sent in "
                 f"{share[a, z]:.2%} of the rows of class {one} and in {share[b, z]:.2%} of those "
                 f"of {other}, at confidence {percent(1 - alpha)} at least "
-                f"{low[a, z] / high[b, z]:.1f} times as often"
+                f"{down(low[a, z] / high[b, z], 1):.1f} times as often"
             )
     return found
 
@@ -242,8 +244,9 @@ def count_telling_groups(rows: AuditRows, level: float, alpha: float) -> Telling
     upper = float(clopper_pearson_upper(beyond, len(judged), alpha))
     words = (
         f"Of {len(judged)} {rows.unit}s with rows of several classes, {beyond} tell them apart by "
-        f"more than {100 * level:.2f} percentage points in their own rows. At confidence "
-        f"{percent(1 - alpha)}, at most {100 * upper:.1f} % of such {rows.unit}s, recorded "
+        f"more than {plain_points(level)} in their own rows. At confidence "
+        f"{percent(1 - alpha)}, at most {quoting.percent(up(upper))} of such {rows.unit}s, "
+        "recorded "
         "likewise, do."
     )
     return TellingGroups(level, len(judged), beyond, upper, 1 - alpha, words)

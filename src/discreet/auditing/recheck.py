@@ -37,6 +37,7 @@ from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, write_whole
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.text import load_result
+from discreet.quoting import at_most, down, percent, points
 
 FALSE_SHARE = 0.05
 DUE_DAYS = 30
@@ -219,14 +220,16 @@ def _withdraw(found: Recheck, mapping: Mapping, today: date) -> Withdrawal:
     bettor = max(worst.bettors, key=lambda each: each.share * each.wealth)
     beyond = bettor.gains / bettor.sittings
     if worst.fact is None:
+        claimed = f"at least {percent(down(worst.limit))} was claimed"
         words = (
             f"the answer {shown(mapping.public.name)} had a balanced accuracy of about "
-            f"{worst.limit - beyond:.2f} of late, and at least {worst.limit:.3f} was claimed"
+            f"{percent(worst.limit - beyond)} of late, and {claimed}"
         )
     else:
+        claimed = f"at most {at_most(worst.limit)} was claimed"
         words = (
-            f"an attacker gained about {worst.limit + beyond:.2f} of late on "
-            f"{shown(mapping.private[worst.fact].name)}, and at most {worst.limit:.3f} was claimed"
+            f"an attacker gained about {points(worst.limit + beyond)} of late on "
+            f"{shown(mapping.private[worst.fact].name)}, and {claimed}"
         )
     return Withdrawal(on=today, rows=found.rows, words=words)
 

@@ -24,6 +24,7 @@ from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
 from discreet.leakage.epsilon_bounds import Budget
 from discreet.mapping.mapping import Mapping
+from discreet.quoting import down, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,7 +189,8 @@ class LimitCheck:
             return "The limit holds whatever the sensors read: the tables alone keep it."
         return (
             "The limit stays certain while the readings of no private class move by more than "
-            f"{self.radius:.3f} in total variation: while at most {100 * self.radius:.1f} % of "
+            f"{down(self.radius):.3f} in total variation: while at most "
+            f"{percent(down(self.radius))} of "
             "them change."
         )
 

@@ -35,6 +35,7 @@ from discreet.data.series import HiddenState, Series, check_hidden_state, count_
 from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
+from discreet.quoting import at_most
 
 _MOST_OUTPUTS = 4_096  # for which an attacker knows the likelihood of every output
 _FRESH = "every sensor draws a new symbol in every round"
@@ -87,7 +88,7 @@ class RoundsAudit:
             return self.certificate
         reason = (
             f"given the private fact alone rounds are not independent; beyond the answer "
-            f"the bound is {self.certificate.bound:.3f}"
+            f"the bound is {at_most(self.certificate.bound)}"
             if self.beyond_answer
             else "the bound found is one on all that is gained, not on what is gained beyond it"
         )
@@ -192,8 +193,8 @@ def _certificate(
     who = "who knows every public fact " if beyond else ""
     words = (
         f"At confidence {percent(1 - alpha)} no attacker {who}who sees {bound.rounds} rounds beats "
-        f"guessing the private fact of any one of them by more than {100 * bound.advantage:.2f} "
-        f"percentage points, if {assumed[0]}."
+        f"guessing the private fact of any one of them by more than {at_most(bound.advantage)}, "
+        f"if {assumed[0]}."
     )
     if bound.trivial:
         value = NotCertifiable(f"{bound.rounds} rounds may tell all, as far as these rows show")

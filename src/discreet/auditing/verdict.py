@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from discreet import quoting
 from discreet.auditing.attackers.scores import BestAttack
 from discreet.auditing.bounds.beyond_answer import BEYOND, BeyondAnswer
 from discreet.auditing.bounds.certificates import (
@@ -29,6 +30,7 @@ from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
 from discreet.auditing.rounds import HIDDEN_DECLARED, say_span
 from discreet.errors import shown
+from discreet.quoting import at_least, at_most, bounded, percents, plain_points
 
 # --- Conditions ------------------------------------------------------------------------------
 
@@ -203,27 +205,32 @@ def _check(
     span = ONE_REPORT if releases == 1 else f"over {releases} reports"
     if fact.rounds is not None:
         span = f"over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
+    stated = f"{limit:g}" if name == "epsilon" else plain_points(limit)
     who = f"{name} of {shown(fact.name)} {span}"
     if upper is not None and upper <= limit:
         one = releases == 1 and fact.rounds is None and name != "epsilon"
         radius = (limit - upper) / eta if eta and one else None
-        words = f"the {who} is at most {upper:.3f}, within the limit of {limit:g}"
+        words = f"the {who} is at most {_say(name, upper, limit)}, within the limit of {stated}"
         words += ", by the tables alone" if certificate.of_tables else ""
         if fact.rounds is not None and name != "epsilon":
             words += f", as long as {fact.rounds.condition}"
         return LimitCheck(name, limit, fact.name, upper, lower, "met", words, radius)
     if lower is not None and lower > limit:
         words = (
-            f"a real attacker ({fact.attacks.best.name}) has an {name} of at least {lower:.3f} on "
-            f"{shown(fact.name)}, beyond the limit of {limit:g}"
+            f"a real attacker ({fact.attacks.best.name}) has an {name} of at least "
+            f"{at_least(lower, limit)} on {shown(fact.name)}, beyond the limit of {stated}"
         )
         return LimitCheck(name, limit, fact.name, upper, lower, "broken", words)
-    words = f"the limit of {limit:g} on the {who} is not shown: " + (
+    words = f"the limit of {stated} on the {who} is not shown: " + (
         certificate.value.reason
         if isinstance(certificate.value, NotCertifiable)
-        else f"the certified bound is {upper:.3f}{_from(certificate)}"
+        else f"the certified bound is {_say(name, certificate.value, limit)}{_from(certificate)}"
     )
     return LimitCheck(name, limit, fact.name, upper, lower, "not shown", words)
+
+
+def _say(name: str, upper: float, limit: float) -> str:
+    return bounded(name, upper) if name == "epsilon" else at_most(upper, limit)
 
 
 def _from(certificate: Certificate) -> str:
@@ -297,18 +304,21 @@ def _say_useful(public: PublicAudit) -> str:
 def say_use(public: PublicAudit) -> str:
     """Return what the answers are worth, beside guessing and raw readings."""
     what = shown(public.name)
-    beside = (
-        f"guessing {public.guessing_balanced:.3f}, raw readings about {public.raw_balanced:.3f}"
+    right, wrong = (
+        f"guessing {quoting.percent(guessed)}, raw readings about {quoting.percent(raw)}"
+        for guessed, raw in (
+            (public.guessing_balanced, public.raw_balanced),
+            (public.guessing_error, public.raw_error),
+        )
     )
     if public.constant:
         return f"the answer to {what} is the same whatever the sensors send"
-    span = f"{public.balanced.low:.3f} to {public.balanced.high:.3f}"
+    span = percents(public.balanced.low, public.balanced.high)
     if public.doubt:
         span = "an estimate without an interval, since rows depend on one another"
     return (
-        f"answers {what} with balanced accuracy {public.balanced.estimate:.3f} ({span}; {beside}), "
-        f"error {public.error:.3f} (guessing {public.guessing_error:.3f}, raw readings about "
-        f"{public.raw_error:.3f})"
+        f"answers {what} with balanced accuracy {quoting.percent(public.balanced.estimate)} "
+        f"({span}; {right}), error {quoting.percent(public.error)} ({wrong})"
     )
 
 
@@ -326,10 +336,10 @@ def _between(fact: FactAudit) -> str:
     upper, lower = fact.certificate("advantage").bound, fact.attacks.best.lower
     who = shown(fact.name)
     reached = (
-        f"real attackers were shown to reach {lower:.3f}"
+        f"real attackers were shown to reach {at_least(lower)}"
         if lower > 0
         else "no real attacker was shown to beat guessing"
     )
     if upper is None:
         return f"{who}: no bound on the attacker's advantage can be certified, {reached}"
-    return f"{who}: no attacker's advantage {ONE_REPORT} is above {upper:.3f}, {reached}"
+    return f"{who}: no attacker's advantage {ONE_REPORT} is above {at_most(upper)}, {reached}"

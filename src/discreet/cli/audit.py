@@ -39,6 +39,17 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
+from discreet.quoting import (
+    at_least,
+    at_most,
+    bounded,
+    gain,
+    measured,
+    percent,
+    percents,
+    plain_points,
+    up,
+)
 
 if TYPE_CHECKING:
     from discreet.arrays import Floats
@@ -46,7 +57,7 @@ if TYPE_CHECKING:
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
     from discreet.auditing.data import AuditOptions
-    from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
+    from discreet.auditing.results import Attacks, Audit, FactAudit, LimitCheck, PublicAudit
     from discreet.auditing.rounds import RoundsAudit
 
 LIMIT_NOT_MET = 3
@@ -300,7 +311,7 @@ def describe(found: Audit) -> list[str]:
     head = f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}"
     lines = ["", head]
     for check in found.limits:
-        lines.append(f"limit {check.name} <= {check.limit:g}: {check.state}. {check.words}")
+        lines.append(f"limit {check.name} <= {_stated(check)}: {check.state}. {check.words}")
         if check.radius is not None:
             lines.append(f"  {check.drift}")
         if check.needed:
@@ -318,14 +329,19 @@ def describe(found: Audit) -> list[str]:
     return lines
 
 
+def _stated(check: LimitCheck) -> str:
+    return f"{check.limit:g}" if check.name == "epsilon" else plain_points(check.limit)
+
+
 def _describe_public(public: PublicAudit) -> list[str]:
     name, balanced = shown(public.name), public.balanced
     lines = [
-        f"public fact {name}: error of the fusion rule {public.error:.3f} "
-        f"({public.error_low:.3f} to {public.error_high:.3f}); of guessing "
-        f"{public.guessing_error:.3f}; from raw readings about {public.raw_error:.3f}",
-        f"  balanced accuracy {_interval(balanced)}; of guessing {public.guessing_balanced:.3f}; "
-        f"from raw readings about {public.raw_balanced:.3f}",
+        f"public fact {name}: error of the fusion rule {percent(public.error)} "
+        f"({percents(public.error_low, public.error_high)}); of guessing "
+        f"{percent(public.guessing_error)}; from raw readings about {percent(public.raw_error)}",
+        f"  balanced accuracy {_interval(balanced)}; of guessing "
+        f"{percent(public.guessing_balanced)}; from raw readings about "
+        f"{percent(public.raw_balanced)}",
     ]
     if not public.useful:
         why = "names one class whatever it hears" if public.constant else (
@@ -338,12 +354,12 @@ def _describe_public(public: PublicAudit) -> list[str]:
 
 
 def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
-    from discreet.auditing.bounds.certificates import percent
+    from discreet.auditing.bounds.certificates import percent as confidence
 
     rows = ", ".join(f"{name} {count}" for name, count in zip(fact.classes, fact.rows, strict=True))
     lines = [
         f"private fact {shown(fact.name)} ({rows} rows); each bound by itself holds at "
-        f"{percent(found.confidence)}, for all private facts together:"
+        f"{confidence(found.confidence)}, for all private facts together:"
     ]
     names = [*fact.certificates, found.structural.total]
     names += [fact.beyond_answer.total, *fact.beyond_answer.by_class, fact.beyond_answer.answer]
@@ -357,7 +373,7 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
     lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
     for each in names:
         estimate = fact.estimates.get(each.name)
-        estimated = "" if estimate is None else f"   {estimate:.3f}"
+        estimated = "" if estimate is None else f"   {measured(each.name, estimate)}"
         lines.append(f"  {each.name:{width}}{_bound(each):>20}{estimated}")
     reasons = dict.fromkeys(
         getattr(each.value, "reason", None) for each in names if each.bound is None
@@ -386,13 +402,16 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
         return []
     bounds = dict(found.by_window) if found.certificate.bound is not None else {}
     lines = [
-        f"  {'rounds seen':>13}{'at most':>10}   reached (an estimate, with its standard error)"
+        f"  {'rounds seen':>13}{'at most':>14}   reached in points (an estimate, with its "
+        "standard error)"
     ]
     for window in dict.fromkeys(each.window for each in found.attacks):
         here = [each for each in found.attacks if each.window == window]
-        bound = f"{bounds[window]:.3f}" if window in bounds else "none"
-        reached = ", ".join(f"{each.name} {each.advantage:.3f} ({each.error:.3f})" for each in here)
-        lines.append(f"  {window:>13}{bound:>10}   {reached}")
+        bound = at_most(bounds[window]) if window in bounds else "none"
+        reached = ", ".join(
+            f"{each.name} {gain(each.advantage)} ({gain(each.error)})" for each in here
+        )
+        lines.append(f"  {window:>13}{bound:>14}   {reached}")
     return lines
 
 
@@ -405,7 +424,7 @@ def _one_number(value: float) -> Floats:
 def _reached(best: BestAttack) -> str:
     if best.lower <= 0:
         return "none was shown to beat guessing"
-    return f"shown to have an advantage of at least {best.lower:.3f} ({best.name})"
+    return f"shown to have an advantage of at least {at_least(best.lower)} ({best.name})"
 
 
 def _bound(certificate: Certificate) -> str:
@@ -413,8 +432,10 @@ def _bound(certificate: Certificate) -> str:
         return "not certifiable"
     # exp(10) is a factor of twenty thousand: true, and no comfort to anybody.
     if "epsilon" in certificate.name and certificate.bound > _MEANINGLESS:
-        return f"{certificate.bound:.1f} (says little)"
-    return f"{certificate.bound:.3f}{_TABLES if certificate.of_tables else ''}"
+        return f"{up(certificate.bound, 1):.1f} (says little)"
+    return (
+        f"{bounded(certificate.name, certificate.bound)}{_TABLES if certificate.of_tables else ''}"
+    )
 
 
 def _attack_table(attacks: Attacks) -> list[str]:
@@ -431,4 +452,4 @@ def _cell(result: AttackResult) -> str:
 
 
 def _interval(interval: Interval) -> str:
-    return f"{interval.estimate:.3f} ({interval.low:.3f}-{interval.high:.3f})"
+    return f"{percent(interval.estimate)} ({percents(interval.low, interval.high)})"

@@ -21,6 +21,7 @@ from discreet.cli.options import (
 from discreet.cli.policies import read_stay, rows_to_estimate
 from discreet.cli.terminal import check_order, check_out, interruptible, print_json, print_lines
 from discreet.errors import InputError
+from discreet.quoting import down, up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -288,7 +289,7 @@ def _table(each: LeakOverTime) -> Iterator[str]:
     if each.one_round is not None:
         most = "at most " if each.law.worst else ""
         gain, information = each.one_round
-        one = f"advantage {most}{gain:.4f}, information {most}{information:.2g} nats"
+        one = f"advantage {most}{up(gain, 4):.4f}, information {most}{information:.2g} nats"
     epsilon = _number(each.one_round_epsilon)
     yield f"private fact {shown(each.fact)}, one round: {one}, epsilon {epsilon}"
     yield (
@@ -316,17 +317,19 @@ def _range(found: Range) -> str:
     if found.how == "no bound":
         return found.how
     if found.how.startswith("at most"):
-        return f"{found.how} {found.high:.4f}".replace("at most, 95 %", "at most (95 %)")
+        return f"{found.how} {up(found.high, 4):.4f}".replace("at most, 95 %", "at most (95 %)")
     if found.high - found.low < 1e-4:
-        return f"{found.high:.4f}"
+        return f"{up(found.high, 4):.4f}"
     sure = " (95 %)" if found.how.startswith("simulated") else ""
-    return f"{found.low:.4f} to {found.high:.4f}{sure}"
+    return f"{down(found.low, 4):.4f} to {up(found.high, 4):.4f}{sure}"
 
 
 def _any_advantage(leak: PolicyLeak, most: float) -> str:
     from discreet.leakage.policies import NO_BETTER
 
-    return f"{leak.any_advantage:.4f}" if leak.any_advantage < NO_BETTER * most else "no bound"
+    return (
+        f"{up(leak.any_advantage, 4):.4f}" if leak.any_advantage < NO_BETTER * most else "no bound"
+    )
 
 
 def _number(value: float) -> str:

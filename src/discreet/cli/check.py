@@ -18,6 +18,7 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.terminal import interruptible, plain_console, print_json, print_lines
+from discreet.quoting import percent, plain_points, points
 
 if TYPE_CHECKING:
     from discreet.checking import Checked
@@ -161,9 +162,10 @@ def _worth(found: Checked) -> list[str]:
     lines = []
     if (raw := found.raw) is not None:
         lines.append(
-            f"raw readings answer {found.public!r} with balanced accuracy {raw.public:.3f} "
-            f"(guessing has {raw.guessing:.3f}) and tell {' and '.join(map(repr, found.private))} "
-            f"with an advantage over guessing of {raw.private:.3f}; both are estimates"
+            f"raw readings answer {found.public!r} with balanced accuracy {percent(raw.public)} "
+            f"(guessing has {percent(raw.guessing)}) and tell "
+            f"{' and '.join(map(repr, found.private))} "
+            f"with an advantage over guessing of {points(raw.private)}; both are estimates"
         )
         if raw.public - raw.guessing < 0.05:
             lines.append(f"these readings hardly answer {found.public!r}: a mapping cannot either")
@@ -181,7 +183,7 @@ def _needed(found: Checked) -> list[str]:
     if found.needed is None:
         return []
     unit = "rows" if found.group is None else f"groups by {found.group!r}"
-    limit = f"an advantage of at most {found.needed.limit:g}"
+    limit = f"an advantage of at most {plain_points(found.needed.limit)}"
     if found.needed.count is None:
         return [f"no number of {unit} certifies {limit} with so many sensors"]
     return [

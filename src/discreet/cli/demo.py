@@ -21,6 +21,7 @@ from discreet.cli.options import flag, is_seed, option
 from discreet.cli.terminal import interruptible, plain_print, print_lines
 from discreet.errors import InputError
 from discreet.files import write_whole
+from discreet.quoting import up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,7 +222,8 @@ def _account(account: Account) -> list[str]:
         f"broker: {account.broker}",
         f"{account.messages} messages stored and acknowledged, {account.refused} refused",
         f"{len(account.decisions)} rounds decided, {len(complete)} of them with every sensor",
-        f"spent: at most {account.spent / 1e6:.2f} of the {_BUDGET:g} nats (C1) of each sensor",
+        f"spent: at most {up(account.spent / 1e6, 2):.2f} of the {_BUDGET:g} nats (C1) of each "
+        "sensor",
     ]
     if complete:
         share = account.right / len(complete)
@@ -269,7 +271,7 @@ def _show_figures(mapping: Mapping) -> None:
             f"{'from the raw readings':28}{raw[0]:18.3f}{raw[1]:12.3f}",
             f"{'from the symbols sent':28}{sent[0]:18.3f}{sent[1]:12.3f}",
             "Whatever the symbols of one report, they change the odds of Ada against Ben by a "
-            f"factor of at most {odds_factor(exact_outputs(mapping)):.2f};",
+            f"factor of at most {up(odds_factor(exact_outputs(mapping)), 2):.2f};",
             "raw readings can make it certain.",
             f"Whoever sees a day of {_DAY:,} reports errs about who is there in one of them with "
             f"{error_over(_DAY, mapping):.3f},",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
 from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import shown
+from discreet.quoting import gain, percent, up
 
 if TYPE_CHECKING:
     from discreet.auditing.mapping_diff import (
@@ -238,14 +239,14 @@ def _measured_lines(found: RowsDiff, names: tuple[str, str]) -> Iterator[str]:
 
 def _figures(found: RowsDiff) -> Iterator[tuple[str, ...]]:
     fact = "public fact " + " -> ".join(dict.fromkeys(shown(each.public) for each in found.answers))
-    yield f"{fact}, error", *(f"{each.error:.3f}" for each in found.answers)
-    yield f"{fact}, balanced accuracy", *(f"{each.balanced_accuracy:.3f}" for each in found.answers)
+    yield f"{fact}, error", *(percent(each.error) for each in found.answers)
+    yield f"{fact}, balanced accuracy", *(percent(each.balanced_accuracy) for each in found.answers)
     for each in found.advantages:
-        name = f"private fact {shown(each.name)}, advantage of the best attacker"
+        name = f"private fact {shown(each.name)}, points of the best attacker"
         yield (
             name,
             *(
-                "not listed" if value is None else f"{value:.3f}"
+                "not listed" if value is None else gain(value)
                 for value in (each.before, each.after)
             ),
         )
@@ -261,7 +262,7 @@ def _distance(value: float | None) -> str:
 
 
 def _epsilon(value: float | None) -> str:
-    return "no bound" if value is None else f"{value:.3f}"
+    return "no bound" if value is None else f"{up(value):.3f}"
 
 
 def _settings(change: Change) -> str:

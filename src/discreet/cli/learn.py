@@ -59,6 +59,7 @@ from discreet.cli.terminal import (
     told_warnings,
 )
 from discreet.errors import InputError
+from discreet.quoting import gain, percent, percents, plain_points, points
 
 if TYPE_CHECKING:
     from discreet.design.expected import Expected
@@ -381,10 +382,11 @@ def run_learn(
 def say_rounds(figure: RoundsFigure) -> str:
     """Return what all rounds tell together, beside what was asked."""
     line = (
-        f"{figure.rounds} rounds together: an attacker's advantage of about {figure.reached:.3f} "
+        f"{figure.rounds} rounds together: an attacker's advantage of about "
+        f"{points(figure.reached)} "
         f"on {figure.fact!r}{' beyond the public fact' if figure.beyond_answer else ''} (an "
         "estimate and no certificate, if that fact is all that links rounds); "
-        f"{figure.asked:g} was asked"
+        f"{plain_points(figure.asked)} were asked"
     )
     if figure.met:
         return line
@@ -485,8 +487,8 @@ def _closing(mapper: PrivacyMapper, audit: str) -> list[tuple[str, str]]:
     worth = ""
     if expected is not None:
         worth = (
-            f": {public!r} is answered right in {100 * expected.balanced_accuracy:.1f} %, by "
-            f"guessing in {100 * expected.guessing_balanced_accuracy:.1f} %"
+            f": {public!r} is answered right in {percent(expected.balanced_accuracy)}, by "
+            f"guessing in {percent(expected.guessing_balanced_accuracy)}"
         )
     useful = (
         (f"useful{worth}", "32")
@@ -505,11 +507,11 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     line = (
-        f"an attacker{told} beats guessing {secrets} by about {100 * expected.advantage:.1f} "
-        f"points (raw readings: {100 * expected.raw_advantage:.1f})"
+        f"an attacker{told} beats guessing {secrets} by about {points(expected.advantage)} "
+        f"(raw readings: {gain(expected.raw_advantage)})"
     )
     if expected.asked is not None:
-        line += f"; {100 * expected.asked:g} were allowed"
+        line += f"; {100 * expected.asked:.4g} were allowed"
     if expected.met:
         return f"private enough, as far as the rows show: {line}", "32"
     return f"NOT shown to be private: {line}", "31"
@@ -540,17 +542,18 @@ def _privacy_line(expected: Expected, beyond: bool) -> str:
     if expected.silent:
         return (
             f"the symbols are pure noise: at no level that was tried is the estimate within "
-            f"{expected.asked:g} (raw readings: {expected.raw_advantage:.3f}); NOT MET"
+            f"{plain_points(expected.asked or 0.0)} (raw readings: "
+            f"{gain(expected.raw_advantage)}); NOT MET"
         )
     verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
     tried = "rows left out of it" if expected.folds == 1 else (
         f"by designs without each of {expected.folds} folds"
     )  # fmt: skip
-    asked = "" if expected.asked is None else f"; asked: {expected.asked:g}"
+    asked = "" if expected.asked is None else f"; asked: {100 * expected.asked:.4g}"
     return (
         f"expected of one report ({tried}, an estimate and no certificate): "
-        f"attacker's advantage {'beyond the public fact ' * beyond}{expected.advantage:.3f} ± "
-        f"{expected.advantage_error:.3f} (raw readings: {expected.raw_advantage:.3f}{asked})"
+        f"attacker's advantage {'beyond the public fact ' * beyond}{gain(expected.advantage)} ± "
+        f"{points(expected.advantage_error)} (raw readings: {gain(expected.raw_advantage)}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )
@@ -561,8 +564,9 @@ def _alternative_line(expected: Expected) -> str:
     # What rows left out show with a standard error to spare, rounded up: so much they allow.
     asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
     return (
-        f"of use would be an advantage of {expected.advantage:.3f}, error about "
-        f"{expected.public_error:.3f}, balanced accuracy {expected.balanced_accuracy:.3f}: "
+        f"of use would be an advantage of {points(expected.advantage)}, error about "
+        f"{percent(expected.public_error)}, balanced accuracy "
+        f"{percent(expected.balanced_accuracy)}: "
         f"{_command_for(asked)}"
     )
 
@@ -581,10 +585,10 @@ def _command_for(advantage: float) -> str:
 def _answer_lines(expected: Expected, public: str) -> list[str]:
     """Say what the answers are worth, and what guessing and raw readings are worth beside them."""
     return [
-        f"answers {public!r} with error {expected.public_error:.3f} and balanced accuracy "
-        f"{expected.balanced_accuracy:.3f} ({expected.balanced_low:.3f} to "
-        f"{expected.balanced_high:.3f})",
-        f"beside it, guessing: {expected.guessing_error:.3f} and "
-        f"{expected.guessing_balanced_accuracy:.3f}; raw readings: {expected.raw_error:.3f} and "
-        f"{expected.raw_balanced_accuracy:.3f}",
+        f"answers {public!r} with error {percent(expected.public_error)} and balanced accuracy "
+        f"{percent(expected.balanced_accuracy)} "
+        f"({percents(expected.balanced_low, expected.balanced_high)})",
+        f"beside it, guessing: {percent(expected.guessing_error)} and "
+        f"{percent(expected.guessing_balanced_accuracy)}; raw readings: "
+        f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}",
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from discreet.cli.options import name_list
 from discreet.errors import InputError
+from discreet.quoting import up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def _lines(found: Sequence[LeakOverTime], stated: str | None, least: str) -> lis
         compared = ", ".join(
             f"{leak.policy} {shown}"
             if (shown := leak.advantage.how) == NO_BOUND
-            else f"{leak.policy} {leak.advantage.high:.4f}"
+            else f"{leak.policy} {up(leak.advantage.high, 4):.4f}"
             for leak in each.leaks
         )
         lines.append(

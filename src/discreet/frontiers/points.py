@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from discreet.data.strict_model import Items, Model
 from discreet.mapping.parts import MAX_SYMBOLS, Name, Note, flaw
+from discreet.quoting import up
 
 MAX_POINTS = 1024
 """Most mappings in one frontier."""
@@ -91,7 +92,7 @@ class Bound(Model):
         return self.model_dump(exclude_none=True)
 
     def __str__(self) -> str:
-        return "none" if self.value is None else f"{self.value:.3f}"
+        return "none" if self.value is None else f"{up(self.value):.3f}"
 
 
 class Point(Model):

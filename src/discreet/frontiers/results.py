@@ -28,6 +28,7 @@ from discreet.frontiers.points import (
 )
 from discreet.mapping.parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
 from discreet.mapping.text import MAX_ITEMS, format_text, load_result, write_file
+from discreet.quoting import down
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -311,7 +312,7 @@ def _row(point: Point, rule: Rule) -> tuple[str, ...]:
         "-" if point.ratio is None else f"{point.ratio:g}",
         *_answers(point.public_error, point.balanced_accuracy, point.cost, rule),
         f"{point.advantage.value:.3f}",
-        f"{point.advantage.low:.3f}",
+        f"{down(point.advantage.low):.3f}",
         str(point.bound),
         str(point.bound_if_chosen),
     )

@@ -11,6 +11,7 @@ from discreet.design.answers import Answers
 from discreet.design.expected import Expected
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.mapping.parts import Fact
+from discreet.quoting import gain, percent, percents, points
 
 _LEVEL = 6  # of ``fit``, above these
 
@@ -36,8 +37,9 @@ def warn_useless(
         why = f"The fusion rule names {always!r} whatever the symbols are. "
     warnings.warn(
         f"{why}{where}, as far as they show, the mapping answers {fact.name!r} no better than "
-        f"guessing: its balanced accuracy is {accuracy:.3f} ({interval[0]:.3f} to "
-        f"{interval[1]:.3f} at 95 %), that of guessing {1.0 / len(fact.classes):.3f}. "
+        f"guessing: its balanced accuracy is {percent(accuracy)} "
+        f"({percents(*interval)} at 95 % confidence), that of guessing "
+        f"{percent(1.0 / len(fact.classes))}. "
         f"{advice}",
         UninformativeMappingWarning,
         stacklevel=_LEVEL,
@@ -46,7 +48,7 @@ def warn_useless(
 
 def warn_unmet(expected: Expected, asked: Dict[str, float | None], advice: str) -> None:
     """Say what rows left out show instead of what was asked."""
-    found = [f"advantage {expected.advantage:.3f} ± {expected.advantage_error:.3f}"]
+    found = [f"advantage {gain(expected.advantage)} ± {points(expected.advantage_error)}"]
     if asked["epsilon"] is not None and expected.epsilon is not None:
         found.append(f"epsilon {expected.epsilon:.2f}")
     limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]

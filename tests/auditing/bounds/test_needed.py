@@ -36,7 +36,7 @@ def test_as_many_rows_as_it_says_nearly_suffice(rng):
 
 def test_what_leaks_is_not_mended_by_rows(rng):
     text = say_needed(coins(2000, rng, (0.2, 0.8)), 0.05, 0.05)
-    assert text.startswith("More rows are not expected to certify an advantage of 0.05")
+    assert text.startswith("More rows are not expected to certify an advantage of 5 points")
 
 
 def test_groups_are_counted_by_their_name(rng):

@@ -27,6 +27,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.labels import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage
+from discreet.quoting import at_most
 
 BEYOND = "advantage beyond the answer"
 """Name of the certificate, and of a limit in this sense."""
@@ -103,7 +104,7 @@ def _told(found: Certificate, rows: AuditRows, where: str, alpha: float) -> Cert
         return replace(found, name=name, value=nothing, words=nothing.words)
     words = (
         f"{opening(rows, alpha)} no attacker who knows that {where} beats guessing by more than "
-        f"{100 * found.value:.2f} percentage points."
+        f"{at_most(found.value)}."
     )
     return replace(found, name=name, words=words)
 
@@ -118,7 +119,7 @@ def _total(
     worst = max(by_class, key=lambda each: each.bound or 0.0)
     words = (
         f"{opening(rows, alpha)} no attacker who knows {public!r} beats guessing at "
-        f"{private!r} by more than {100 * (worst.bound or 0.0):.2f} percentage points, whatever "
+        f"{private!r} by more than {at_most(worst.bound or 0.0)}, whatever "
         "that truth is."
     )
     return replace(worst, name=BEYOND, rows=rows.counts, words=words)
@@ -130,6 +131,6 @@ def _alone(found: Certificate, rows: AuditRows, public: str, alpha: float) -> Ce
         return replace(found, name=name)
     words = (
         f"{opening(rows, alpha)} knowing {public!r} and nothing else beats guessing by at most "
-        f"{100 * found.value:.2f} percentage points."
+        f"{at_most(found.value)}."
     )
     return replace(found, name=name, words=words)

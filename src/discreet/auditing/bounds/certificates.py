@@ -27,6 +27,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
 from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
+from discreet.quoting import at_most, down, up
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 
@@ -155,7 +156,7 @@ def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
         rows,
         alpha,
         f"{opening(rows, alpha)} the outputs of any two private classes overlap "
-        f"by at least {1 - min(value, 1):.3f} (total variation at most {value:.3f})",
+        f"by at least {down(1 - min(value, 1)):.3f} (total variation at most {up(value):.3f})",
         ceiling=_pair_limit(rows),
     )
 
@@ -183,7 +184,7 @@ def certify_advantage(rows: AuditRows, alpha: float) -> Certificate:
         rows,
         alpha,
         f"{opening(rows, alpha)} no attacker, with any method and the mapping file "
-        f"in hand, beats guessing by more than {100 * value:.2f} percentage points",
+        f"in hand, beats guessing by more than {at_most(value)}",
         ceiling=max(0.5 * _pair_limit(rows), _balanced_limit(rows)),
     )
 
@@ -214,7 +215,7 @@ def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None)
         rows,
         alpha,
         f"{opening(rows, alpha, any_class=True)} no attacker names the private class correctly "
-        f"more often than {100 * value:.2f} times in 100",
+        f"more often than {100 * up(value):.1f} times in 100",
         (share_assumption(rows, prior),),
     )
 

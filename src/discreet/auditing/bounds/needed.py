@@ -20,6 +20,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.planning import HALVINGS, MOST_ROWS, expected_largest
 from discreet.auditing.bounds.spread import deviation
 from discreet.leakage.exact import pairwise_epsilon
+from discreet.quoting import plain_points
 
 _ENOUGH = 10.0  # observations of the rarest output, from which on its ratios are bounded
 _MOST = 10**9
@@ -27,7 +28,9 @@ _MOST = 10**9
 
 def say_needed(rows: AuditRows, limit: float, alpha: float) -> str:
     """Say about how many more observations would certify an advantage within the limit."""
-    return _sentence(rows, rows_needed(rows, limit, alpha), f"an advantage of {limit:g}")
+    return _sentence(
+        rows, rows_needed(rows, limit, alpha), f"an advantage of {plain_points(limit)}"
+    )
 
 
 def say_needed_within(parts: list[AuditRows], limit: float, alpha: float) -> str:
@@ -36,7 +39,7 @@ def say_needed_within(parts: list[AuditRows], limit: float, alpha: float) -> str
     needed = [(part, rows_needed(part, limit, alpha)) for part in parts]
     worst = max(needed, key=lambda each: np.inf if each[1] is None else each[1] / each[0].n_groups)
     count = None if worst[1] is None else int(np.ceil(worst[1] * total / worst[0].n_groups))
-    return _sentence(worst[0], count, f"an advantage of {limit:g} beyond the answer")
+    return _sentence(worst[0], count, f"an advantage of {plain_points(limit)} beyond the answer")
 
 
 def say_needed_for_epsilon(rows: AuditRows, found: Certificate, limit: float) -> str:

@@ -26,6 +26,7 @@ from discreet.auditing.bounds.certificates import (
 )
 from discreet.errors import InputError
 from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
+from discreet.quoting import at_most, up
 
 INDEPENDENT_RELEASES = (
     "readings of different releases are independent, given the private class (declared)"
@@ -201,7 +202,8 @@ def _times(one: Certificate, count: int, name: str, assumption: str) -> Certific
     bound = None if one.bound is None else count * one.bound
     words = (
         f"Over {count} draws, at confidence {percent(one.confidence)}, no sequence of outputs is "
-        f"more than exp({bound or 0.0:.3g}) times as likely for one private class as for another"
+        f"more than exp({up(bound or 0.0):.3f}) times as likely for one private class as for "
+        "another"
     )
     return _several(one, bound, name, assumption, words)
 
@@ -212,6 +214,6 @@ def _gain(bound: float | None, one: Certificate, name: str, assumption: str, m: 
         bound = None
     words = (
         f"For the {name}, at confidence {percent(one.confidence)}: no attacker beats guessing by "
-        f"more than {100 * (bound or 0.0) * ROUND_UP:.2f} percentage points"
+        f"more than {at_most((bound or 0.0) * ROUND_UP)}"
     )
     return _several(one, bound, name, assumption, words)

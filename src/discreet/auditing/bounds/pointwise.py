@@ -43,6 +43,7 @@ from discreet.auditing.bounds.ratios import PILOT_SHARE, bound_ratios
 from discreet.auditing.bounds.spread import mean_upper, overall_lower, overall_upper
 from discreet.errors import InputError
 from discreet.leakage.exact import structural_epsilons
+from discreet.quoting import factor, up
 
 Box = tuple[Floats, Floats]
 
@@ -262,11 +263,11 @@ def _say(epsilon: float, information: bool, delta: float | None) -> str:
     if information:
         what = (
             "no output makes any private class more than "
-            f"exp({epsilon:.3f}) = {np.exp(epsilon):.3g} times as likely, or as unlikely, as before"
+            f"exp({up(epsilon):.3f}) = {factor(epsilon)} times as likely, or as unlikely, as before"
         )
     else:
         what = (
-            f"no output is more than exp({epsilon:.3f}) = {np.exp(epsilon):.3g} times as likely "
+            f"no output is more than exp({up(epsilon):.3f}) = {factor(epsilon)} times as likely "
             "for one private class as for another"
         )
     return f"{rare}{what}"

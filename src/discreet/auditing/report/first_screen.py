@@ -18,6 +18,7 @@ from discreet.auditing.report import words
 from discreet.auditing.results import Audit, FactAudit, LimitCheck
 from discreet.auditing.rounds import say_span
 from discreet.auditing.verdict import limiting_certificate
+from discreet.quoting import percents
 
 KINDS = ("good", "warn", "bad")
 """States, the worst last."""
@@ -126,14 +127,15 @@ def _privacy(audit: Audit) -> Card:
     yardstick = _allowed(audit, fact)
     if "broken" in states and stated is not None and stated.lower is not None:
         return Card("bad", "It leaks", f"A real attacker {knows}beats guessing", fact.name,
-                    "by at least", words.at_least(stated.lower), yardstick)  # fmt: skip
+                    "by at least", words.at_least(stated.lower, stated.limit),
+                    yardstick)  # fmt: skip
     kind, headline = _privacy_state(audit, states)
     bound = _held_against(audit, fact, stated).bound
     if bound is None:
         return Card(kind, headline, f"How far an attacker {knows}may beat guessing", fact.name,
                     "is", "not known", yardstick)  # fmt: skip
     return Card(kind, headline, f"Nobody {knows}beats guessing", fact.name, "by more than",
-                words.at_most(bound), yardstick)  # fmt: skip
+                words.at_most(bound, _limit(stated)), yardstick)  # fmt: skip
 
 
 def _privacy_state(audit: Audit, states: set[str]) -> tuple[str, str]:
@@ -142,6 +144,10 @@ def _privacy_state(audit: Audit, states: set[str]) -> tuple[str, str]:
     if states != {"met"}:
         return "warn", "Not shown to be private"
     return ("warn", "Private on condition") if audit.conditions else ("good", "Private enough")
+
+
+def _limit(stated: LimitCheck | None) -> float:
+    return math.inf if stated is None else stated.limit
 
 
 def _worst(audit: Audit, stated: LimitCheck | None) -> FactAudit:
@@ -197,8 +203,9 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
     bound = _held_against(audit, fact, stated).bound
     raw, reached = fact.attacks.best_on_readings, fact.attacks.best
     one = ", one report" if _span(audit) != "one report per sensor" else ""
-    keys = [Key("bar", "certified: at most " + words.at_most(bound)) if bound is not None
-            else Key("open", "nothing is certified")]  # fmt: skip
+    keys = [Key("open", "nothing is certified")]
+    if bound is not None:
+        keys = [Key("bar", f"certified: at most {words.at_most(bound, _limit(stated))}")]
     if stated is not None:
         keys.append(Key("limit", f"your limit: {words.plain_points(stated.limit)}"))
     if reached.lower > 0:
@@ -223,7 +230,7 @@ def _answer(audit: Audit) -> Scale:
     def place(share: float) -> float:
         return _place((share - guessing) / (1.0 - guessing))
 
-    span = "" if public.doubt else f" ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    span = "" if public.doubt else f" ({percents(found.low, found.high)})"
     return Scale(
         name=public.name,
         what="how often the answer is right, every class counting the same",

@@ -7,21 +7,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from discreet import quoting
 from discreet.auditing.attackers.scores import AttackResult
 from discreet.auditing.bounds.beyond_answer import BEYOND
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
 from discreet.auditing.bounds.pointwise import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.results import Attacks, Audit, FactAudit
+from discreet.quoting import bounded, measured, percents
+from discreet.quoting import gain as gain
+from discreet.quoting import number as number
 
 _USELESS_EPSILON = 7.0  # odds may change by a factor of a thousand
 
 # --- Numbers ---------------------------------------------------------------------------------
 
 
+def _whole(text: str) -> str:
+    """Keep a figure and its unit on one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def percent(share: float) -> str:
     """Write a share as a percentage."""
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+    return _whole(quoting.percent(share))
 
 
 def confidence(share: float) -> str:
@@ -31,47 +40,32 @@ def confidence(share: float) -> str:
 
 def factor(epsilon: float) -> str:
     """Say what an epsilon means for odds and ratios."""
-    return f"a factor of {math.exp(epsilon):.3g}"
+    return f"a factor of {quoting.factor(epsilon)}"
 
 
 def points(share: float) -> str:
     """Write a gain over guessing in percentage points."""
-    return f"{gain(share)}\N{NO-BREAK SPACE}points"
+    return _whole(quoting.points(share))
 
 
 def plain_points(share: float) -> str:
     """Write points as they were stated."""
-    return f"{100 * share:.4g}\N{NO-BREAK SPACE}points"
+    return _whole(quoting.plain_points(share))
 
 
-def at_most(share: float) -> str:
+def at_most(share: float, limit: float = math.inf) -> str:
     """Write a bound from above in points, rounded up."""
-    return points(math.ceil(1000 * share - 1e-6) / 1000)
+    return _whole(quoting.at_most(share, limit))
 
 
-def at_least(share: float) -> str:
+def at_least(share: float, limit: float = math.inf) -> str:
     """Write a bound from below in points, rounded down."""
-    return points(math.floor(1000 * share + 1e-6) / 1000)
-
-
-def gain(share: float) -> str:
-    """Write a gain over guessing, the unit following later."""
-    value = round(100 * share, 1) + 0.0  # no minus in front of a zero
-    return f"{value:.1f}".replace("-", "−")
+    return _whole(quoting.at_least(share, limit))
 
 
 def sentence(text: str) -> str:
     """Begin with a capital letter and end with a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…")) else ".")
-
-
-def number(value: float | None) -> str:
-    """Write an epsilon, a distance or an information; what is infinite is unbounded."""
-    if value is None or math.isnan(value):
-        return "not known"
-    if math.isinf(value):
-        return "unbounded"
-    return f"{value:.3f}".replace("-", "−")
 
 
 def probability(value: float) -> str:
@@ -158,7 +152,7 @@ def bound_table(audit: Audit, fact: FactAudit) -> Table:
     beyond = fact.beyond_answer
     return _table(
         [*ordered, audit.structural.total, beyond.total, beyond.answer],
-        {name: _measured(name, value) for name, value in fact.estimates.items()},
+        {name: _whole(measured(name, value)) for name, value in fact.estimates.items()},
     )
 
 
@@ -189,7 +183,7 @@ def _table(certificates: Sequence[Certificate], estimates: dict[str, str]) -> Ta
         meaning = [factor(each.bound)] if "epsilon" in each.name else []
         meaning += ["from the tables alone"] * each.of_tables
         rows.append({
-            "title": title, "term": term, "bound": _bounded(each.name, each.bound),
+            "title": title, "term": term, "bound": _whole(bounded(each.name, each.bound)),
             "meaning": "; ".join(meaning), "estimate": estimates.get(each.name, ""),
         })  # fmt: skip
     return {
@@ -215,18 +209,6 @@ def _titled(name: str) -> tuple[str, str]:
     if name.startswith(f"{BEYOND}, "):
         return "Gain beyond the answer, one class", name.removeprefix(f"{BEYOND}, ")
     return CERTIFICATES.get(name, (name[:1].upper() + name[1:], ""))
-
-
-def _bounded(name: str, value: float) -> str:
-    """Write an upper bound, rounded up."""
-    rounded = math.ceil(1000 * value - 1e-6) / 1000
-    return _measured(name, rounded)
-
-
-def _measured(name: str, value: float) -> str:
-    if name.startswith("advantage"):
-        return points(value)
-    return percent(value) if name == "accuracy" else number(value)
 
 
 # --- Attackers -------------------------------------------------------------------------------
@@ -266,7 +248,7 @@ def _score(result: AttackResult) -> tuple[str, str]:
     found = result.balanced_accuracy
     if found is None:
         return "did not run", ""
-    return percent(found.estimate), f"{100 * found.low:.1f} to {100 * found.high:.1f}"
+    return percent(found.estimate), percents(found.low, found.high)
 
 
 # --- Sensors ---------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""Figures in words: a bound is never quoted better than it is."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet import quoting
+
+SHARES = st.floats(0, 1)
+NOISE = 2e-9  # of the arithmetic
+
+
+def quoted(text):
+    return float(re.match(r"[\d.]+", text)[0]) / 100
+
+
+@given(SHARES, SHARES)
+def test_a_most_is_never_rounded_down_and_a_least_never_up(share, limit):
+    assert quoted(quoting.at_most(share, limit)) >= share - NOISE
+    assert quoted(quoting.at_least(share, limit)) <= share + NOISE
+    assert quoting.up(share) >= share - NOISE and quoting.down(share) <= share + NOISE
+
+
+@given(st.floats(0, 700))
+def test_a_factor_is_rounded_up(epsilon):
+    assert float(quoting.factor(epsilon)) >= math.exp(epsilon) * (1 - 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("share", "limit", "most", "least"),
+    [
+        (0.10327, 0.2, "10.4 points", "10.3 points"),
+        (0.0122, 0.0123, "1.22 points", "1.2 points"),  # 1.3 would be beyond the limit
+        (0.10004, 0.1, "10.1 points", "10.004 points"),  # 10.0 would be within it
+        (0.0, 0.1, "0.0 points", "0.0 points"),
+    ],
+)
+def test_a_bound_reads_on_the_side_of_the_limit_that_it_is_on(share, limit, most, least):
+    assert quoting.at_most(share, limit) == most
+    assert quoting.at_least(share, limit) == least
+
+
+@given(st.floats(0.001, 0.99), st.floats(0.001, 0.99))
+def test_an_interval_is_rounded_outwards(one, other):
+    low, high = min(one, other), max(one, other)
+    ends = [float(each) / 100 for each in quoting.percents(low, high).split(" to ")]
+    assert ends[0] <= low + NOISE and ends[1] >= high - NOISE
