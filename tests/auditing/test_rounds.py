@@ -4,10 +4,11 @@ import pytest
 from discreet import Mapper, RandomizedResponseMapper, audit
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.data import AuditOptions
-from discreet.auditing.rounds import certify_series, say_span
+from discreet.auditing.rounds import certify_series
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
+from discreet.quoting import say_span
 from research.houses import house
 
 SENSORS = ["motion", "weight"]

@@ -274,13 +274,3 @@ class _Seen:
                 found[:, k] *= mean[self.symbols[:, t]]
             found /= found.max(axis=1, keepdims=True)
         return found
-
-
-def say_span(rounds: int, seconds: float | None) -> str:
-    """Return how long a promise holds, in a few words."""
-    if seconds is None:
-        return f"{rounds} rounds"
-    hours = rounds * seconds / 3600.0
-    spans = {1.0: "an hour", 24.0: "a day"}
-    span = spans.get(hours, f"{hours / 24:.3g} days" if hours > 48 else f"{hours:.3g} hours")
-    return f"{rounds} rounds of {seconds:g} s, {span}"

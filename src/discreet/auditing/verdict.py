@@ -28,9 +28,9 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
-from discreet.auditing.rounds import HIDDEN_DECLARED, say_span
+from discreet.auditing.rounds import HIDDEN_DECLARED
 from discreet.errors import shown
-from discreet.quoting import at_least, at_most, bounded, percents, plain_points
+from discreet.quoting import at_least, at_most, bounded, percents, plain_points, say_span
 
 # --- Conditions ------------------------------------------------------------------------------
 

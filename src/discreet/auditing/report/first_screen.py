@@ -16,9 +16,8 @@ from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.recheck import DUE_DAYS
 from discreet.auditing.report import words
 from discreet.auditing.results import Audit, FactAudit, LimitCheck
-from discreet.auditing.rounds import say_span
 from discreet.auditing.verdict import limiting_certificate
-from discreet.quoting import percents
+from discreet.quoting import percents, say_span
 
 KINDS = ("good", "warn", "bad")
 """States, the worst last."""
