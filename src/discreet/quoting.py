@@ -53,7 +53,8 @@ def gain(share: float, digits: int = 1) -> str:
 
 def plain_points(share: float) -> str:
     """Write points as they were stated."""
-    return f"{100 * share:.4g} points"
+    said = f"{100 * share:.4g}"
+    return f"{said} point{'s' * (said != '1')}"
 
 
 def percent(share: float) -> str:

@@ -7,6 +7,8 @@ import pytest
 from support.report_cases import hostile, private
 
 import discreet
+from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.data import AuditOptions
 from discreet.auditing.picture import draw_audit
 from discreet.auditing.summary import AuditSummary
 from research.paper.synthetic import SENSORS
@@ -83,6 +85,52 @@ def test_of_many_sensors_and_symbols_a_few_are_drawn_and_the_rest_counted():
     found = AuditSummary.model_validate(content | {"example": [one] * 4, "sensors": 104})
     written = [each.get_text() for each in draw_audit(found).axes[-1].texts]
     assert "and 100 more" in written and max(map(len, written)) < 40
+
+
+def legend(figure):
+    return figure.subfigs[-1].get_supxlabel()
+
+
+def marks(figure):
+    """Where the lines and the dots of the first secret are."""
+    return [line.get_xdata()[0] for line in figure.axes[1].lines]
+
+
+def test_the_picture_has_the_strongest_attackers_as_the_report_has():
+    audit, _ = private()
+    attacks = audit.private[0].attacks
+    for results in (attacks.symbols, attacks.readings):
+        ran = [each.balanced_accuracy for each in results if each.balanced_accuracy]
+        assert pytest.approx(100 * max(each.estimate for each in ran)) in marks(audit.plot())
+
+
+SPANS = {
+    "not shown": ({"max_advantage": 0.01}, "limit 1 point, NOT SHOWN to be kept", "one report"),
+    "a day": ({"max_advantage": 0.1, "rounds": 96, "stay": np.array([0.9])},
+              "limit 10 points, NOT SHOWN to be kept", "96 rounds"),
+    "reports": ({"max_advantage": 0.4, "releases": 3}, "nothing is certified", "3 reports"),
+    "no limit": ({}, "no limit was stated", "one report"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "said", "span"), SPANS.values(), ids=SPANS)
+def test_the_picture_has_every_limit_that_was_stated_and_what_came_of_it(asked, said, span):
+    _, data = private()
+    found = audit_checked_data(data, AuditOptions(**asked))
+    figure = found.plot()
+    assert said in legend(figure) and figure.get_supxlabel().endswith(f"for {span}")
+    if found.limits:
+        assert pytest.approx(50 + 100 * asked["max_advantage"]) in marks(figure)
+        upper = found.limits[0].upper
+        assert upper is None or pytest.approx(50 + 100 * upper) in marks(figure)
+
+
+def test_a_limit_that_an_attacker_breaks_is_drawn_and_called_broken():
+    content = private()[0].to_dict()
+    content["limits"][0] |= {"limit": 0.001, "state": "broken"}
+    figure = draw_audit(AuditSummary.model_validate(content))
+    assert "limit 0.1 points, BROKEN by an attacker" in legend(figure)
+    assert pytest.approx(50.1) in marks(figure)
 
 
 def test_without_a_bound_the_picture_says_what_was_reached():

@@ -6,13 +6,13 @@ imported on the first call.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.auditing.summary import AuditSummary, PrivateFact, SensorExample
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
+from discreet.quoting import plain_points, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,8 @@ def draw_audit(
     The right half has a bar for the answer and one for each private fact, from guessing on.
     Everything is balanced accuracy, in percent. A diamond is the strongest attacker on the raw
     readings, a dot the same on what is sent; the line is what no attacker exceeds, the dashes the
-    limit. ``names``: what to call facts and sensors, by their names.
+    limit that was stated, whether or not it is kept. ``names``: what to call facts and sensors, by
+    their names.
     """
     from matplotlib.figure import Figure
 
@@ -50,9 +51,8 @@ def draw_audit(
         _draw_facts(halves[-1], found, names or {})
         if found.example:
             _draw_example(halves[0].subplots(), found, names or {})
-        span = "one report per sensor" if found.releases == 1 else f"{found.releases} reports"
         figure.supxlabel(
-            f"{found.rows} rows, {100 * found.confidence:g} % confidence, {span}",
+            f"{found.rows} rows, {100 * found.confidence:g} % confidence, for {found.span}",
             x=0.01, ha="left", fontsize=8, color=_MUTED,
         )  # fmt: skip
     return figure
@@ -141,11 +141,26 @@ def _draw_facts(half: SubFigure, found: AuditSummary, names: Mapping[str, str]) 
     _draw_answer(axes[0], found, names)
     for place, fact in zip(axes[1:], secrets, strict=True):
         _draw_secret(place, fact, found, names)
+    one = "" if found.span == "one report" else ", one report"
+    known = any(found.promised(fact) is not None for fact in secrets)
+    certified = "│ nobody beyond, certified" if known else "nothing is certified"
     half.supxlabel(
-        "◇ best attacker on the raw readings   ● the same, on what is sent\n"
-        "│ nobody beyond, certified   ┆ limit   (balanced accuracy)",
-        fontsize=8, color=_MUTED,
+        f"◇ best attacker on the raw readings{one}   ● the same, on what is sent\n"
+        f"{certified}   {_limit_words(found)}   (balanced accuracy)",
+        fontsize=8, color=_MUTED if _kept(found) else LIMIT,
     )  # fmt: skip
+
+
+def _kept(found: AuditSummary) -> bool:
+    return found.stated is None or found.stated.state == "met"
+
+
+def _limit_words(found: AuditSummary) -> str:
+    """Say which limit was stated and what came of it."""
+    if found.stated is None:
+        return "no limit was stated"
+    said = {"met": "kept", "not shown": "NOT SHOWN to be kept", "broken": "BROKEN by an attacker"}
+    return f"┆ limit {plain_points(found.stated.limit)}, {said[found.stated.state]}"
 
 
 def _draw_answer(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> None:
@@ -162,27 +177,25 @@ def _draw_secret(
     axes: Axes, fact: PrivateFact, found: AuditSummary, names: Mapping[str, str]
 ) -> None:
     guessing = 100.0 / (len(fact.classes) or 2)
-    reached, said = guessing + 100 * max(fact.attacks.best.advantage, 0.0), "guessed right in"
-    if fact.bound is not None:  # the best of many attackers owes what is beyond to luck
-        most, said = guessing + 100 * fact.bound, "nobody is right beyond"
-        reached = min(reached, most)
-    shown = math.ceil(10 * (reached if fact.bound is None else most)) / 10
-    _begin(axes, _cut(fact.name, names, 40), f"{said} {shown:.1f} %", len(fact.classes) or 2)
+    reached, bound = guessing + 100 * fact.strongest, found.promised(fact)
+    said = f"guessed right in {reached:.1f} %"
+    if bound is not None:
+        said = f"nobody is right beyond {100 * up(guessing / 100 + bound):.1f} %"
+    _begin(axes, _cut(fact.name, names, 40), said, len(fact.classes) or 2, kept=_kept(found))
     _draw_sent(axes, reached)
-    raw = fact.attacks.best_on_readings
-    if raw is not None:
-        _draw_raw(axes, guessing + 100 * max(raw.advantage, 0.0))
-    if fact.bound is not None:
-        axes.plot([most] * 2, [-0.75, 0.75], color=_SENT, linewidth=1.6)
-    if found.limit is not None:
-        axes.plot(
-            [guessing + 100 * found.limit] * 2, [-0.75, 0.75], color=LIMIT, linestyle=(0, (3, 2))
-        )
+    if fact.strongest_on_readings is not None:
+        _draw_raw(axes, guessing + 100 * fact.strongest_on_readings)
+    if bound is not None:
+        axes.plot([guessing + 100 * bound] * 2, [-0.75, 0.75], color=_SENT, linewidth=1.6)
+    if found.stated is not None:
+        at = guessing + 100 * found.stated.limit
+        axes.plot([at] * 2, [-0.75, 0.75], color=LIMIT, linestyle=(0, (3, 2)))
 
 
-def _begin(axes: Axes, name: str, verdict: str, n_classes: int) -> None:
+def _begin(axes: Axes, name: str, verdict: str, n_classes: int, *, kept: bool = True) -> None:
     axes.set_title(name, loc="left", fontsize=10, fontweight="bold", color=INK)
-    axes.set_title(verdict, loc="right", fontsize=10, fontweight="bold", color=_SENT)
+    axes.set_title(verdict, loc="right", fontsize=10, fontweight="bold",
+                   color=_SENT if kept else LIMIT)  # fmt: skip
     guessing = 100.0 / n_classes
     axes.barh([0], [100.0 - guessing], 0.7, left=guessing, color=_TRACK)
     axes.set_xlim(guessing - 1.0, 101.0)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from discreet.auditing.names import BEYOND, INDEPENDENT_RELEASES
 from discreet.data.strict_model import MAX_TEXT
 from discreet.mapping.text import load_result
+from discreet.quoting import say_span
 
 _MOST_BYTES = 64 * 2**20
 _REMEDY = "Write it again with `discreet audit --json`."
@@ -39,13 +41,44 @@ class _Best(_Part):
     lower: float
 
 
+class _Balanced(_Part):
+    estimate: Share
+    low: Share | None = None
+    high: Share | None = None
+
+
+class _Attacker(_Part):
+    balanced_accuracy: _Balanced | None = None
+
+
+Attackers = Annotated[tuple[_Attacker, ...], Field(max_length=100)]
+
+
 class _Attacks(_Part):
     best: _Best
     best_on_readings: _Best | None = None
+    symbols: Attackers = ()
+    readings: Attackers = ()
 
 
 class _Figures(_Part):
     advantage: float
+
+
+class _Rounds(_Part):
+    rounds: Annotated[int, Field(ge=1)]
+    seconds: float | None = None
+    beyond_answer: bool = False
+    certificate: _Certificate
+
+
+class _BeyondAnswer(_Part):
+    total: _Certificate
+
+
+class _OverTime(_Part):
+    any_advantage: _Certificate
+    independent_advantage: _Certificate
 
 
 class PrivateFact(_Part):
@@ -56,7 +89,14 @@ class PrivateFact(_Part):
     certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
     attacks: _Attacks
     figures: _Figures | None = None
-    rounds: dict[str, Any] | None = None
+    rounds: _Rounds | None = None
+    over_time: _OverTime | None = None
+    beyond_answer: _BeyondAnswer | None = None
+
+    @property
+    def always(self) -> float:
+        """What whoever is always right gains over guessing."""
+        return 1.0 - 1.0 / (len(self.classes) or 2)
 
     @property
     def bound(self) -> float | None:
@@ -74,6 +114,22 @@ class PrivateFact(_Part):
         return self.attacks.best.lower
 
     @property
+    def strongest(self) -> float:
+        """The largest gain of a real attacker, on what is sent: an estimate, as the report's."""
+        return self._gain(self.attacks.symbols, self.attacks.best)
+
+    @property
+    def strongest_on_readings(self) -> float | None:
+        """The same on the raw readings, if they were attacked."""
+        best = self.attacks.best_on_readings
+        return None if best is None else self._gain(self.attacks.readings, best)
+
+    def _gain(self, attackers: tuple[_Attacker, ...], best: _Best) -> float:
+        ran = [each.balanced_accuracy for each in attackers if each.balanced_accuracy]
+        found = max((each.estimate for each in ran), default=None)
+        return max(best.advantage if found is None else found - (1.0 - self.always), 0.0)
+
+    @property
     def estimate(self) -> float:
         """The advantage on the rows themselves, which promises nothing."""
         found = self.attacks.best.advantage if self.figures is None else self.figures.advantage
@@ -82,12 +138,6 @@ class PrivateFact(_Part):
     def _value(self, name: str) -> float | None:
         values = [each.value for each in self.certificates if each.name == name]
         return values[0] if values else None
-
-
-class _Balanced(_Part):
-    estimate: Share
-    low: Share | None = None
-    high: Share | None = None
 
 
 class _Gain(_Part):
@@ -162,6 +212,32 @@ class AuditSummary(_Part):
         met = [each.radius for each in self.limits if each.state == "met"]
         known = [radius for radius in met if radius is not None]
         return min(known) if known and len(known) == len(met) else None
+
+    @property
+    def stated(self) -> _Limit | None:
+        """The limit on an advantage that was stated, whatever came of it."""
+        return next((each for each in self.limits if each.name != "epsilon"), None)
+
+    @property
+    def span(self) -> str:
+        """What the promise covers, in a few words."""
+        rounds = next((fact.rounds for fact in self.private if fact.rounds), None)
+        if rounds is not None:
+            return say_span(rounds.rounds, rounds.seconds)
+        return "one report" if self.releases == 1 else f"{self.releases:,} reports"
+
+    def promised(self, fact: PrivateFact) -> float | None:
+        """Return the bound that the limit is held against, or would be, over the whole span."""
+        beyond = self.stated is not None and self.stated.name == BEYOND
+        if fact.rounds is not None:
+            return fact.rounds.certificate.value if fact.rounds.beyond_answer == beyond else None
+        if self.releases > 1 and fact.over_time is not None:
+            apart = INDEPENDENT_RELEASES in self.conditions and not beyond
+            over = fact.over_time
+            return (over.independent_advantage if apart else over.any_advantage).value
+        if beyond and fact.beyond_answer is not None:
+            return fact.beyond_answer.total.value
+        return fact.bound
 
     @property
     def limit(self) -> float | None:

@@ -24,13 +24,11 @@ from discreet.auditing.bounds.certificates import (
 )
 from discreet.auditing.bounds.lower_side import certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.names import BEYOND as BEYOND
 from discreet.data.labels import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage
 from discreet.quoting import at_most
-
-BEYOND = "advantage beyond the answer"
-"""Name of the certificate, and of a limit in this sense."""
 
 
 @dataclass(frozen=True)

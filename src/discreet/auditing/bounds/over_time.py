@@ -24,13 +24,11 @@ from discreet.auditing.bounds.certificates import (
     NotCertifiable,
     percent,
 )
+from discreet.auditing.names import INDEPENDENT_RELEASES as INDEPENDENT_RELEASES
 from discreet.errors import InputError
 from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
 from discreet.quoting import at_most, up
 
-INDEPENDENT_RELEASES = (
-    "readings of different releases are independent, given the private class (declared)"
-)
 _NO_BETTER = 0.99  # of certainty, from which on a bound is none
 _TOO_MANY = NotCertifiable("so many reports may tell all that the tables let through")
 
