@@ -125,6 +125,13 @@ def test_the_picture_has_every_limit_that_was_stated_and_what_came_of_it(asked, 
         assert upper is None or pytest.approx(50 + 100 * upper) in marks(figure)
 
 
+def test_a_limit_that_is_kept_on_condition_says_so():
+    content = private()[0].to_dict()
+    assert "limit 20 points, kept   " in legend(draw_audit(AuditSummary.model_validate(content)))
+    found = AuditSummary.model_validate(content | {"conditions": ["rows are fresh (declared)"]})
+    assert "limit 20 points, kept on condition" in legend(draw_audit(found))
+
+
 def test_a_limit_that_an_attacker_breaks_is_drawn_and_called_broken():
     content = private()[0].to_dict()
     content["limits"][0] |= {"limit": 0.001, "state": "broken"}

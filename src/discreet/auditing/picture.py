@@ -160,6 +160,7 @@ def _limit_words(found: AuditSummary) -> str:
     if found.stated is None:
         return "no limit was stated"
     said = {"met": "kept", "not shown": "NOT SHOWN to be kept", "broken": "BROKEN by an attacker"}
+    said["met"] += " on condition" * bool(found.conditions)
     return f"┆ limit {plain_points(found.stated.limit)}, {said[found.stated.state]}"
 
 
