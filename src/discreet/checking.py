@@ -27,10 +27,10 @@ from discreet.data.text_files import TextForm, text_form
 from discreet.design.answers import answer_unseen_codes, raw_advantage
 from discreet.design.deciding import Aim
 from discreet.design.folds import split_folds
-from discreet.errors import DiscreetWarning, InputError, ProblemsError
+from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError
 from discreet.learning import Prepared, learn, open_table, prepare
 from discreet.progress import Progress, Report
-from discreet.task import Task, look_at_roles
+from discreet.task import Task, check_no_log, look_at_roles
 
 CONFIDENCE = 0.95
 _NOISE = 0.1  # of the sensors that rows are planned for
@@ -89,7 +89,8 @@ def check_table(task: Task, limit: float, *, guess: bool, report: Report | None 
     table = open_table(task, None)
     roles = look_at_roles(task, table)
     public, private = task.public, list(task.private)
-    if guess:
+    log = _refused_log(task, table, roles)
+    if guess and log is None:
         found = guess_facts(first_rows(table, MOST_ROWS), roles)
         public = public or found[0] or ""
         private = private or [name for name in (found[1],) if name and name != public]
@@ -103,11 +104,21 @@ def check_table(task: Task, limit: float, *, guess: bool, report: Report | None 
         public=public or None,
         private=private,
         guessed=guess,
-        problems=[],
+        problems=[] if log is None else [str(log)],
         warnings=[],
-        command=_command(task, None, roles),
+        command=_command(task, None, roles) if log is None else log.command,
     )
-    return first if not (public and private) else _look_further(first, task, table, limit, report)
+    if log is not None or not (public and private):
+        return first
+    return _look_further(first, task, table, limit, report)
+
+
+def _refused_log(task: Task, table: Table, roles: Sequence[Role]) -> EventLogError | None:
+    try:
+        check_no_log(task, table, roles)
+    except EventLogError as error:
+        return error
+    return None
 
 
 def _form(task: Task) -> TextForm | None:

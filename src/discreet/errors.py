@@ -40,6 +40,14 @@ class ClusterError(DiscreetError):
     """A cluster that does not answer, or has lost its workers."""
 
 
+class EventLogError(InputError):
+    """A log with a row per event where a table was wanted; ``command`` makes one of it."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(message)
+        self.command = command
+
+
 class StoppedError(DiscreetError):
     """The work was stopped before there was anything worth keeping.
 

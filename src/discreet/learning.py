@@ -54,6 +54,7 @@ from discreet.progress import Progress, Report
 from discreet.task import (
     Task,
     check_method,
+    check_no_log,
     check_roles,
     fill_in,
     look_at_roles,
@@ -178,6 +179,7 @@ def prepare(
     table = Frame(read_tables(task.files())) if table is None else table
     table = add_clock(table, task.sensors or ())
     roles = look_at_roles(task, table)
+    check_no_log(task, table, roles)
     task = without_others(task, roles)
     sensors = check_roles(table.columns, task)
     options = fill_in(task.options, {name: table.holds_numbers(name) for name in sensors})

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 
 from discreet.choices import METHODS, ByColumn
 from discreet.data.columns import check_column, choose_sensors
+from discreet.data.event_logs import describe_event_log, find_event_log, import_command
 from discreet.data.fit_encoders import by_column
 from discreet.data.groups import can_group, group_columns
 from discreet.data.roles import MOST_ROWS, NO_SENSORS, Role, guess_roles, roles_named
 from discreet.data.split import Split
 from discreet.data.strict_model import explain
 from discreet.data.tables import Table, find_files, first_rows
-from discreet.errors import InputError, Problems, TableWarning, TimesLeftOutWarning
+from discreet.errors import EventLogError, InputError, Problems, TableWarning, TimesLeftOutWarning
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,17 @@ def look_at_roles(task: Task, table: Table) -> list[Role]:
     times = [] if task.time_column is None else [task.time_column]
     named = roles_named(task.public, task.private, groups, times, task.exclude, task.sensors)
     return guess_roles(first_rows(table, MOST_ROWS).iloc[:MOST_ROWS], named)
+
+
+def check_no_log(task: Task, table: Table, roles: Sequence[Role]) -> None:
+    """Refuse an event log, which only looks like a table.
+
+    Raises EventLogError: with the command that makes a table of it.
+    """
+    log = find_event_log(first_rows(table, MOST_ROWS), roles)
+    if log is not None:
+        command = import_command(str(task.table), log, table.columns, task.facts)
+        raise EventLogError(describe_event_log(str(task.table), log, command), command)
 
 
 def without_others(task: Task, roles: Sequence[Role]) -> Task:

@@ -1,9 +1,12 @@
 import io
 import json
 import sys
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from support.commands import FACTS, rooms, run
+from support.logs import write_recorder
 
 from discreet.data import tables
 
@@ -82,3 +85,61 @@ def test_standard_input_is_a_table(command, monkeypatch):
 def test_a_table_that_cannot_be_read_is_a_mistake(command):
     code, printed, error = command("check", "none.csv", *FACTS)
     assert (code, printed) == (2, "") and "none.csv: no such file" in error
+
+
+# --- Event logs --------------------------------------------------------------------------------
+
+
+def log_of(items, names, **more):
+    """A row per event, sorted by item as Home Assistant exports its history."""
+    times = pd.date_range("2026-01-01", periods=40, freq="min").strftime("%Y-%m-%dT%H:%M:%SZ")
+    rows = [(time, item, value) for item, value in items.items() for time in times]
+    return pd.DataFrame(rows, columns=names).assign(**more)
+
+
+ADDRESSES = {"binary_sensor.door": "off", "person.ann": "home", "sensor.power": "12.5"}
+PLAIN = {"power": 12.5, "hall": 3.0}
+MIXED = {"power": "12.5", "hall": "on"}
+LOGS = {
+    "history": (log_of(ADDRESSES, ["last_changed", "entity_id", "state"]), ""),
+    "numbers only": (log_of(PLAIN, ["time", "item", "value"]), ""),
+    "more columns": (
+        log_of(ADDRESSES, ["time", "item", "value"], session=3, quality=[1, 5, 3] * 40),
+        "",
+    ),
+    "mixed kinds": (log_of(MIXED, ["time", "sensor", "value"], quality=[1, 5] * 40), ""),
+    "other names": (log_of(MIXED, ["at", "id", "v"]), " --time-column at --item id --value v"),
+}
+
+
+@pytest.mark.parametrize("kind", LOGS)
+def test_an_event_log_is_named_with_the_command_that_imports_it(command, kind):
+    log, options = LOGS[kind]
+    log.to_csv("log.csv", index=False)
+    code, printed, _ = command("check", "log.csv")
+    wanted = f"discreet import log.csv{options} --out log-table.csv"
+    assert code == 1 and "log.csv: is an event log" in printed and "discreet learn" not in printed
+    assert printed.splitlines()[-1] == f"next: {wanted}"
+    code, printed, error = command("learn", "log.csv", *FACTS, "--out", "m.json")
+    assert (code, printed) == (2, "") and error.endswith(f"Run: {wanted}\n")
+    assert command(*wanted.split()[1:])[0] == 0
+    assert command("check", "log-table.csv")[0] == 0
+
+
+def test_facts_that_are_items_of_the_log_become_its_labels(command):
+    LOGS["history"][0].to_csv("log.csv", index=False)
+    facts = ["--public", "person.ann", "--private", "cooking"]
+    _, _, error = command("learn", "log.csv", *facts, "--out", "m.json")
+    assert error.endswith("Run: discreet import log.csv --label person.ann --out log-table.csv\n")
+
+
+def test_a_table_of_several_devices_is_no_event_log(command):
+    table = rooms(200).assign(time=range(1_767_225_600, 1_767_237_600, 60), device=["a", "b"] * 100)
+    table.rename(columns={"hall": "value", "door": "state"}).to_csv("home.csv", index=False)
+    assert command("check", "home.csv", *FACTS)[0] == 0
+
+
+def test_a_file_that_is_no_table_but_may_be_a_log_is_named(command):
+    write_recorder(Path("ha.db"), [(1_767_225_600, "person.ann", "home")])
+    code, _, error = command("check", "ha.db")
+    assert code == 2 and "run: discreet import ha.db --out ha-table.csv" in error

@@ -105,8 +105,16 @@ def describe(found: Checked) -> list[str]:
         *_worth(found),
         *_numbered("problem", found.problems),
         *_numbered("warning", found.warnings),
-        f"next: {'fix this, then ' if found.problems else ''}{found.command}",
+        f"next: {_first_fix(found)}{found.command}",
     ]
+
+
+def _first_fix(found: Checked) -> str:
+    return "fix this, then " if found.problems and not _is_log(found) else ""
+
+
+def _is_log(found: Checked) -> bool:
+    return found.command.startswith("discreet import ")
 
 
 def _form(found: Checked) -> str:
@@ -135,6 +143,8 @@ def _columns(found: Checked) -> list[str]:
 
 
 def _facts(found: Checked) -> list[str]:
+    if _is_log(found):
+        return []
     if not (found.public and found.private):
         return ["name the facts: --public for what may be known, --private for what may not"]
     lines = ["facts are guessed; name them with --public and --private"] if found.guessed else []

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from discreet.data.clock import clock_columns, with_clock
 from discreet.data.columns import check_names, is_numeric, understood
+from discreet.data.event_logs import hint_at_import
 from discreet.data.text_files import ALWAYS_EXPANDED, MOST_EXPANDED, read_text_table
 from discreet.errors import InputError, shown, suggest
 
@@ -122,7 +123,7 @@ def read_table(path: str | PathLike[str]) -> pd.DataFrame:
     if suffix is None:
         raise InputError(
             f"{file}: cannot tell the format from {file.suffix or 'no suffix'!r}. "
-            f"Use one of {', '.join(SUFFIXES)}."
+            f"Use one of {', '.join(SUFFIXES)}.{hint_at_import(file)}"
         )
     read = {".parquet": _read_parquet, ".xlsx": _read_excel}.get(suffix, read_text_table)
     table = read(file)

@@ -13,16 +13,13 @@ import numpy as np
 import pandas as pd
 
 from discreet.data.columns import check_column
+from discreet.data.event_logs import ITEMS, TIMES, VALUES, usual_column
 from discreet.data.roles import has_decimal_comma
 from discreet.data.tables import read_table
 from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown
 from discreet.importing.events import EventList, Events, Tell, utc_seconds
 
-# What those who write such logs call the columns, the most telling first.
-_TIMES = ("last_updated", "last_changed", "when", "time", "timestamp", "tst", "ts", "date")
-_ITEMS = ("entity_id", "itemname", "item", "topic", "device", "sensor", "name")
-_VALUES = ("state", "value", "payload", "message")
 _AT_ONCE = 50_000  # lines
 _MOST_FIELDS = 200  # of one message
 _MOST_LISTED = 1 << 28  # bytes of a list, which is read whole, once unpacked
@@ -48,9 +45,9 @@ def read_csv_log(
         names = [str(name) for name in batch.columns]
         if not chosen:
             chosen = [
-                _column(file, names, time, _TIMES, "--time-column"),
-                _column(file, names, item, _ITEMS, "--item") if item or len(names) > 2 else "",
-                _column(file, names, value, _VALUES, "--value"),
+                _column(file, names, time, TIMES, "--time-column"),
+                _column(file, names, item, ITEMS, "--item") if item or len(names) > 2 else "",
+                _column(file, names, value, VALUES, "--value"),
             ]
         whole = batch.dropna(subset=[chosen[0]])
         items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
@@ -95,8 +92,7 @@ def _column(
     if named is not None:
         check_column(names, named, option)
         return named
-    by_name = {name.strip().lower(): name for name in names}
-    found = next((by_name[each] for each in usual if each in by_name), None)
+    found = usual_column(names, usual)
     if found is None:
         raise InputError(
             f"{file}: no column is called {', '.join(usual[:4])} or the like. Name it with "
@@ -158,8 +154,8 @@ def _events_of(line: str) -> Iterator[tuple[Any, str, object]]:
     message = _parsed(line)
     if not isinstance(message, dict):
         return
-    time, item = _of(message, _TIMES), _of(message, _ITEMS)
-    value = _of(message, _VALUES[::-1])
+    time, item = _of(message, TIMES), _of(message, ITEMS)
+    value = _of(message, VALUES[::-1])
     if not isinstance(time, str | int | float) or not isinstance(item, str):
         return
     content = _parsed(value) if isinstance(value, str) and value[:1] == "{" else value
@@ -205,9 +201,9 @@ def _listed(content: list[Any]) -> Iterator[tuple[Any, str, object]]:
     for part in (each if isinstance(each, list) else [each] for each in content):
         item = None
         for state in (each for each in part if isinstance(each, dict)):
-            item, time = _of(state, _ITEMS) or item, _of(state, _TIMES)
+            item, time = _of(state, ITEMS) or item, _of(state, TIMES)
             if isinstance(item, str) and isinstance(time, str | int | float):
-                yield time, item, _of(state, _VALUES)
+                yield time, item, _of(state, VALUES)
 
 
 def _parsed(text: str) -> Any:
