@@ -122,12 +122,19 @@ def test_rounds_are_those_of_the_twin(made):
 
 
 @settings(max_examples=25)
-@given(logs(), st.booleans())
-def test_both_schemas_of_the_recorder_give_the_rows_of_the_twin(tmp_path_factory, made, old):
+@given(logs(), st.booleans(), st.lists(st.booleans(), min_size=2, max_size=2))
+def test_both_schemas_of_the_recorder_give_the_rows_of_the_twin(
+    tmp_path_factory, made, old, crashes
+):
     events, gaps, rounds = made
     file = tmp_path_factory.mktemp("recorder") / "home.db"
     edges = [BEGIN - 10**6, *(edge for gap in gaps for edge in gap), None]
     runs = list(zip(edges[::2], edges[1::2], strict=True))
+    for k, crashed in enumerate(crashes[: len(gaps)]):
+        if crashed:
+            (start, _), (_, again) = runs[k], gaps[k]
+            gaps[k] = max([start, *(time for time, _, _ in events if time < again)]), again
+            runs[k] = start, None
     write_recorder(file, events, runs, old=old)
     same(make_table(read_log(str(file), "UTC"), rounds), twin(events, rounds, gaps))
 

@@ -21,6 +21,7 @@ from support.ports import free_port
 
 from discreet.importing import text_logs
 from discreet.importing.events import NOTHING
+from discreet.importing.rounds import Rounds, make_table
 from discreet.importing.sources import read_log
 
 BEGIN = 1_767_225_600  # the first of January 2026
@@ -55,10 +56,20 @@ def test_the_recorder_is_read_in_either_schema(tmp_path, old):
     assert events.gaps == [(BEGIN + 70, BEGIN + 90)]
 
 
-def test_a_run_that_ended_badly_ends_where_the_next_begins(tmp_path):
-    runs = [(BEGIN, None), (BEGIN + 50, None)]
+def test_after_a_crash_what_follows_the_last_state_is_missing(tmp_path):
+    runs = [(BEGIN, None), (BEGIN + 90, BEGIN + 95), (BEGIN + 95.5, None), (BEGIN + 99, None)]
     events = read_log(str(write_recorder(tmp_path / "ha.db", EVENTS, runs)), "UTC")
-    assert events.gaps == [(BEGIN + 50, BEGIN + 50)]
+    crashes = [(BEGIN + 61, BEGIN + 90), (BEGIN + 95.5, BEGIN + 99)]
+    assert events.gaps == [crashes[0], (BEGIN + 95, BEGIN + 95.5), crashes[1]]
+
+
+def test_a_power_cut_of_hours_is_not_filled_with_what_was_seen_before(tmp_path):
+    cut = [(BEGIN, None), (BEGIN + 36_000, None)]
+    states = [(BEGIN + 60, "person.ann", "home"), (BEGIN + 36_060, "person.ann", "not_home")]
+    events = read_log(str(write_recorder(tmp_path / "ha.db", states, cut)), "UTC")
+    table = make_table(events, Rounds(3_600.0, 86_400.0, forever=["person.ann"]))
+    assert table["person.ann"].tolist()[-1] == "not_home"
+    assert table["person.ann"][:-1].isna().all() and len(table) == 11
 
 
 @pytest.mark.parametrize("old", [False, True])

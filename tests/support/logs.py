@@ -12,7 +12,9 @@ CREATE TABLE states (
   state_id INTEGER PRIMARY KEY, entity_id CHAR(0), state VARCHAR(255), last_updated CHAR(0),
   last_changed_ts DOUBLE PRECISION, last_updated_ts DOUBLE PRECISION, metadata_id INTEGER
 );
-CREATE TABLE recorder_runs (run_id INTEGER PRIMARY KEY, start TIMESTAMP, "end" TIMESTAMP);
+CREATE TABLE recorder_runs (
+  run_id INTEGER PRIMARY KEY, start TIMESTAMP, "end" TIMESTAMP, closed_incorrect BOOLEAN
+);
 CREATE TABLE statistics_meta (id INTEGER PRIMARY KEY, statistic_id VARCHAR(255));
 CREATE TABLE statistics (
   id INTEGER PRIMARY KEY, metadata_id INTEGER, start_ts DOUBLE PRECISION,
@@ -24,7 +26,9 @@ CREATE TABLE states (
   state_id INTEGER PRIMARY KEY, entity_id VARCHAR(255), state VARCHAR(255),
   last_changed TIMESTAMP, last_updated TIMESTAMP
 );
-CREATE TABLE recorder_runs (run_id INTEGER PRIMARY KEY, start TIMESTAMP, "end" TIMESTAMP);
+CREATE TABLE recorder_runs (
+  run_id INTEGER PRIMARY KEY, start TIMESTAMP, "end" TIMESTAMP, closed_incorrect BOOLEAN
+);
 """
 
 
@@ -34,14 +38,19 @@ def utc_text(seconds):
 
 
 def fill_recorder(execute, events, runs=(), statistics=(), *, old=False, mark="?", end='"end"'):
-    """Put events (time, entity, state) into tables that are there already."""
+    """Put events (time, entity, state) into tables that are there already.
+
+    ``runs``: start and end, None for that of one that crashed; it is written as by the next start.
+    """
 
     def insert(table, names, row):
         marks = ", ".join([mark] * len(row))
         execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", row)
 
-    for first, last in runs:
-        insert("recorder_runs", f"start, {end}", (utc_text(first), utc_text(last)))
+    for k, (first, last) in enumerate(runs, start=1):
+        crashed = last is None and k < len(runs)
+        times = utc_text(first), utc_text(runs[k][0] if crashed else last)
+        insert("recorder_runs", f"start, {end}, closed_incorrect", (*times, crashed))
     entities = {name: k for k, name in enumerate(sorted({each[1] for each in events}), start=1)}
     if not old:
         for name, number in entities.items():

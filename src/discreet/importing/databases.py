@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pandas as pd
 
+from discreet.arrays import Floats
 from discreet.errors import InputError, shown
 from discreet.importing.events import EventList, Events, Tell, utc_seconds
 
@@ -62,7 +64,8 @@ def _recorder(
             begins |= {str(k): min(float(v), begins.get(str(k), np.inf)) for k, v in first.items()}
     if statistics and "statistics" in columns:
         _add_statistics(ask, columns, begins, found)
-    return found.finish(_gaps(ask) if "recorder_runs" in columns else [])
+    events, runs = found.finish(), columns.get("recorder_runs")
+    return events if runs is None else replace(events, gaps=_gaps(ask, runs, events.times))
 
 
 def _states(
@@ -102,19 +105,23 @@ def _add_statistics(
         found.add(np.where(late, np.nan, seconds), items, values)
 
 
-def _gaps(ask: _Questions) -> list[tuple[float, float]]:
-    """Return from when to when the recorder did not run, as far as it knows itself.
+def _gaps(ask: _Questions, columns: list[str], states: Floats) -> list[tuple[float, float]]:
+    """Return from when to when the recorder did not run.
 
-    A run that ended badly ends, as far as is known, where the next one begins.
+    ``states``: when states were written. Of a run that ended badly, as in a power cut, Home
+    Assistant sets the end at its next start to that very start: the last state tells how long it
+    did run.
     """
-    query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')} FROM recorder_runs"
-    rows = [row for batch in ask.batches(query) for row in zip(*batch, strict=True)]
-    runs = sorted(zip(_utc([row[0] for row in rows]), _utc([row[1] for row in rows]), strict=True))
+    flag = "closed_incorrect" if "closed_incorrect" in columns else "0"
+    query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')}, {flag} FROM recorder_runs"
+    starts, ends, bad = ([each for batch in ask.batches(query) for each in batch[k]]
+                         for k in range(3))  # fmt: skip
+    runs = sorted(zip(_utc(starts), _utc(ends), map(bool, bad), strict=True))
     gaps = []
-    for (_, end), (begin, _) in pairwise(runs):
-        last = begin if np.isnan(end) else end
-        if last <= begin:
-            gaps.append((float(last), float(begin)))
+    for (start, end, crashed), (begin, _, _) in pairwise(runs):
+        if crashed or not end < begin:
+            end = np.max(states, where=states < begin, initial=start)
+        gaps.append((float(end), float(begin)))
     return gaps
 
 
