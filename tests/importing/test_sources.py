@@ -173,6 +173,8 @@ def test_the_recorder_in_postgresql(old):
             for line in OPENHAB:
                 base.execute(line)
         assert listed(read_log(server.url, "UTC")) == [(BEGIN + 5.0, "Hall", "21.5")]
+        local = read_log(server.url, "Europe/Berlin")
+        assert listed(local) == [(BEGIN + 5.0 - 3600.0, "Hall", "21.5")]
 
 
 class MariaServer:
@@ -236,11 +238,12 @@ def test_the_recorder_in_mariadb(old):
             fill_recorder(cursor.execute, EVENTS, RUNS, old=old, mark="%s", end="`end`")
             cursor.execute("CREATE DATABASE oh")
             cursor.execute("USE oh")
-            cursor.execute("SET time_zone = '+00:00'")
+            cursor.execute("SET time_zone = '+01:00'")  # the server converts
             for line in OPENHAB:
-                cursor.execute(line)
+                named = line.replace(" items ", " Items ").replace("00:00:05", "01:00:05")
+                cursor.execute(named)
         base.close()
-        openhab = read_log(f"mysql://root@127.0.0.1:{server.port}/oh", "UTC")
+        openhab = read_log(f"mysql://root@127.0.0.1:{server.port}/oh", "Europe/Berlin")
         assert listed(openhab) == [(BEGIN + 5.0, "Hall", "21.5")]
         events = read_log(f"mysql://root@127.0.0.1:{server.port}/ha", "UTC")
         assert listed(events) == WANTED
@@ -250,17 +253,22 @@ def test_the_recorder_in_mariadb(old):
 # --- openHAB ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", ["item0001", "Hall_0001", "Hall"])
-def test_openhab_has_a_table_per_item(tmp_path, table):
+@pytest.mark.parametrize(
+    ("items", "table"),
+    [("items", "item0001"), ("Items", "Item0001"), ("items", "Hall_0001"), ("ITEMS", "Hall")],
+)
+def test_openhab_has_a_table_per_item(tmp_path, items, table):
     with sqlite3.connect(tmp_path / "oh.db") as base:
         base.executescript(
-            "CREATE TABLE items (itemid INTEGER PRIMARY KEY, itemname TEXT);"
+            f'CREATE TABLE "{items}" (ItemId INTEGER PRIMARY KEY, ItemName TEXT);'
             f'CREATE TABLE "{table}" (time TIMESTAMP, value DOUBLE);'
-            "INSERT INTO items VALUES (1, 'Hall');"
+            f"INSERT INTO \"{items}\" VALUES (1, 'Hall');"
             f"INSERT INTO \"{table}\" VALUES ('2026-01-01 00:00:05', 21.5);"
         )
     base.close()
     assert listed(read_log(str(tmp_path / "oh.db"), "UTC")) == [(BEGIN + 5.0, "Hall", "21.5")]
+    local = read_log(str(tmp_path / "oh.db"), "Europe/Berlin")
+    assert listed(local) == [(BEGIN + 5.0 - 3600.0, "Hall", "21.5")]
 
 
 # --- Text ------------------------------------------------------------------------------------
@@ -360,6 +368,16 @@ def test_what_is_no_log_is_refused(tmp_path):
     base.close()
     refused("neither Home Assistant's recorder .* there are: t", read_log,
             str(tmp_path / "other.db"), "UTC")  # fmt: skip
+    for columns, words in (
+        ("state, metadata_id, last_updated_ts", "has no table 'states_meta'"),
+        ("id, name", "'states' has no column state"),
+        ("state, entity_id", "'states' has no column last_updated_ts or last_updated"),
+    ):
+        file = tmp_path / f"{len(words)}.db"
+        with sqlite3.connect(file) as base:
+            base.execute(f"CREATE TABLE states ({columns})")
+        base.close()
+        refused(words, read_log, str(file), "UTC")
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"SQLite format 3\0" + b"x" * 2000)
     refused("broken.db: cannot be read", read_log, str(broken), "UTC")

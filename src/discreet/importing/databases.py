@@ -30,19 +30,21 @@ _TABLE = re.compile(r"[A-Za-z0-9_]{1,120}", re.ASCII)
 _HOUR = 3600.0
 
 
-def read_database(source: str, tell: Tell | None = None, *, statistics: bool) -> Events:
+def read_database(source: str, zone: str, tell: Tell | None = None, *, statistics: bool) -> Events:
     """Read the log in a database.
 
-    ``source``: a SQLite file, or the URL of a server. ``statistics``: take the hourly means of Home
+    ``source``: a SQLite file, or the URL of a server. ``zone``: of local times. ``statistics``: take the hourly means of Home
     Assistant for the time before its states begin. Raises InputError: if it is none of the two, or
     cannot be read.
     """
     with _connected(source) as ask:
         columns, found = ask.columns(), EventList(tell)
         if "states" in columns:
+            _check_recorder(source, columns)
             return _recorder(ask, columns, found, statistics)
-        if {"itemid", "itemname"} <= {name.lower() for name in columns.get("items", ())}:
-            return _openhab(ask, columns, found)
+        items = next((name for name in columns if name.lower() == "items"), "")
+        if {"itemid", "itemname"} <= {name.lower() for name in columns.get(items, ())}:
+            return _openhab(ask, columns, found, items, zone)
         listed = ", ".join(sorted(columns)[:10]) or "no tables"
         raise InputError(
             f"{_hidden(source)}: neither Home Assistant's recorder (a table 'states') nor "
@@ -51,6 +53,22 @@ def read_database(source: str, tell: Tell | None = None, *, statistics: bool) ->
 
 
 # --- Home Assistant --------------------------------------------------------------------------
+
+
+def _check_recorder(source: str, columns: dict[str, list[str]]) -> None:
+    """Refuse tables of these names that are not the recorder's, or not all of them."""
+    there = columns["states"]
+    if "metadata_id" in there and "states_meta" not in columns:
+        raise InputError(
+            f"{_hidden(source)}: has no table 'states_meta', which names the entities of Home "
+            "Assistant. Copy the database whole."
+        )
+    for wanted in (("state",), ("metadata_id", "entity_id"), ("last_updated_ts", "last_updated")):
+        if not {*wanted} & {*there}:
+            raise InputError(
+                f"{_hidden(source)}: its table 'states' has no column {' or '.join(wanted)}, so it "
+                "is not of Home Assistant's recorder. Give another database."
+            )
 
 
 def _recorder(
@@ -130,28 +148,38 @@ def _names(
 ) -> dict[Any, str]:
     if table not in columns:
         return {}
-    batches = ask.batches(f"SELECT {key}, {name} FROM {table}")
+    batches = ask.batches(f"SELECT {key}, {name} FROM {ask.quoted(table)}")
     return {k: str(v) for keys, names in batches for k, v in zip(keys, names, strict=True)}
 
 
 def _utc(times: Sequence[Any]) -> Any:
     """Return seconds; the recorder's texts and datetimes are in UTC."""
-    return utc_seconds(pd.Series(list(times), dtype=object), "UTC")
+    return _seconds(times, "UTC")
+
+
+def _seconds(times: Sequence[Any], zone: str) -> Floats:
+    return utc_seconds(pd.Series(list(times), dtype=object), zone)
 
 
 # --- openHAB ---------------------------------------------------------------------------------
 
 
-def _openhab(ask: _Questions, columns: dict[str, list[str]], found: EventList) -> Events:
-    """Read a table per item: item0001, or the item's name and number."""
-    names = _names(ask, "items", "itemid", "itemname", columns)
+def _openhab(
+    ask: _Questions, columns: dict[str, list[str]], found: EventList, items: str, zone: str
+) -> Events:
+    """Read a table per item: item0001, or the item's name and number.
+
+    Times are local ones; MySQL alone converts them, here to UTC.
+    """
+    names = _names(ask, items, "itemid", "itemname", columns)
     for number, name in names.items():
         wanted = (f"item{int(number):04}", f"{name}_{int(number):04}".lower(), name.lower())
         table = next((each for each in columns if each.lower() in wanted), None)
         if table is None or not _TABLE.fullmatch(table):
             continue
         for values, times in ask.batches(f"SELECT value, time FROM {ask.quoted(table)}"):
-            found.add(_utc(times), [name] * len(values), values)
+            seconds = _seconds(times, "UTC" if ask.kind == "mysql" else zone)
+            found.add(seconds, [name] * len(values), values)
     return found.finish()
 
 
@@ -162,10 +190,10 @@ class _Questions:
     """A read-only connection, and what to ask it."""
 
     def __init__(self, connection: Any, kind: str) -> None:
-        self._connection, self._kind = connection, kind
+        self._connection, self.kind = connection, kind
 
     def quoted(self, name: str) -> str:
-        return f"`{name}`" if self._kind == "mysql" else f'"{name}"'
+        return f"`{name}`" if self.kind == "mysql" else f'"{name}"'
 
     def columns(self) -> dict[str, list[str]]:
         """Return the columns of every table."""
@@ -173,8 +201,8 @@ class _Questions:
             "SELECT m.name, p.name FROM sqlite_master m, pragma_table_info(m.name) p "
             "WHERE m.type = 'table'"
         )
-        if self._kind != "sqlite":
-            schema = "DATABASE()" if self._kind == "mysql" else "current_schema()"
+        if self.kind != "sqlite":
+            schema = "DATABASE()" if self.kind == "mysql" else "current_schema()"
             query = (
                 "SELECT table_name, column_name FROM information_schema.columns "
                 f"WHERE table_schema = {schema}"
@@ -193,7 +221,7 @@ class _Questions:
                 yield tuple(zip(*rows, strict=True))
 
     def _cursor(self) -> Any:
-        if self._kind == "postgresql":
+        if self.kind == "postgresql":
             return self._connection.cursor(name="discreet_import")  # kept on the server
         return self._connection.cursor()
 

@@ -35,7 +35,7 @@ def read_log(
                 f"a log at {urlsplit(source).scheme}:// cannot be read. Use "
                 "postgresql:// or mysql://, or a file."
             )
-        return read_database(source, tell, statistics=statistics)
+        return read_database(source, zone, tell, statistics=statistics)
     file = read_standard_input() if source == STANDARD_INPUT else Path(source)
     check_file(file)
     try:
@@ -54,7 +54,7 @@ def _read_file(
     with open_plain(file) as stream:
         begin = stream.read(1024)
     if begin.startswith(MAGIC):
-        return read_database(str(file), tell, statistics=statistics)
+        return read_database(str(file), zone, tell, statistics=statistics)
     if begin.lstrip().startswith(b"{"):
         return read_json_log(file, zone, tell)
     if begin.lstrip().startswith(b"["):
