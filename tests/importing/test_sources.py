@@ -19,7 +19,7 @@ from support.helpers import refused
 from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, utc_text, write_recorder
 from support.ports import free_port
 
-from discreet.importing import text_logs
+from discreet.importing import databases, text_logs
 from discreet.importing.events import NOTHING
 from discreet.importing.rounds import Rounds, make_table
 from discreet.importing.sources import read_log
@@ -105,13 +105,58 @@ def test_a_database_that_is_being_written_is_read_and_not_changed(tmp_path):
     writer.close()
 
 
+def write_ahead(file):
+    """Return a writer of a database whose last state is in the file beside it only."""
+    write_recorder(file, EVENTS[:-1], RUNS)
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.execute(
+        "INSERT INTO states (metadata_id, state, last_updated_ts) "
+        f"SELECT metadata_id, 'not_home', {BEGIN + 100} FROM states_meta WHERE entity_id LIKE 'p%'"
+    )
+    return writer
+
+
+@pytest.mark.parametrize("state", ["at rest", "in use", "after a crash"])
+def test_nothing_is_left_beside_a_database(tmp_path, state):
+    file, writer = tmp_path / "home" / "ha.db", write_ahead(tmp_path / "ha.db")
+    file.parent.mkdir()
+    if state == "at rest":
+        writer.close()
+    for end in ["", "-wal"] if state == "after a crash" else [""]:
+        shutil.copyfile(f"{tmp_path / 'ha.db'}{end}", f"{file}{end}")
+    file = tmp_path / "ha.db" if state == "in use" else file
+    before = {each: each.read_bytes() for each in file.parent.iterdir() if each.is_file()}
+    assert listed(read_log(str(file), "UTC")) == WANTED
+    after = {each: each.read_bytes() for each in file.parent.iterdir() if each.is_file()}
+    assert after.keys() == before.keys() and after[file] == before[file]
+    writer.close()
+
+
+def test_a_database_that_begins_to_be_written_meanwhile_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "ha.db"
+    write_ahead(file).close()
+    started = []
+
+    def start_writing(*_):
+        writer = sqlite3.connect(file, isolation_level=None)
+        writer.execute("UPDATE states SET state = '0'")
+        started.append(writer)
+
+    monkeypatch.setattr(databases, "_recorder", start_writing)
+    refused("began to be written while it was read", read_log, str(file), "UTC")
+    started[0].close()
+
+
 def test_a_database_that_grows_meanwhile_is_read_as_it_was_at_one_moment(tmp_path):
     file, ended = write_recorder(tmp_path / "ha.db", EVENTS, RUNS), threading.Event()
     count = "SELECT COUNT(*) FROM states"
+    writer = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("SELECT * FROM states").fetchall()  # now it is in use
 
     def grow():
-        writer = sqlite3.connect(file, isolation_level=None)
-        writer.execute("PRAGMA journal_mode = WAL")
         while not ended.is_set():
             with writer:  # two at a time, or none
                 writer.execute("BEGIN")

@@ -1,13 +1,17 @@
 """Logs in databases: Home Assistant's recorder and openHAB's JDBC persistence, only ever read.
 
 SQLite files are opened read-only, in one transaction, which is a consistent copy of a database that
-is being written. Servers are asked for a read-only transaction.
+is being written. Nothing is left beside them: SQLite itself would, as whoever runs this, and Home
+Assistant might then not be allowed to open its own database. Servers are asked for a read-only
+transaction.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -33,9 +37,9 @@ _HOUR = 3600.0
 def read_database(source: str, zone: str, tell: Tell | None = None, *, statistics: bool) -> Events:
     """Read the log in a database.
 
-    ``source``: a SQLite file, or the URL of a server. ``zone``: of local times. ``statistics``: take the hourly means of Home
-    Assistant for the time before its states begin. Raises InputError: if it is none of the two, or
-    cannot be read.
+    ``source``: a SQLite file, or the URL of a server. ``zone``: of local times. ``statistics``:
+    take the hourly means of Home Assistant for the time before its states begin. Raises InputError:
+    if it is none of the two, or cannot be read.
     """
     with _connected(source) as ask:
         columns, found = ask.columns(), EventList(tell)
@@ -231,7 +235,7 @@ def _connected(source: str) -> Iterator[_Questions]:
     scheme = urlsplit(source).scheme if "://" in source else ""
     try:
         if not scheme:
-            with closing(_open_sqlite(Path(source))) as file:
+            with _sqlite(Path(source)) as file:
                 yield _Questions(file, "sqlite")
         elif scheme.startswith("postgres"):
             with closing(_open_postgres(source)) as server:
@@ -255,8 +259,38 @@ def _connected(source: str) -> Iterator[_Questions]:
         ) from None
 
 
-def _open_sqlite(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+@contextmanager
+def _sqlite(file: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file so that none appears beside it."""
+    log, shared = (file.with_name(f"{file.name}-{each}") for each in ("wal", "shm"))
+    if not _writes_ahead(file) or (log.exists() and shared.exists()):  # in use, then
+        with closing(_open_sqlite(file, "mode=ro")) as connection:
+            yield connection
+    elif log.exists():  # of a crash, and what it holds counts
+        with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
+            for each in (file, log):
+                shutil.copyfile(each, Path(folder, each.name))
+            with closing(_open_sqlite(Path(folder, file.name), "mode=ro")) as connection:
+                yield connection
+    else:
+        before = file.stat()
+        with closing(_open_sqlite(file, "immutable=1")) as connection:
+            yield connection
+        after = file.stat()
+        if log.exists() or (before.st_mtime_ns, before.st_size) != (
+            after.st_mtime_ns,
+            after.st_size,
+        ):
+            raise InputError(f"{file}: began to be written while it was read. Import it again.")
+
+
+def _writes_ahead(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(20)[18:] == b"\2\2"
+
+
+def _open_sqlite(file: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?{how}", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     for line in ("query_only = ON", "trusted_schema = OFF"):  # the schema is as hostile as the rest
         connection.execute(f"PRAGMA {line}")
