@@ -144,8 +144,10 @@ def test_a_live_broker_is_recorded_and_imported(command, tmp_path):
     assert not work.is_alive()
     assert (tmp_path / "home.jsonl").stat().st_mode & 0o077 == 0
     lines = [json.loads(line) for line in (tmp_path / "home.jsonl").read_text().splitlines()]
-    assert len(lines) == recorder.recorded >= 4
-    assert {each["topic"] for each in lines} == {"zigbee2mqtt/hall", "zigbee2mqtt/end"}
+    start, *messages, stop_mark = lines
+    assert (start["record"], stop_mark["record"]) == ("start", "stop")
+    assert len(messages) == recorder.recorded >= 4
+    assert {each["topic"] for each in messages} == {"zigbee2mqtt/hall", "zigbee2mqtt/end"}
     assert command("import", "home.jsonl", "--every", "1s", "--out", "t.csv")[0] == 0
     table = pd.read_csv("t.csv")
     assert table["zigbee2mqtt/hall#occupancy"].dropna().eq("on").all()
@@ -160,8 +162,34 @@ def test_the_command_records_for_a_while(command, tmp_path):
         address = f"mqtt://127.0.0.1:{broker.port}"
         code, printed, _ = command("record", address, "--for", "3s", "--out", "log.jsonl")
     assert code == 0 and printed.startswith("1 messages recorded\nnext: discreet import log.jsonl")
-    cut, line = (tmp_path / "log.jsonl").read_text().splitlines()
+    cut, _, line, _ = (tmp_path / "log.jsonl").read_text().splitlines()
     assert cut == '{"cut' and json.loads(line)["retain"] is True
+
+
+@needs_mosquitto
+def test_a_lost_connection_is_marked_when_it_is_back(tmp_path):
+    stop, file = threading.Event(), tmp_path / "log.jsonl"
+
+    def marks():
+        return [json.loads(line).get("record") for line in file.read_text().splitlines()]
+
+    def wait_for(wanted):
+        end = time.monotonic() + 120
+        while marks() != wanted and time.monotonic() < end:
+            time.sleep(0.05)
+        assert marks() == wanted
+
+    with open_log(file) as log:
+        with Broker.plain(tmp_path / "broker") as broker:
+            recorder = Recorder(f"mqtt://127.0.0.1:{broker.port}/#", log)
+            work = threading.Thread(target=recorder.run, args=(stop, 240))
+            work.start()
+            wait_for(["start"])
+        with Broker.plain(tmp_path / "again", port=broker.port):
+            wait_for(["start", "start"])
+            stop.set()
+            work.join(60)
+    assert marks() == ["start", "start", "stop"]
 
 
 @pytest.mark.parametrize(

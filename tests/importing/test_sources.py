@@ -377,6 +377,65 @@ def test_mqtt_captures_give_an_item_per_field(tmp_path):
     ]
 
 
+def captured(tmp_path, *messages):
+    """Events of messages: seconds, topic, payload, and whatever else a line says."""
+    lines = [{"time": BEGIN + t, "topic": topic, "payload": payload} | dict(*more)
+             for t, topic, payload, *more in messages]  # fmt: skip
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return read_log(str(tmp_path / "log.jsonl"), "UTC")
+
+
+def test_fields_inside_others_are_items_too(tmp_path):
+    deep = {"a": {"b": {"c": {"d": {"e": 1}}}}}
+    events = captured(tmp_path, (0, "z/lamp", {"color": {"x": 0.3, "xy": [1]}, "on": True} | deep),
+                      (1, "z/lamp", {"a": {"b": {"c": {"d": 2}}}}))  # fmt: skip
+    assert events.items == ["z/lamp#color.x", "z/lamp#on", "z/lamp#a.b.c.d"]
+
+
+def test_a_field_that_is_null_has_no_value_any_more(tmp_path):
+    on = {"occupancy": True, "color": {"x": 0.3}, "update": None}
+    events = captured(tmp_path, (0, "z/hall", on), (10, "z/hall", {"occupancy": None}),
+                      (20, "z/hall", json.dumps({"color": None})))  # fmt: skip
+    assert events.items == ["z/hall#occupancy", "z/hall#color.x"]  # none that is never more
+    assert listed(events)[2:] == [
+        (BEGIN + 10.0, "z/hall#occupancy", None), (BEGIN + 20.0, "z/hall#color.x", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("offline", ["offline", '{"state": "offline"}'])
+def test_a_device_that_is_offline_has_no_values(tmp_path, offline):
+    events = captured(tmp_path, (0, "z/hall", {"occupancy": True}), (0, "z/hall2", {"lux": 7}),
+                      (0, "z/hall/availability", "online"), (600, "z/hall/availability", offline),
+                      (1200, "z/hall2", {"lux": 8}))  # fmt: skip
+    table = make_table(events, Rounds(600.0, 86_400.0))
+    assert table["z/hall#occupancy"].astype(object).fillna("-").tolist() == ["on", "-", "-"]
+    assert table["z/hall2#lux"].tolist() == [7.0, 7.0, 8.0]
+
+
+@pytest.mark.parametrize("mark", [True, 1])
+def test_a_retained_message_is_a_state_and_no_event(tmp_path, mark):
+    retained = {"retain": mark}
+    events = captured(tmp_path, (0, "bell", "ring", retained), (0, "lamp", "on", retained),
+                      (60, "bell", "ring"), (60, "lamp", "off"), (120, "lamp", "on", retained),
+                      (180, "lamp", "off", {"retain": 0}))  # fmt: skip
+    table = make_table(events, Rounds(60.0, 600.0, count=["bell"], changes=["lamp"]))
+    assert table["bell"].tolist() == [0, 1, 0, 0]
+    assert table["lamp"].tolist() == [0, 1, 0, 1]
+    held = make_table(events.within(None, BEGIN + 120), Rounds(60.0, 600.0))
+    assert held["lamp"].tolist() == ["on", "off", "on"]
+
+
+def test_while_a_capture_was_stopped_nothing_is_known(tmp_path):
+    starts = ((0, "start"), (900, "stop"), (90_000, "start"), (99_000, "start"))
+    marks = [(time, None, None, {"record": mark}) for time, mark in starts]
+    messages = [(10, "lamp", "on"), (90_010, "lamp", "off"), (99_010, "lamp", "on")]
+    events = captured(tmp_path, *sorted([*marks, *messages], key=lambda each: each[0]))
+    lost = (BEGIN + 90_010, BEGIN + 99_000)  # killed, or without a connection
+    assert events.gaps == [(BEGIN + 900, BEGIN + 90_000), lost]
+    table = make_table(events, Rounds(600.0, 10**6, forever=["lamp"]))
+    assert np.flatnonzero(table["lamp"].notna()).tolist() == [0, len(table) - 1]
+
+
 def test_what_the_api_of_home_assistant_answers(tmp_path):
     moments = [f"2026-01-01T00:00:{k:02}+00:00" for k in range(4)]
     history = [

@@ -26,7 +26,8 @@ class Events:
 
     ``times``: in seconds since 1970, UTC. ``item``, ``value``: numbers into ``items`` and
     ``values``; ``NOTHING`` for a value such as ``unavailable``. ``gaps``: stretches of time in
-    which nothing was recorded, from and to.
+    which nothing was recorded, from and to. ``repeated``: which tell a state from before, as
+    retained messages do, and nothing that happened then.
     """
 
     times: Floats
@@ -34,6 +35,7 @@ class Events:
     value: NDArray[np.int32]
     items: list[str]
     values: list[str]
+    repeated: NDArray[np.bool_]
     gaps: list[tuple[float, float]] = field(default_factory=list)
 
     def only(self, patterns: Sequence[str]) -> Events:
@@ -46,13 +48,10 @@ class Events:
         kept = [any(_fits(name, each) for each in patterns) for name in self.items]
         numbers = np.cumsum(kept) - 1
         some = np.array(kept, dtype=bool)[self.item]
-        return Events(
-            self.times[some],
-            numbers[self.item[some]].astype(np.int32),
-            self.value[some],
-            [name for name, keep in zip(self.items, kept, strict=True) if keep],
-            self.values,
-            self.gaps,
+        return replace(
+            self._chosen(some),
+            item=numbers[self.item[some]].astype(np.int32),
+            items=[name for name, keep in zip(self.items, kept, strict=True) if keep],
         )
 
     def within(self, begin: float | None, end: float | None) -> Events:
@@ -64,7 +63,16 @@ class Events:
         some = (self.times >= low) & (self.times <= high)
         if not some.any():
             raise InputError("the log has no events from --from to --to. Give other times.")
-        return replace(self, times=self.times[some], item=self.item[some], value=self.value[some])
+        return self._chosen(some)
+
+    def _chosen(self, some: NDArray[np.bool_]) -> Events:
+        return replace(
+            self,
+            times=self.times[some],
+            item=self.item[some],
+            value=self.value[some],
+            repeated=self.repeated[some],
+        )
 
 
 def _fits(name: str, pattern: str) -> bool:
@@ -87,16 +95,29 @@ class EventList:
 
     def __init__(self, tell: Tell | None = None) -> None:
         self._tell, self._count = tell, 0
-        self._parts: list[tuple[Floats, NDArray[np.int32], NDArray[np.int32]]] = []
+        self._parts: list[
+            tuple[Floats, NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
+        ] = []
         self._items: dict[str, int] = {}
         self._values: dict[str, int] = {}
 
-    def add(self, times: Floats, items: Iterable[str], values: Iterable[object]) -> None:
-        """Add events; rows without a time are dropped."""
+    @property
+    def items(self) -> list[str]:
+        return list(self._items)
+
+    def add(
+        self,
+        times: Floats,
+        items: Iterable[str],
+        values: Iterable[object],
+        repeated: Sequence[bool] | None = None,
+    ) -> None:
+        """Add events; rows without a time are dropped. ``repeated``: as of ``Events``."""
         item = _numbers(items, self._items)
         value = _numbers((_text(each) for each in values), self._values)
         known = np.isfinite(times)
-        self._parts.append((times[known], item[known], value[known]))
+        again = np.zeros(len(times), bool) if repeated is None else np.array(repeated, dtype=bool)
+        self._parts.append((times[known], item[known], value[known], again[known]))
         self._count += len(times)
         if self._tell is not None:
             self._tell(self._count)
@@ -106,13 +127,15 @@ class EventList:
 
         Raises InputError: if there are none.
         """
-        if not any(len(times) for times, _, _ in self._parts):
+        if not any(len(times) for times, *_ in self._parts):
             raise InputError("the log has no events with a time. Give another log.")
-        times, item, value = (np.concatenate(each) for each in zip(*self._parts, strict=True))
+        times, item, value, again = (
+            np.concatenate(each) for each in zip(*self._parts, strict=True)
+        )
         texts = list(self._values)
         gone = np.array([text.strip().lower() in MISSING for text in texts], dtype=bool)
         value[gone[value]] = NOTHING
-        return Events(times, item, value, list(self._items), texts, list(gaps))
+        return Events(times, item, value, list(self._items), texts, again, list(gaps))
 
 
 def _numbers(texts: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:

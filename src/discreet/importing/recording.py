@@ -2,7 +2,9 @@
 
 A message is a line with its time of arrival in UTC. Lines are appended and flushed one by one, so
 that a stop at any moment loses none but, at worst, the last. Retained messages, which a broker
-repeats to whoever subscribes, are marked: they tell a state, but not when it began.
+repeats to whoever subscribes, are marked: they tell a state, but not when it began. A line of its
+own tells when messages begin to be received, at first and after a lost connection, and when that
+was stopped: between the two they are missed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from discreet.errors import InputError
+from discreet.importing.text_logs import MARK
 from discreet_sensor.enrolment import is_loopback
 from discreet_sensor.mqtt_source import trusted
 from discreet_sensor.sources import PASSWORD
@@ -67,6 +70,7 @@ class Recorder:
         self.recorded, self._log, self._lock = 0, log, threading.Lock()
         self._host, self._port = host, port
         self._connected, self._refused = threading.Event(), ""
+        self._receives = False
         self._client = Client(CallbackAPIVersion.VERSION2)
         if tls:
             self._client.tls_set_context(trusted())
@@ -75,6 +79,7 @@ class Recorder:
         if parts.username:
             self._client.username_pw_set(unquote(parts.username), os.environ.get(PASSWORD))
         self._client.on_connect = self._on_connect
+        self._client.on_disconnect = self._on_disconnect
         self._client.on_message = self._on_message
 
     def run(self, stop: threading.Event, seconds: float | None = None) -> None:
@@ -97,6 +102,8 @@ class Recorder:
                     f"mqtt://NAME@HOST, and its password into {PASSWORD}."
                 )
             stop.wait(seconds)
+            if self._receives:
+                self._write({MARK: "stop"})
         finally:
             self._client.disconnect()
             self._client.loop_stop()
@@ -106,19 +113,23 @@ class Recorder:
             self._refused = str(reason)
         else:
             client.subscribe(self._topic, qos=1)
+            self._receives = True
+            self._write({MARK: "start"})
         self._connected.set()
+
+    def _on_disconnect(self, _c: Client, _u: Any, _f: Any, _r: Any, _p: Any) -> None:
+        self._receives = False  # since when is not known: no mark
 
     def _on_message(self, _c: Client, _u: Any, message: Any) -> None:
         if len(message.payload) > MAX_PAYLOAD:
             return
-        line = {
-            "time": round(time.time(), 3),
-            "topic": message.topic,
-            "payload": message.payload.decode("utf-8", "replace"),
-        }
-        if message.retain:
-            line["retain"] = True
+        payload = message.payload.decode("utf-8", "replace")
+        line = {"topic": message.topic, "payload": payload}
+        self._write(line | ({"retain": True} if message.retain else {}))
+        self.recorded += 1
+
+    def _write(self, line: dict[str, Any]) -> None:
+        stamped = {"time": round(time.time(), 3)} | line
         with self._lock:
-            self._log.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._log.write(json.dumps(stamped, ensure_ascii=False) + "\n")
             self._log.flush()
-            self.recorded += 1

@@ -47,6 +47,7 @@ def make_table(events: Events, rounds: Rounds) -> pd.DataFrame:
     ends = _ends(events, rounds.every)
     order = _in_time(events)
     times, item, value = events.times[order], events.item[order], events.value[order]
+    happened = ~events.repeated[order]
     bounds = np.searchsorted(item, np.arange(len(events.items) + 1))
     lost = _last_gap_before(ends, events.gaps)
     texts = np.array([*events.values, None], dtype=object)  # the last one stands for nothing
@@ -54,7 +55,9 @@ def make_table(events: Events, rounds: Rounds) -> pd.DataFrame:
     for k, name in enumerate(events.items):
         own = slice(bounds[k], bounds[k + 1])
         if name in rounds.count or name in rounds.changes:
-            seen = _happened(times[own], value[own], ends, rounds.every, name in rounds.changes)
+            seen = _happened(
+                times[own], value[own], happened[own], ends, rounds.every, name in rounds.changes
+            )
             columns[name] = _in_gaps_missing(seen, ends, events.gaps)
         else:
             hold = np.inf if name in rounds.forever else rounds.hold
@@ -108,10 +111,15 @@ def _last_gap_before(ends: Floats, gaps: Sequence[tuple[float, float]]) -> Float
 
 
 def _happened(
-    times: Floats, value: NDArray[np.int32], ends: Floats, every: float, changes: bool
+    times: Floats,
+    value: NDArray[np.int32],
+    happened: NDArray[np.bool_],
+    ends: Floats,
+    every: float,
+    changes: bool,
 ) -> Floats:
     """Return how many events there were since the round before, or whether one was a change."""
-    counted = value != NOTHING
+    counted = (value != NOTHING) & happened
     if changes:
         counted[1:] &= value[1:] != value[:-1]
         counted[:1] = False

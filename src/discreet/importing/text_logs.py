@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +24,10 @@ from discreet.importing.events import EventList, Events, Tell, utc_seconds
 
 _AT_ONCE = 50_000  # lines
 _MOST_FIELDS = 200  # of one message
+_DEEPEST = 4  # objects inside one another
+_AVAILABILITY = "/availability"
+MARK = "record"
+"""The field of a line of ``discreet record`` that tells when it starts and stops to receive."""
 _MOST_LISTED = 1 << 28  # bytes of a list, which is read whole, once unpacked
 
 
@@ -118,13 +124,18 @@ def _check_times(file: Path, texts: pd.Series[Any], seconds: Any) -> None:
 def read_json_log(file: Path, zone: str, tell: Tell | None) -> Events:
     """Read messages as ``discreet record`` or ``mosquitto_sub -F %j`` writes them.
 
-    A payload that is a JSON object gives an item per field: ``zigbee2mqtt/hall#occupancy``. Lines
-    that are cut short, as the last of a capture may be, are skipped.
+    A payload that is a JSON object gives an item per field: ``zigbee2mqtt/hall#occupancy``, and
+    ``zigbee2mqtt/lamp#color.x`` of a field inside another. A field that is null, and a device whose
+    ``availability`` is offline, have no value until the next one. Lines that are cut short, as the
+    last of a capture may be, are skipped.
     """
-    found = EventList(tell)
-    for times, items, values in _messages(file):
-        found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values)
-    return found.finish()
+    found, capture = EventList(tell), _Capture()
+    for times, items, values, retained in _messages(file, capture):
+        found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values, retained)
+    for item, times in capture.endings(found.items):
+        seconds = utc_seconds(pd.Series(times, dtype=object), zone)
+        found.add(seconds, [item] * len(times), [None] * len(times))
+    return found.finish(capture.gaps)
 
 
 def open_plain(file: Path) -> IO[bytes]:
@@ -134,37 +145,99 @@ def open_plain(file: Path) -> IO[bytes]:
     return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
 
 
-def _messages(file: Path) -> Iterator[tuple[list[Any], list[str], list[object]]]:
-    times: list[Any] = []
-    items: list[str] = []
-    values: list[object] = []
+class _Capture:
+    """What a capture tells beside values: when it was interrupted, and what has none any more.
+
+    ``gaps``: from and to. ``discreet record`` marks when it starts to receive, and when it stops
+    unless it is killed or the connection breaks: then the last message tells.
+    """
+
+    def __init__(self) -> None:
+        self.gaps: list[tuple[float, float]] = []
+        self._last: float | None = None
+        self._ended: dict[str, list[Any]] = {}
+
+    def look_at(self, message: dict[str, Any]) -> None:
+        """Look at a line, in the order of the log."""
+        time, mark = message.get("time"), message.get(MARK)
+        if not isinstance(time, int | float) or not math.isfinite(time):
+            return
+        if mark == "start" and self._last is not None and self._last < time:
+            self.gaps.append((self._last, float(time)))
+        self._last = float(time)
+
+    def end(self, time: Any, what: str) -> None:
+        """End the values of a field and those inside it, or of all fields of a topic."""
+        self._ended.setdefault(what, []).append(time)
+
+    def endings(self, items: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
+        """Yield items with the times at which they ceased to have a value."""
+        for item in items if self._ended else ():
+            topic, _, path = item.partition("#")
+            names = path.split(".") if path else []
+            held_by = [topic, *(f"{topic}#{'.'.join(names[: k + 1])}" for k in range(len(names)))]
+            for each in held_by:
+                if each in self._ended:
+                    yield item, self._ended[each]
+
+
+def _messages(
+    file: Path, capture: _Capture
+) -> Iterator[tuple[list[Any], list[str], list[object], list[bool]]]:
+    rows: list[tuple[Any, str, object, bool]] = []
     with TextIOWrapper(open_plain(file), encoding="utf-8", errors="replace") as lines:
         while line := lines.readline(MAX_LINE):
-            for time, item, value in _events_of(line):
-                times.append(time)
-                items.append(item)
-                values.append(value)
-            if len(times) >= _AT_ONCE:
-                yield times, items, values
-                times, items, values = [], [], []
-    yield times, items, values
+            message = _parsed(line)
+            if isinstance(message, dict):
+                capture.look_at(message)
+                rows += _events_of(message, capture)
+            if len(rows) >= _AT_ONCE:
+                yield _columns(rows)
+                rows = []
+    if rows:
+        yield _columns(rows)
 
 
-def _events_of(line: str) -> Iterator[tuple[Any, str, object]]:
-    message = _parsed(line)
-    if not isinstance(message, dict):
-        return
+def _columns(
+    rows: list[tuple[Any, str, object, bool]],
+) -> tuple[list[Any], list[str], list[object], list[bool]]:
+    times, items, values, retained = map(list, zip(*rows, strict=True))
+    return times, items, values, retained
+
+
+def _events_of(
+    message: dict[str, Any], capture: _Capture
+) -> Iterator[tuple[Any, str, object, bool]]:
     time, item = _of(message, TIMES), _of(message, ITEMS)
     value = _of(message, VALUES[::-1])
     if not isinstance(time, str | int | float) or not isinstance(item, str):
         return
+    retained = bool(message.get("retain"))
     content = _parsed(value) if isinstance(value, str) and value[:1] == "{" else value
+    if item.endswith(_AVAILABILITY) and _is_offline(content):
+        capture.end(time, item.removesuffix(_AVAILABILITY))
     if not isinstance(content, dict):
-        yield time, item, value
+        yield time, item, value, retained
         return
-    for name, each in list(content.items())[:_MOST_FIELDS]:
-        if isinstance(each, str | int | float | bool):
-            yield time, f"{item}#{name}", each
+    for name, each in islice(_fields(content), _MOST_FIELDS):
+        if each is None:
+            capture.end(time, f"{item}#{name}")
+        else:
+            yield time, f"{item}#{name}", each, retained
+
+
+def _is_offline(content: object) -> bool:
+    state = content.get("state") if isinstance(content, dict) else content
+    return state == "offline"
+
+
+def _fields(content: dict[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object by name, those of objects inside it with dots."""
+    for name, each in content.items():
+        if isinstance(each, dict) and depth < _DEEPEST:
+            yield from _fields(each, f"{before}{name}.", depth + 1)
+        elif each is None or isinstance(each, str | int | float | bool):
+            yield f"{before}{name}", each
 
 
 def _of(message: dict[str, Any], names: Sequence[str]) -> Any:
