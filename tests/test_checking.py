@@ -85,6 +85,21 @@ def test_a_series_is_cured_by_its_days(tmp_path):
     assert any("--group when:day" in each for each in found.warnings)
 
 
+def test_figures_are_those_of_the_sensors_in_the_command(tmp_path):
+    table = clean(2)
+    spoilt = table.assign(siren=table["fall"] * 3, again=table["power"])
+    found, wanted = looked_at(spoilt, tmp_path), looked_at(table, tmp_path)
+    assert "--exclude siren,again" in found.command
+    assert (found.raw, found.order, found.needed) == (wanted.raw, wanted.order, wanted.needed)
+    assert found.raw is not None and found.raw.public < 0.95
+
+
+def test_a_command_leaves_sensors_to_learn_from(tmp_path):
+    table = clean(2)[["fall", "who"]].assign(siren=lambda each: each["fall"] * 3)
+    found = looked_at(table, tmp_path)
+    assert "--exclude" not in found.command and found.raw is not None and found.raw.public == 1.0
+
+
 # --- How tables are written --------------------------------------------------------------------
 
 

@@ -57,8 +57,9 @@ class Checked:
 
     ``public``, ``private``: as named, or guessed if ``guessed``. ``problems``: what ``learn``
     refuses. ``classes``: rows of each class, by fact. ``order``: whether rows depend on one
-    another, in words; ``group``: what cures it. ``needed``: rows, or groups, that an audit needs
-    for the limit; ``held_out``: those that it has. ``command``: what to run next.
+    another, in words; ``group``: what cures it. ``no_raw``: why ``raw`` is not known. ``needed``:
+    rows, or groups, that an audit needs for the limit; ``held_out``: those that it has.
+    ``command``: what to run next.
     """
 
     table: str
@@ -75,6 +76,7 @@ class Checked:
     order: str | None = None
     group: str | None = None
     raw: Raw | None = None
+    no_raw: str | None = None
     needed: Planned | None = None
     held_out: int | None = None
     seconds: float | None = None
@@ -106,7 +108,11 @@ def check_table(task: Task, limit: float, *, guess: bool, report: Report | None 
         guessed=guess,
         problems=[] if log is None else [str(log)],
         warnings=[],
-        command=_command(task, None, roles) if log is None else log.command,
+        command=(
+            _command(replace(task, exclude=_excluded(task, roles)), None)
+            if log is None
+            else log.command
+        ),
     )
     if log is not None or not (public and private):
         return first
@@ -132,6 +138,12 @@ def _look_further(
     said, prepared, problems = _prepare(task, table, report)
     if prepared is None:
         return replace(first, problems=problems, warnings=said)
+    exclude = _excluded(task, first.roles)
+    if task.sensors is None and len(exclude) > len(task.exclude):
+        # What follows is judged by the sensors of the command that is printed.
+        fewer = replace(task, exclude=exclude)
+        _, again, _ = _prepare(fewer, table, report)
+        task, prepared = (task, prepared) if again is None else (fewer, again)
     group, order = _cure(prepared), prepared.source.dependence
     if prepared.warning is not None:
         said = [*said, prepared.warning]
@@ -139,17 +151,19 @@ def _look_further(
         grouped = replace(task, split=task.split.model_copy(update={"group": group}))
         _, again, _ = _prepare(grouped, table, report)
         prepared = again or prepared
+    raw, why = _raw(prepared)
     return replace(
         first,
         warnings=said,
         classes={fact.name: _shares(fact) for fact in prepared.facts},
         order=None if order is None else order.words,
         group=group or task.split.group,
-        raw=_raw(prepared),
+        raw=raw,
+        no_raw=why,
         needed=_needed(prepared, limit),
         held_out=_observations(prepared),
         seconds=_seconds(prepared),
-        command=_command(task, group, first.roles),
+        command=_command(task, group),
     )
 
 
@@ -185,16 +199,21 @@ def _shares(fact: Labels) -> dict[str, int]:
     return dict(zip(names, fact.counts, strict=True))
 
 
-def _raw(prepared: Prepared) -> Raw | None:
+def _raw(prepared: Prepared) -> tuple[Raw | None, str | None]:
+    """Return what raw readings are worth, or why that is not known."""
     sample, groups = prepared.coded.sample, prepared.coded.groups
     try:
         known, unseen = split_folds(sample, _FOLDS, groups, np.random.default_rng(0))[0]
-    except InputError:  # too few rows or groups to leave any out
-        return None
+    except InputError:
+        unit = "rows" if groups is None else f"groups by {prepared.task.split.group!r}"
+        return None, (
+            f"no two parts of the {unit} to learn from hold every class of every fact. Add {unit} "
+            "of the rarest class."
+        )
     with threadpool_limits(1):  # of so few rows, threads wait for each other longer than they work
         answers = answer_unseen_codes(sample, known, unseen, Aim("balanced"), 0)
         told = raw_advantage(sample.take(known), sample.take(unseen))
-    return Raw(answers.balanced_accuracy, 1.0 / sample.public.n_classes, told)
+    return Raw(answers.balanced_accuracy, 1.0 / sample.public.n_classes, told), None
 
 
 def _needed(prepared: Prepared, limit: float) -> Planned | None:
@@ -243,22 +262,26 @@ def _seconds(prepared: Prepared) -> float | None:
     return found[0] if found else None
 
 
-def _command(task: Task, group: str | None, roles: Sequence[Role]) -> str:
+def _command(task: Task, group: str | None) -> str:
     """Return the command to run next; what has to be filled in is in capitals."""
-    copies = [each.column for each in roles if each.role in ("copy", "answer", "empty", "constant")]
-    exclude = [*task.exclude, *(name for name in copies if name not in task.exclude)]
     stem = Path(str(task.table)).name.split(".")[0].replace("*", "") or "mapping"
     words: list[Any] = ["discreet", "learn", str(task.table), *map(str, task.further)]
     words += ["--public", task.public or "PUBLIC"]
     words += [word for name in (task.private or ["PRIVATE"]) for word in ("--private", name)]
     if task.sensors is not None:
         words += ["--sensors", ",".join(_quoted(task.sensors))]
-    elif exclude:
-        words += ["--exclude", ",".join(_quoted(exclude))]
+    elif task.exclude:
+        words += ["--exclude", ",".join(_quoted(task.exclude))]
     if group or task.split.group:
         words += ["--group", group or task.split.group]
     out = "mapping.json" if stem == "-" else f"{stem}.json"
     return shlex.join([*words, "--out", out])
+
+
+def _excluded(task: Task, roles: Sequence[Role]) -> list[str]:
+    """Return what the command leaves out: what was named, and what tells nothing or too much."""
+    found = [each.column for each in roles if each.role in ("copy", "answer", "empty", "constant")]
+    return [*task.exclude, *(name for name in found if name not in task.exclude)]
 
 
 def _quoted(names: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.commands import FACTS, rooms, run
@@ -23,12 +24,22 @@ def test_everything_is_said_and_the_command_comes_last(command):
     lines = printed.splitlines()
     assert (code, error) == (0, "")
     assert lines[0] == "home.csv: 200 rows, 5 columns"
+    counts = rooms(200)["who"].value_counts()
+    shares = ", ".join(f"{name} {n} ({n / 200:.1%})" for name, n in counts.items())
+    assert f"'who' (private): {shares}" in lines
     assert any("raw readings answer 'fall' with balanced accuracy " in each for each in lines)
     assert any("certify an advantage of at most 5 points" in each for each in lines)
     assert any(each.startswith("learning takes about ") for each in lines)
     assert lines[-1] == (
         "next: discreet learn home.csv --public fall --private who --out home.json"
     )
+
+
+def test_why_raw_readings_cannot_be_judged_is_said(command):
+    home = np.arange(200) // 25
+    rooms(200).assign(home=home, who=np.where(home < 2, "ann", "bob")).to_csv("h.csv", index=False)
+    code, printed, _ = command("check", "h.csv", *FACTS, "--group", "home")
+    assert code == 0 and "cannot be estimated: no two parts of the groups by 'home'" in printed
 
 
 def test_facts_are_guessed_where_none_are_named(command):

@@ -181,6 +181,8 @@ def _worth(found: Checked) -> list[str]:
             lines.append(f"these readings hardly answer {found.public!r}: a mapping cannot either")
         if raw.private < 0.05:
             lines.append("these readings hardly tell the private fact, whatever is sent")
+    elif found.no_raw is not None:
+        lines.append(f"what raw readings are worth cannot be estimated: {found.no_raw}")
     lines += _needed(found)
     if found.seconds is not None:
         lines.append(f"learning takes about {max(found.seconds, 1.0):.0f} s")
