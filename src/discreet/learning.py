@@ -264,12 +264,12 @@ def _check(
     facts, groups = _read_facts(task, table, report, problems)
     if problems.found:
         _check_worth(rows, sensors, problems)
-    problems.refuse()
     odd = [each for name in sensors for each in odd_readings(name, rows[name])]
     odd += odd_columns([each for each in roles if each.column in sensors])
     odd += [each for fact in facts for each in odd_classes(fact, role_of(task, fact.name))]
     for each in odd:
         warnings.warn(each, TableWarning, stacklevel=3)
+    problems.refuse()
     return facts, groups
 
 

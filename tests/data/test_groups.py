@@ -125,6 +125,13 @@ def test_every_way_to_write_a_time_gives_the_same_groups(times):
             assert groups(values, unit) == wanted
 
 
+def test_german_dates_are_times():
+    german = ["04.02.2015 17:51:00", "04.02.2015, 18:02", " 08.02.2015", "09.02.2015 23:59"]
+    assert groups(german) == DAYS
+    assert groups(german[:2], "hour") == ["2015-02-04T17", "2015-02-04T18"]
+    refused("holds '31.02.2015' in row 1, which is no date", groups, ["31.02.2015"])
+
+
 def test_a_day_is_a_day_where_the_row_was_written():
     late = ["2015-02-04T23:30:00-05:00", "2015-02-05T04:30:00Z"]  # one moment
     assert groups(late) == ["2015-02-04", "2015-02-05"]

@@ -16,6 +16,11 @@ def test_a_row_follows_one_a_step_earlier_in_its_group():
     assert series.pairs == 3
 
 
+def test_german_dates_begin_with_the_day():
+    series = read_series(pd.Series(["31.01.2026", "01.02.2026", "02.02.2026"]), None, "date")
+    assert (series.step, series.pairs) == (86_400.0, 2)
+
+
 def test_dates_are_times():
     texts = pd.Series(["2026-01-01 00:00:00", "2026-01-01 00:01:00", "2026-01-01 00:02:00"])
     assert read_series(texts, None, "date").step == 60.0

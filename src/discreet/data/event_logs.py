@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from discreet.data.columns import Column, is_missing, is_numeric, word_kind
+from discreet.data.columns import Column, is_missing, is_numeric, unusable_kind, word_kind
 from discreet.data.roles import Role
 
 # What those who write such logs call the columns, the most telling first.
@@ -57,7 +57,9 @@ def find_event_log(rows: pd.DataFrame, roles: Sequence[Role]) -> EventLog | None
     rows = rows.iloc[:: len(rows) // _LOOKED_AT + 1]  # many logs are sorted by item
     for item, value, known in _candidates([str(name) for name in rows.columns], contents, time):
         column = rows[item][~is_missing(rows[item])]
-        if is_numeric(column) or not 1 < column.nunique() <= len(column) / 2:
+        if is_numeric(column) or unusable_kind(column) is not None:
+            continue
+        if not 1 < column.nunique() <= len(column) / 2:
             continue
         alone = not {*contents} - {item, value}
         telling = _addresses(column) or _kinds_differ(column, rows[value])

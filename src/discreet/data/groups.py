@@ -6,10 +6,11 @@ A group is named by text, as ``--group`` takes it and a mapping file records it:
 * ``date:day`` (or hour, week): rows whose time in this column falls on the same day;
 * ``rows:60``: sixty rows that follow one another in the table.
 
-A column with the whole text for its name wins. Times are grouped by the date and hour as
-written, without regard to a time zone that stands beside them: a day is a day where the row
-was written, and the hour that a clock repeats in autumn is one hour. Numbers are seconds since
-1970 in UTC, or milli-, micro- or nanoseconds by their size. Weeks begin on Monday.
+A column with the whole text for its name wins. Times, as 2026-12-31 23:59 or 31.12.2026 23:59, are
+grouped by the date and hour as written, without regard to a time zone that stands beside them: a
+day is a day where the row was written, and the hour that a clock repeats in autumn is one hour.
+Numbers are seconds since 1970 in UTC, or milli-, micro- or nanoseconds by their size. Weeks begin
+on Monday.
 """
 
 import re
@@ -45,6 +46,7 @@ _TIME = re.compile(
     r"\s*(?:Z|[+-]\d{2}(?::?\d{2})?)?)?\s*",
     re.ASCII,
 )
+_GERMAN = re.compile(r"^\s*(\d{2})\.(\d{2})\.(\d{4}),?(?=\s|$)", re.ASCII)  # 31.12.2026 23:59
 _NOUN = re.compile(r"[a-z]{2,30}", re.ASCII)
 _LONGEST_NAME = 30  # of a column, in the middle of a sentence
 # Seconds since 1970 from 1973 on, finer units from 2001 on: what is written as 20150204 or
@@ -245,7 +247,7 @@ def _texts(column: Column, with_hour: bool) -> Hours:
     known: dict[tuple[str, str | None], Any] = {}
     found = np.full(len(column), np.datetime64("NaT"), dtype="datetime64[h]")
     for i, value in enumerate(column):
-        text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+        text = value.isoformat() if hasattr(value, "isoformat") else _year_first(str(value))
         match = _TIME.fullmatch(text) if len(text) <= 60 else None
         if match is None or (with_hour and match["hour"] is None):
             continue
@@ -254,6 +256,15 @@ def _texts(column: Column, with_hour: bool) -> Hours:
             known[key] = _hour(*key)
         found[i] = known[key]
     return found
+
+
+def years_first(texts: Column) -> Column:
+    """Return times with dates like 31.12.2026 as 2026-12-31; others as they are."""
+    return texts.str.replace(_GERMAN, r"\3-\2-\1", regex=True)
+
+
+def _year_first(text: str) -> str:
+    return _GERMAN.sub(r"\3-\2-\1", text)
 
 
 def _hour(day: str, hour: str | None) -> Any:

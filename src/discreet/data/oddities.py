@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from discreet.arrays import Floats
-from discreet.data.columns import Column, as_floats, is_missing, is_numeric, understood, word_kind
+from discreet.data.columns import (
+    Column,
+    as_floats,
+    is_missing,
+    is_numeric,
+    understood,
+    unusable_kind,
+    word_kind,
+)
 from discreet.data.labels import Labels
-from discreet.data.roles import Role, has_decimal_comma, mostly_numbers
+from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of
 from discreet.errors import InputError, shown
 
 _FEWEST_ROWS = 20  # of a class that something can be learned of
 _FEWEST_NUMBERS = 10  # different ones, that make a column of numbers out of one with odd texts
 _OFTEN_MISSING = 0.5
 _FAR = 3.0  # times the range of all other readings
+_NO_WORDS = ("?", "??", "-", "--", "n.a.", "#n/a", "missing", "undefined")
 _STAND_INS = (-999.0, -9999.0, -127.0, 999.0, 9999.0, 99999.0, 32767.0, 65535.0, -32768.0)
 
 
@@ -28,7 +38,10 @@ def check_mixed(name: str, column: Column) -> None:
     if is_numeric(understood(column)) or pd.api.types.is_bool_dtype(column.dtype):
         return
     present = column[~is_missing(column)]
-    if not len(present) or not mostly_numbers(present):
+    if not len(present):
+        return
+    _check_units(name, present)
+    if not mostly_numbers(present):
         return
     kinds = np.array([word_kind(value) for value in present])
     odd, different = present[kinds == "other"], present[kinds == "number"].map(str).nunique()
@@ -48,6 +61,16 @@ def check_mixed(name: str, column: Column) -> None:
     )
 
 
+def _check_units(name: str, present: Column) -> None:
+    unit = unit_of(present)
+    if unit is not None and present.nunique() >= _FEWEST_NUMBERS:
+        raise InputError(
+            f"sensor {name!r} writes the unit {unit!r} behind its numbers, like "
+            f"{shown(present.iloc[0])} in row {int(present.index[0]) + 1}, so that they would be "
+            f"taken for {present.nunique()} words. Write numbers alone."
+        )
+
+
 def _commas(values: Column) -> bool:
     return bool(values.map(has_decimal_comma).mean() > 0.5)
 
@@ -63,6 +86,26 @@ def odd_readings(name: str, column: Column) -> Iterator[str]:
         )
     if is_numeric(column):
         yield from _odd_numbers(name, as_floats(column))
+    elif unusable_kind(column) is None:
+        yield from _odd_words(f"sensor {name!r}", Counter(column[~gone]))
+
+
+def _odd_words(who: str, counts: Mapping[object, int]) -> Iterator[str]:
+    """Yield words that stand for nothing, and those that are one word written in several ways."""
+    alike: dict[str, list[str]] = {}
+    for word in (each for each in counts if isinstance(each, str)):
+        alike.setdefault(" ".join(word.split()).casefold(), []).append(word)
+        if word.strip().lower() in _NO_WORDS:
+            yield (
+                f"{who} reads {shown(word)} in {counts[word]} rows: if that stands for a missing "
+                "value, empty those cells."
+            )
+    for words in alike.values():
+        if len(words) > 1:
+            yield (
+                f"{who} has {' and '.join(shown(each) for each in words[:3])}, which differ by "
+                "case or blanks only. Write them alike if they are the same."
+            )
 
 
 def _odd_numbers(name: str, numbers: Floats) -> Iterator[str]:
@@ -98,7 +141,9 @@ def odd_columns(roles: Sequence[Role]) -> Iterator[str]:
 
 
 def odd_classes(fact: Labels, role: str) -> Iterator[str]:
-    """Yield the classes that are too rare to learn or certify much of."""
+    """Yield the classes that are too rare to learn or certify much of, and those that look odd."""
+    counts = dict(zip(fact.classes, fact.counts, strict=True))
+    yield from _odd_words(f"{role} {fact.name!r}", counts)
     for label, count in zip(fact.classes, fact.counts, strict=True):
         if count < _FEWEST_ROWS:
             yield (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from discreet.data.clock import holds_times
 from discreet.data.columns import (
@@ -41,6 +42,7 @@ _FEWEST = 30  # rows that tell a counter from chance
 _FEWEST_STEPS = 4  # values of a counter
 _FEWEST_OF_CLASS = 10  # rows of a class that show that a column answers
 _OFTEN_DIFFERENT = 0.95
+_WITH_UNIT = re.compile(r"\s*[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:/+-][^\d]{0,9}?)\s*")
 _GLANCE = 200  # rows that nearly always show that a column does not answer
 _LEADS = (1, 2, 3)  # rows ahead that a column may know of
 _ID = re.compile(r"(^|[^a-z])(id|uid|uuid|guid|key|serial|index|idx|nr)$", re.IGNORECASE)
@@ -77,10 +79,10 @@ def guess_roles(rows: pd.DataFrame, named: Mapping[str, str]) -> list[Role]:
     found = {name: _describe(name, rows[name], named.get(name)) for name in names}
     facts = [name for name in names if named.get(name, "").endswith("fact")]
     facts = [name for name in facts if unusable_kind(rows[name]) is None]
-    seen: dict[bytes, str] = {}
+    seen = _Seen()
     for name in (name for name in names if found[name].role == "sensor"):
         column = understood(rows[name])
-        if (other := _copied(name, column, seen)) is not None:
+        if (other := seen.copied(name, column)) is not None:
             found[name] = _as(found[name], "copy", other, f"tells exactly what {other!r} tells")
             continue
         for fact in facts:
@@ -163,7 +165,8 @@ def _number_role(name: str, present: Column, values: int) -> tuple[str, str] | N
 
 
 def _text_role(name: str, present: Column, values: int) -> tuple[str, str] | None:
-    if not pd.api.types.is_bool_dtype(present.dtype) and not mostly_numbers(present):
+    numbers = mostly_numbers(present) or unit_of(present) is not None
+    if not pd.api.types.is_bool_dtype(present.dtype) and not numbers:
         named = _ID.search(name) is not None and values >= _OFTEN_DIFFERENT * len(present)
         if values > max(10, len(present) / 2) or (named and len(present) >= _FEWEST):
             one = shown(present.iloc[-1])
@@ -185,6 +188,18 @@ def mostly_numbers(present: Column) -> bool:
     return numbers >= 4 * others and numbers > 0
 
 
+def unit_of(present: Column) -> str | None:
+    """Return the unit that stands behind all numbers, as in ``21.5 °C``; None if there is none."""
+    found = set()
+    for value in present.unique() if unusable_kind(present) is None else ():
+        match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+        if match is not None:
+            found.add(match[1])
+        elif word_kind(value) not in ("number", "missing"):
+            return None
+    return found.pop() if len(found) == 1 else None
+
+
 def has_decimal_comma(value: object) -> bool:
     """Whether a value is a text such as ``21,5``."""
     return isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+,\d+\s*", value) is not None
@@ -202,8 +217,35 @@ def _contents(present: Column, values: int) -> str:
 # --- Columns beside one another ---------------------------------------------------------------
 
 
-def _copied(name: str, column: Column, seen: dict[bytes, str]) -> str | None:
-    """Return the column before that tells the same: equal, or in another unit or other words."""
+class _Seen:
+    """Columns that were looked at, to find others that tell the same where both have a value.
+
+    They may be equal, in another unit or in other words.
+    """
+
+    def __init__(self) -> None:
+        self._whole: dict[bytes, str] = {}
+        self._columns: dict[str, Column] = {}
+        self._gaps: set[str] = set()
+
+    def copied(self, name: str, column: Column) -> str | None:
+        """Return the column before that tells the same, and keep this one."""
+        gaps = bool(is_missing(column).any())
+        if (codes := _ranked(column)) is None:
+            return None
+        others = self._columns if gaps else {each: self._columns[each] for each in self._gaps}
+        found = self._whole.setdefault(codes.tobytes(), name)
+        found = found if found != name else next(
+            (each for each, other in others.items() if _same_where_both(column, other)), name
+        )  # fmt: skip
+        if found == name:
+            self._columns[name] = column
+            self._gaps |= {name} if gaps else set()
+        return None if found == name else found
+
+
+def _ranked(column: Column) -> NDArray[np.int32] | None:
+    """Return codes that are equal for columns that tell the same; None if that cannot be said."""
     codes = pd.factorize(column, use_na_sentinel=True)[0]
     values = int(codes.max()) + 1
     if len(codes) < _FEWEST or values < 2:
@@ -213,19 +255,31 @@ def _copied(name: str, column: Column, seen: dict[bytes, str]) -> str | None:
             return None
         ranks = pd.Series(as_floats(column)).rank(method="dense", na_option="keep")
         codes = np.asarray(ranks.fillna(0), dtype=np.int64)
-    other = seen.setdefault(codes.astype(np.int32).tobytes(), name)
-    return None if other == name else other
+    return codes.astype(np.int32)
+
+
+def _same_where_both(column: Column, other: Column) -> bool:
+    both = ~is_missing(column) & ~is_missing(other)
+    if both.sum() < len(both) / 2:
+        return False
+    for rows in (np.flatnonzero(both)[:_GLANCE], both):  # the first nearly always differ
+        one, two = _ranked(column[rows]), _ranked(other[rows])
+        if one is None or two is None or not np.array_equal(one, two):
+            return False
+    return True
 
 
 def _answers(column: Column, fact: Column, name: str) -> str | None:
     """Return how a column answers a fact without an error, if it does."""
     classes = pd.factorize(fact)[0].astype(np.int64)
-    if (classes < 0).any() or is_missing(column).any():
+    there = ~is_missing(column)
+    if (classes < 0).any() or there.sum() < len(there) / 2:
         return None
-    if _settles(column, classes):
+    if _settles(column[there], classes[there]):
         return f"tells {name!r} without a single error"
     for lead in _LEADS:
-        if _settles(column.iloc[:-lead], classes[lead:]) and np.any(np.diff(classes)):
+        known = there[:-lead]
+        if _settles(column.iloc[:-lead][known], classes[lead:][known]) and np.any(np.diff(classes)):
             ahead = "next row" if lead == 1 else f"row {lead} later"
             return f"tells {name!r} of the {ahead} without a single error"
     return None

@@ -23,7 +23,7 @@ from discreet.arrays import Floats, Ints
 from discreet.data.chance import shuffled_within, standardised
 from discreet.data.columns import Column, as_floats, is_missing, is_numeric
 from discreet.data.dependence import Dependence, check_dependence
-from discreet.data.groups import epoch_seconds
+from discreet.data.groups import epoch_seconds, years_first
 from discreet.errors import InputError
 
 _MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
@@ -93,7 +93,7 @@ def _moments(times: Column, name: str) -> Floats:
     if is_numeric(times):
         since = epoch_seconds(times)
         return as_floats(times) if np.isnan(since).any() else since
-    read = pd.to_datetime(times.astype(str), errors="coerce", utc=True)
+    read = pd.to_datetime(years_first(times.astype(str)), errors="coerce", utc=True)
     bad = read.isna().to_numpy()
     if bad.any():
         raise InputError(

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats
+from discreet.data.groups import years_first
 from discreet.errors import InputError, suggest
 from discreet_sensor.words import MISSING
 
@@ -152,7 +153,6 @@ def _text(value: object) -> str:
 
 # --- Times -----------------------------------------------------------------------------------
 
-_GERMAN = re.compile(r"^(\d{2})\.(\d{2})\.(\d{4}),? ", re.ASCII)  # 31.12.2026 23:59
 _BOTH = re.compile(r"Z(?=[+-]\d{2}:?\d{2}$)", re.ASCII)
 _BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
 
@@ -172,7 +172,7 @@ def utc_seconds(texts: pd.Series, zone: str) -> Floats:
     rest = np.flatnonzero(np.isnan(found) & texts.notna().to_numpy())
     if len(rest):
         written = texts.iloc[rest].astype(str).str.strip()
-        found[rest] = _text_seconds(written.str.replace(_GERMAN, r"\3-\2-\1 ", regex=True), zone)
+        found[rest] = _text_seconds(years_first(written), zone)
     return found
 
 
