@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 BEGIN = 1_767_225_600.0
+MOST_SECONDS, MOST_MEGABYTES = 60.0, 500.0  # asked for, of a million states
 
 
 def write(file, n_states, n_entities, days, old):
@@ -72,13 +73,15 @@ def main():
             begin = time.perf_counter()
             process = subprocess.Popen(command, stdout=subprocess.PIPE)
             said = process.stdout.read().decode().splitlines()
-            used = os.wait4(process.pid, 0)[2]
+            _, status, used = os.wait4(process.pid, 0)
             seconds = time.perf_counter() - begin
             print(said[1] if len(said) > 1 else said)
+            size = used.ru_maxrss / 1024
+            met = status == 0 and seconds <= MOST_SECONDS and size <= MOST_MEGABYTES
             print(
                 f"{'old' if old else 'new'} schema, {given.states} states: {seconds:.1f} s "
-                f"({used.ru_utime + used.ru_stime:.1f} s of processor), "
-                f"{used.ru_maxrss / 1024:.0f} MB"
+                f"({used.ru_utime + used.ru_stime:.1f} s of processor), {size:.0f} MB; "
+                f"load {os.getloadavg()[0]:.1f}: {'met' if met else 'MISSED'}"
             )
 
 
