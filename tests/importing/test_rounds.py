@@ -27,7 +27,9 @@ def twin(events, rounds, gaps):
     last = -(-max(time for time, _, _ in events) // every)
     rows = []
     for k in range(int(first), int(last) + 1):
-        end, row = k * every, {}
+        end = k * every
+        local = datetime.fromtimestamp(end, UTC).astimezone(ZoneInfo(rounds.zone))
+        row = {"time": local.isoformat()}
         inside = any(low <= end < high for low, high in gaps)
         for name in names:
             history = {}
@@ -188,6 +190,22 @@ def test_local_times_without_an_offset_are_told_apart_if_the_log_never_pauses(st
         for each in moments
     ]
     assert utc_seconds(pd.Series(naive), "Europe/Berlin").tolist() == moments
+
+
+@pytest.mark.parametrize("by", ["time", "item"])
+@pytest.mark.parametrize("begin", [BEGIN, AUTUMN])
+def test_a_log_of_local_times_may_be_sorted_by_time_or_by_item(tmp_path, by, begin):
+    zone = ZoneInfo("Europe/Berlin")
+    events = [(begin + 600 * k + j, f"room {j}", str(k)) for k in range(30) for j in range(3)]
+    key = {"time": lambda each: each[0], "item": lambda each: (each[1], each[0])}[by]
+    lines = ["time,item,value"]
+    for time, item, value in sorted(events, key=key):
+        naive = datetime.fromtimestamp(time, UTC).astimezone(zone).replace(tzinfo=None)
+        lines.append(f"{naive.isoformat()},{item},{value}")
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    rounds = Rounds(600.0, 86_400.0, zone="Europe/Berlin")
+    table = make_table(read_log(str(tmp_path / "log.csv"), "Europe/Berlin"), rounds)
+    same(table, twin(events, rounds, []))
 
 
 def test_a_time_that_does_not_occur_is_the_next_that_does():

@@ -157,12 +157,12 @@ _BOTH = re.compile(r"Z(?=[+-]\d{2}:?\d{2}$)", re.ASCII)
 _BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
 
 
-def utc_seconds(texts: pd.Series, zone: str) -> Floats:
+def utc_seconds(texts: pd.Series, zone: str, items: pd.Series | None = None) -> Floats:
     """Return times as seconds since 1970, NaN where there is none.
 
     Texts without an offset are local times of ``zone``. Those that occur twice, when summer time
-    ends, are of the second hour once the log has gone back in time; those that do not occur are
-    moved to the next that does.
+    ends, are of the second hour once the log has gone back in time, for each of the ``items`` by
+    itself if the log is sorted by them; those that do not occur are moved to the next that does.
     """
     if pd.api.types.is_datetime64_any_dtype(texts.dtype):
         texts = texts.astype(str).where(texts.notna())  # local times, of a sheet
@@ -172,11 +172,18 @@ def utc_seconds(texts: pd.Series, zone: str) -> Floats:
     rest = np.flatnonzero(np.isnan(found) & texts.notna().to_numpy())
     if len(rest):
         written = texts.iloc[rest].astype(str).str.strip()
-        found[rest] = _text_seconds(years_first(written), zone)
+        found[rest] = _text_seconds(years_first(written), zone, _blocks(items, len(texts))[rest])
     return found
 
 
-def _text_seconds(texts: pd.Series, zone: str) -> Floats:
+def _blocks(items: pd.Series | None, count: int) -> NDArray[np.int64]:
+    """Return which part of the log each row is of, if it has one for each item."""
+    codes = np.zeros(count, dtype=np.int64) if items is None else pd.factorize(items)[0]
+    sorted_by_item = np.count_nonzero(np.diff(codes)) == codes.max(initial=0)
+    return np.asarray(codes if sorted_by_item else np.zeros(count), dtype=np.int64)
+
+
+def _text_seconds(texts: pd.Series, zone: str, blocks: NDArray[np.int64]) -> Floats:
     found = np.full(len(texts), np.nan)
     # mosquitto_sub -F %j writes both, 2026-01-01T00:00:01.000000Z+0100: the offset is what counts.
     texts = texts.str.replace(_BOTH, "", regex=True)
@@ -188,7 +195,7 @@ def _text_seconds(texts: pd.Series, zone: str) -> Floats:
     if not told.all():
         local = pd.to_datetime(texts[~told], errors="coerce", format="ISO8601")
         zoned = local.dt.tz_localize(
-            zone, ambiguous=_first_hour(local), nonexistent="shift_forward"
+            zone, ambiguous=_first_hour(local, blocks[~told]), nonexistent="shift_forward"
         )
         found[~told] = _since(zoned.dt.tz_convert("UTC"))
     return found
@@ -199,11 +206,11 @@ def _since(moments: pd.Series) -> Floats:
     return np.asarray(elapsed, dtype=np.float64)
 
 
-def _first_hour(local: pd.Series) -> NDArray[np.bool_]:
+def _first_hour(local: pd.Series, blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return for each time whether summer time still holds, should it occur twice."""
     seconds = np.asarray((local - pd.Timestamp(0)).dt.total_seconds(), dtype=np.float64)
     day = np.floor(seconds / 86_400.0)
     back = np.zeros(len(seconds), dtype=bool)
-    back[1:] = (np.diff(seconds) < -_BACK) & (np.diff(day) == 0)
-    behind = pd.Series(back).groupby(day, dropna=False).cumsum().to_numpy()
+    back[1:] = (np.diff(seconds) < -_BACK) & (np.diff(day) == 0) & (np.diff(blocks) == 0)
+    behind = pd.Series(back).groupby([day, blocks], dropna=False).cumsum().to_numpy()
     return np.asarray(behind == 0)

@@ -46,7 +46,7 @@ def read_csv_log(
     """
     found = EventList(tell)
     chosen: list[str] = []
-    earlier: list[pd.Series[Any]] = []
+    earlier: list[pd.DataFrame] = []
     for batch in _batches(file):
         names = [str(name) for name in batch.columns]
         if not chosen:
@@ -57,9 +57,10 @@ def read_csv_log(
             ]
         whole = batch.dropna(subset=[chosen[0]])
         items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
-        moments = pd.concat([*earlier, whole[chosen[0]]])
-        seconds = utc_seconds(moments, zone)[len(moments) - len(whole) :]
-        earlier = [_same_day(moments)]
+        rows = pd.DataFrame({"time": whole[chosen[0]], "item": items})
+        rows = pd.concat([*earlier, rows])
+        seconds = utc_seconds(rows["time"], zone, rows["item"])[len(rows) - len(whole) :]
+        earlier = [rows[_same_day(rows["time"])]]
         _check_times(file, whole[chosen[0]], seconds)
         found.add(seconds, items, map(_plain, whole[chosen[2]]))
     return found.finish()
@@ -73,12 +74,13 @@ def _batches(file: Path) -> Iterator[pd.DataFrame]:
         yield from read_text_batches(file)
 
 
-def _same_day(moments: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the last times as far as they are of one day, which may have an hour twice."""
-    if moments.dtype.kind in "iufM" or not len(moments):
-        return moments[:0]
-    last = moments[-_AT_ONCE:].astype(str).str.strip().str[:10]  # a date, however it is written
-    return moments[-_AT_ONCE:][(last == last.iloc[-1]).to_numpy()]
+def _same_day(moments: pd.Series[Any]) -> Any:
+    """Return which of the last times are of one day, which may have an hour twice."""
+    found = np.zeros(len(moments), dtype=bool)
+    if moments.dtype.kind not in "iufM" and len(moments):
+        last = moments[-_AT_ONCE:].astype(str).str.strip().str[:10]  # a date, however it is written
+        found[-_AT_ONCE:] = (last == last.iloc[-1]).to_numpy()
+    return found
 
 
 def _plain(value: object) -> object:
