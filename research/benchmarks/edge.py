@@ -175,6 +175,19 @@ def constant(scale: float) -> Iterator[Row]:
     )
 
 
+def constant_micropython(scale: float) -> Iterator[Row]:
+    """Instructions of the Unix port; what a board takes for a float or a long integer may vary."""
+    place, times = folder(), 20
+    for kind in figures.MICROPYTHON_TABLES:
+        if kind != "WORDS":
+            counts = figures.micropython_counts(place, kind, times=times)
+            label = f"{kind.lower()}: instructions apart in {times} calls, {len(counts)} readings"
+            yield label, str(max(counts) - min(counts)), "0"
+    words = figures.micropython_counts(place, "WORDS", times=times)
+    share = words[0] / words[1] - 1
+    yield "a text that is a word of MicroPython, such as open: longer by", f"{share:.2%}", ""
+
+
 def clones(scale: float) -> Iterator[Row]:
     same, tried, chance = figures.clones(folder(), KEY, int(20_000 * scale))
     low, high = binom.interval(0.99, tried, chance)
@@ -265,6 +278,7 @@ FIGURES: dict[str, Callable[[float], Iterator[Row]]] = {
     "timing": timing,
     "randomness": randomness,
     "constant": constant,
+    "constant-micropython": constant_micropython,
     "clones": clones,
     "averaging": averaging,
     "hostile": hostile,

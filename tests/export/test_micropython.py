@@ -8,7 +8,7 @@ import sys
 import types
 
 import pytest
-from support.device_figures import BAD_SOURCES, fuzz_bodies
+from support.device_figures import BAD_SOURCES, fuzz_bodies, micropython_counts
 from support.devices import (
     DAY,
     compiled_runtime,
@@ -16,6 +16,7 @@ from support.devices import (
     micropython_runtime,
     run_micropython,
 )
+from support.matrices import sparing
 
 from discreet import __version__
 from discreet.data.encoders import CategoriesEncoder
@@ -337,7 +338,7 @@ def test_an_esp_whose_radio_may_sleep_releases_nothing(
     monkeypatch.setattr(device, "PLATFORM", platform)
     monkeypatch.setitem(sys.modules, "network", radio)
     monkeypatch.setitem(sys.modules, "bluetooth", radio)
-    with pytest.raises(device.RandomnessError, match="may sleep is not random.*pm=0"):
+    with pytest.raises(device.RandomnessError, match=r"may sleep is not random.*pm=0"):
         start()
 
 
@@ -399,3 +400,10 @@ def test_what_cannot_be_stored_is_not_released(device, start, monkeypatch):
     with pytest.raises(device.LedgerError, match="nothing is released"):
         sensor.release(0.0, uptime=DAY)
     assert (sensor.spent, sensor.pending) == (0, -1)
+
+
+@pytest.mark.parametrize("kind", sparing(["BINS", "TEXTS", "CODES", "FRACTIONS", "DRAW"], "BINS"))
+def test_every_reading_takes_the_same_instructions(tmp_path, kind):
+    some = {"BINS": (1, 4, 6, 11)}.get(kind)  # between edges, on one, above all and missing
+    counts = micropython_counts(tmp_path, kind, some, times=5)
+    assert len(counts) > 3 and len(set(counts)) == 1

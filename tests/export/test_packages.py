@@ -143,8 +143,8 @@ set(ESP_PLATFORM 1)
 PARTS = {  # which component of ESP-IDF has a header
     "mqtt_client.h": "mqtt", "nvs.h": "nvs_flash", "nvs_flash.h": "nvs_flash",
     "esp_wifi.h": "esp_wifi", "esp_netif_sntp.h": "esp_netif", "esp_event.h": "esp_event",
-    "esp_timer.h": "esp_timer", "esp_random.h": "esp_hw_support", "esp_rtc_time.h": "esp_hw_support",
-    "bootloader_random.h": "bootloader_support",
+    "esp_timer.h": "esp_timer", "esp_random.h": "esp_hw_support",
+    "esp_rtc_time.h": "esp_hw_support", "bootloader_random.h": "bootloader_support",
 }  # fmt: skip
 ANYWHERE = ("freertos/", "discreet", "hall.h", "enrolment.h")
 

@@ -4,6 +4,8 @@ import dataclasses
 import math
 import os
 import random
+import re
+import shutil
 import struct
 import subprocess
 import time
@@ -14,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.ndimage import median_filter
 from scipy.stats import chi2, norm
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -34,6 +37,7 @@ from support.devices import (
     STRICT,
     build,
     make_sensor,
+    needs,
     pick_job,
     random_sensor,
     run_micropython,
@@ -549,6 +553,7 @@ SECRETS = {
         CategoriesEncoder(categories=TEXTS, missing=True), secret_table(6)
     ),
     "CODES": lambda: make_sensor(CodesEncoder(size=8, missing=True), secret_table(9)),
+    "FRACTIONS": lambda: make_sensor(CodesEncoder(size=8, missing=True), secret_table(9)),
 }
 
 
@@ -587,6 +592,53 @@ def secret_reports(folder, kind, level, compiler, *, leak=False, repeat="never")
     )  # fmt: skip
     assert done.returncode in (0, 9), done.stderr
     return done.stderr.count("uninitialised") if done.returncode else 0
+
+
+MICROPYTHON_TABLES = {
+    "BINS": "BINS", "WHOLE": "BINS", "NUMBERS": "NUMBERS", "TEXTS": "TEXTS", "WORDS": "TEXTS",
+    "CODES": "CODES", "FRACTIONS": "CODES", "DRAW": "BINS",
+}  # fmt: skip
+MICROPYTHON_READINGS = {
+    "BINS": 12, "WHOLE": 6, "NUMBERS": 10, "TEXTS": 6, "WORDS": 2, "CODES": 11, "FRACTIONS": 9,
+    "DRAW": 6,
+}  # fmt: skip
+
+
+def micropython_counts(folder, kind, readings=None, times=20):
+    """Instructions of the Unix port for so many encodings (or draws) of each of some readings.
+
+    What a run with one of them takes is subtracted: the start of the program, that is.
+    """
+    folder = Path(folder)
+    shutil.copy(RUNTIMES / "micropython" / "discreet_sensor.py", folder)
+    shutil.copy(NATIVE / "encode_micropython.py", folder)
+    table = SECRETS[MICROPYTHON_TABLES[kind]]()
+    (folder / f"{kind}.table").write_bytes(bundle_body(table))
+    numbers = range(MICROPYTHON_READINGS[kind]) if readings is None else readings
+    return [
+        _micropython_count(folder, kind, number, times + 1)
+        - _micropython_count(folder, kind, number, 1)
+        for number in numbers
+    ]
+
+
+def _micropython_count(folder, kind, number, times):
+    valgrind = [needs("valgrind"), "--tool=callgrind", "--trace-children=yes"]
+    valgrind += ["--callgrind-out-file=/dev/null", needs_unix_port(), "-X", "heapsize=64m"]
+    done = subprocess.run(
+        [*valgrind, "encode_micropython.py", kind, f"{number:02}", f"{times:03}"],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    assert done.returncode == 0 and found, done.stdout + done.stderr
+    return int(found[1])
+
+
+def needs_unix_port():
+    found = os.environ.get("DISCREET_MICROPYTHON") or shutil.which("micropython")
+    if found is None:
+        pytest.skip("the Unix port of MicroPython is not on the PATH nor in DISCREET_MICROPYTHON")
+    return found
 
 
 # --- Speed ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import socket
 import struct
 
 
-class MQTTException(Exception):
+class MQTTException(Exception):  # noqa: N818 - the name that the library has
     pass
 
 

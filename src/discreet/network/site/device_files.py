@@ -159,7 +159,7 @@ TARGETS = {
     "micropython": DeviceTarget(
         micropython_files,
         (
-            "put network and readings into {out}/main.py, set make_new=True for the first start, then:",
+            "put network and readings into {out}/main.py, make_new=True for the first start, then:",
             "  mpremote mip install {out}/package.json + cp {out}/main.py :main.py",
         ),
     ),

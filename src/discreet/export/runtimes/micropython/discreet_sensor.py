@@ -51,8 +51,8 @@ class LedgerError(SensorError):
 
 
 # What os.urandom is, by sys.platform. Hardware: generators of noise. Radio: noise while the radio
-# is on and awake. All others are refused: on the CC3200 it is a register of 24 bits that begins with the MAC
-# address, on the SAMD21 a generator with a state of 32 bits, elsewhere not known.
+# is on and awake. All others are refused: on the CC3200 it is a register of 24 bits that begins
+# with the MAC address, on the SAMD21 a generator with a state of 32 bits, elsewhere not known.
 HARDWARE = ("linux", "darwin", "rp2", "pyboard", "nrf", "mimxrt")
 RADIO = ("esp32", "esp8266")
 NO_RADIO = "without radio there is no randomness"
@@ -287,7 +287,9 @@ class Table:
     def row(self, reading: object) -> int:
         """Return the row for a reading: its code, or the last row if no code fits.
 
-        Readings of one kind take the same steps, and so does a missing one.
+        Readings of one type take the same steps, texts if they are as long, and so does a missing
+        number. The steps are arithmetic on integers below 2**30: comparisons give True or False,
+        which MicroPython does not handle alike, and larger integers are slower.
         """
         unreadable, is_text = self.rows - 1, isinstance(reading, str)
         if is_text and self.kind != CATEGORIES:
@@ -300,20 +302,33 @@ class Table:
         if self.kind == CATEGORIES and not isinstance(reading, float):
             if not is_text and not isinstance(reading, (int, bool)):  # a bool is no int here
                 raise TypeError("this sensor reads numbers and text; convert the reading first")
-            return self._text_row(str(reading).encode())
+            text = reading if is_text else str(reading)  # str() takes longer for words it knows
+            return self._text_row(text.encode())  # type: ignore[union-attr]
         if not isinstance(reading, (int, float, bool)):
             raise TypeError("this sensor reads numbers and text; convert the reading first")
-        missing, number = reading != reading, _finite(reading)
+        a, b, c, d = struct.unpack("<4H", struct.pack("<d", _as_float(reading)))
+        zero = ((a | b | c | d & 0x7FFF) - 1) >> 16 & 1
+        infinite, whole = (
+            ((d & 0x7FF0 ^ 0x7FF0) - 1) >> 16 & 1,
+            ((a | b | c | d & 15) - 1) >> 16 & 1,
+        )
+        d = (d, 0)[zero]  # no minus zero
         if self.kind == CODES:
-            found = self._code_row(number)
+            found = self._code_row(a | b, c, d, zero)
         else:
-            found = self._number_row(_number_key(number), self.kind == BINS)
-        return (found, unreadable - self.missing)[missing]
+            found = self._number_row(_number_key(a, b, c, d), self.kind == BINS)
+        return (found, unreadable - self.missing)[infinite & ~whole]  # not a number
 
-    def _code_row(self, number: float) -> int:
-        near = int(min(max(number, -1.0), float(self.plain)))
-        fits = (near == number) & (near >= 0) & (near < self.plain)
-        return (self.rows - 1, near)[fits]
+    def _code_row(self, rest: int, c: int, d: int, zero: int) -> int:
+        """Return the row of a number by its bits; ``rest``: the lower 32 of its mantissa."""
+        exponent = (d >> 4 & 0x7FF) - 1023
+        fits = 1 + (exponent >> 15 | 16 - exponent >> 15)  # from 1 to 2**17
+        shift = (20, 20 - exponent)[fits]
+        bits = 1 << 20 | (d & 15) << 16 | c
+        code = (bits >> shift, 0)[zero]
+        fraction = rest | bits & (1 << shift) - 1
+        fits = (fits & (fraction - 1) >> 20 & ~(d >> 15)) | zero
+        return (self.rows - 1, code)[fits & (code - self.plain) >> 20 & 1]
 
     def _number_row(self, key: "tuple[int, int, int, int]", bins: bool) -> int:
         """Return how many keys lie below or, for categories, the one that is equal."""
@@ -321,22 +336,22 @@ class Table:
         below, found, at = 0, self.plain, self._keys
         for i in range(self.plain):
             p, q, r, s = struct.unpack_from("<4H", self._body, at)
-            same = (q == b, r == c, s == d)
-            below += (s < d) | same[2] & ((r < c) | same[1] & ((q < b) | same[0] & (p < a)))
-            found = (found, i)[(p == a) & same[0] & same[1] & same[2]]
+            borrow = (r - c + (q - b + (p - a >> 16) >> 16) >> 16) + s - d
+            below += borrow >> 16 & 1
+            found = (found, i)[((p ^ a | q ^ b | r ^ c | s ^ d) - 1) >> 16 & 1]
             at += 8
         return (found, below)[bins]
 
     def _text_row(self, wanted: bytes) -> int:
         """Return the category of a text; every byte of every one is compared."""
         room, text, found, at = self._room, self._text, self.plain, 0
-        fits = len(wanted) < room
+        fits = int(len(wanted) < room)
         wanted = (wanted + bytes(room))[:room]
         for i in range(self.plain):
             differs = 0
             for k in range(room):
                 differs |= text[at + k] ^ wanted[k]
-            found = (found, i)[(differs == 0) & fits]
+            found = (found, i)[(differs - 1) >> 16 & fits]
             at += room
         return found
 
@@ -353,10 +368,10 @@ class Table:
         body, at, count = self._body, _HEAD_SIZE + 4 * row * self._width, 0
         for _ in range(self._width):
             below, above = struct.unpack_from("<HH", body, at)
-            count += (high > above) | (high == above) & (low >= below)
+            count += 1 + (high - above + (low - below >> 16) >> 16)
             at += 4
         top = body[self._tops + row]
-        return (count, top)[count > top]
+        return (count, top)[top - count >> 16 & 1]
 
     def draw(self, row: int, source: Source) -> int:
         """Draw a fresh symbol for a row. Nothing is remembered and nothing counted."""
@@ -364,20 +379,15 @@ class Table:
         return self.pick_halves(row, low, high)
 
 
-def _finite(number: float) -> float:
-    """Return a number as a float; 0 in place of what is none, so that it takes the same steps."""
+def _as_float(number: float) -> float:
     try:
-        return (float(number), 0.0)[number != number] + 0.0  # no minus zero
+        return float(number)
     except OverflowError:  # an integer beyond all floats
         return float("inf") if number > 0 else -float("inf")
 
 
-def _number_key(number: float) -> "tuple[int, int, int, int]":
-    """Return 64 bits that compare as integers like the numbers do, in quarters, the last first.
-
-    Quarters, since MicroPython handles integers of 31 bits and more in another and slower way.
-    """
-    a, b, c, d = struct.unpack("<4H", struct.pack("<d", number))
+def _number_key(a: int, b: int, c: int, d: int) -> "tuple[int, int, int, int]":
+    """Return 64 bits that compare as integers like the numbers do, in quarters, the last first."""
     mask = -(d >> 15) & 0xFFFF
     return a ^ mask, b ^ mask, c ^ mask, d ^ (mask | 0x8000)
 
