@@ -134,7 +134,9 @@ sensor: [{platform: template, id: reading, internal: true, lambda: 'return 1.25;
 binary_sensor: [{platform: template, id: motion, internal: true, lambda: 'return true;'}]
 """
 ROWS = """
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include "esphome/components/discreet/discreet_site.h"
 #include "words.h"
 using namespace esphome::discreet;
@@ -144,6 +146,48 @@ int main() {
     return 1;
   printf("%u %u %u %u\\n", row_of_binary(&t, true, false), row_of_binary(&t, true, true),
          row_of_binary(&t, false, true), row_of_number(&t, 1.0));
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (double number : {0.0, -0.0, 2.0, 3.0, 0.5, -1.0, 4294967296.0, 1e300, infinite})
+    printf("%u ", row_of_number(&t, number));
+  printf("%u\\n", row_of_number(&t, std::nan("")));
+  return 0;
+}
+"""
+BUDGET = """
+#define protected public
+#include "esphome/components/discreet/discreet_site.h"
+#undef protected
+#include <cstdio>
+using namespace esphome;
+void sensor::Sensor::publish_state(float state) { printf("%.1f ", state); }
+int main() {
+  discreet::DiscreetSite site;
+  alignas(16) static char left[sizeof(sensor::Sensor)];  // nothing else of it is called
+  uint32_t words[64] = {}, small[32] = {}, large[32] = {};
+  words[DISCREET_E_SENSORS] = 2;
+  small[DISCREET_H_BUDGET] = 100;
+  large[DISCREET_H_BUDGET] = 1000;
+  site.set_enrolment(words, sizeof words);
+  site.set_budget_left(reinterpret_cast<sensor::Sensor *>(left));
+  site.client_.enrolment.words = words;
+  site.parts_.reset(new discreet_part[2]());
+  site.client_.memory.parts = site.parts_.get();
+  site.parts_[0].sensor.table.words = large;
+  site.parts_[1].sensor.table.words = small;
+  const uint32_t spent[][2] = {{0, 0}, {500, 0}, {500, 0}, {500, 70}, {500, 100}, {600, 120}};
+  for (auto &each : spent) {
+    for (int i = 0; i < 2; i++)
+      site.parts_[i].sensor.record[DISCREET_R_SPENT] = each[i];
+    site.show_budget_();
+  }
+  // A ledger lies where the sensor's name says, and nowhere else.
+  site.client_.enrolment.client = "gang";
+  site.set_name(0, "hall");
+  site.set_name(1, "door");
+  const uint32_t hall = site.place_of_(1), door = site.place_of_(2);
+  site.set_name(0, "door");
+  site.set_name(1, "hall");
+  printf("%d %d", site.place_of_(1) == door && site.place_of_(2) == hall, hall != door);
   return 0;
 }
 """
@@ -163,7 +207,22 @@ def test_it_compiles_with_esphomes_own_sources_and_encodes_yes_and_no(node, tmp_
     for words, wanted in WANTED.items():
         write_words(source, words)
         run_quietly([*build, "rows.cpp", part, *loose, "-o", "rows"], source)
-        assert run_quietly([source / "rows"], source).split() == wanted.split()
+        said = run_quietly([source / "rows"], source)
+        assert said.splitlines()[0] == wanted
+        if words == ("codes",):  # 3 of them: the row after is for none, the last for what fits none
+            assert said.splitlines()[1] == "0 0 2 4 4 4 4 4 4 3"
+    (source / "budget.cpp").write_text(BUDGET)
+    helpers = list(source.rglob("helpers.cpp"))
+    run_quietly([*build, "budget.cpp", part, *helpers, *loose, "-o", "budget"], source)
+    # Of budgets of 1000 and 100; nothing new is said where nothing has changed.
+    assert run_quietly([source / "budget"], source) == "100.0 50.0 30.0 0.0 1 1"
+
+
+def test_the_budget_is_shown_among_the_diagnostics(node):
+    said = asked(node)
+    assert "Configuration is valid" in said
+    shown = said.partition("budget_left:")[2].partition("sensors:")[0]
+    assert "entity_category: diagnostic" in shown and "unit_of_measurement: '%'" in shown
 
 
 def test_a_source_from_git_finds_the_headers_in_its_own_repository(node):

@@ -20,6 +20,10 @@ static reading readings[] = {-1.0, 0.0, -0.0, 1.0, 3.0, 7.0, 8.0, 0.5, 1e300, 0.
 typedef char reading[bundle_room];
 static reading readings[] = {"", "a", "open", "shut", "ope", "half open", "never", DISCREET_NO_TEXT};
 #define ENCODE(x) bundle_row(&t, x)
+#elif defined(FRACTIONS)
+typedef double reading;
+static reading readings[] = {-1.0, 0.0, -0.0, 1.0, 3.0, 7.0, 8.0, 0.5, 131071.5, 1e300, 0.0, 0.0};
+#define ENCODE(x) discreet_code_number(&t, x)
 #else
 typedef long reading;
 static reading readings[] = {-2147483647L, -1, 0, 1, 2, 7, 8, 9, 255, 100000, 2147483647L};
@@ -63,7 +67,7 @@ int main(void)
     static const uint32_t words[] = {0, 1, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFEu, 0xFFFFFFFFu};
     uint32_t row, k;
     int i;
-#if defined(BINS) || defined(NUMBERS)
+#if defined(BINS) || defined(NUMBERS) || defined(FRACTIONS)
     const uint64_t infinite = 0x7FF0000000000000u, none = 0x7FF8000000000000u;
     memcpy(readings + READINGS - 2, &infinite, sizeof infinite);
     memcpy(readings + READINGS - 1, &none, sizeof none);

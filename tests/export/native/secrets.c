@@ -49,6 +49,9 @@ static double readings[] = {-5.0, 0.0, 1.0, 9.0};
 #elif defined(TEXTS)
 static char readings[][bundle_room] = {"", "open", "a", DISCREET_NO_TEXT};
 #define ENCODE(x) bundle_row(&s.table, x)
+#elif defined(FRACTIONS)
+static double readings[] = {-1.0, 0.0, 1.0, 0.5};
+#define ENCODE(x) discreet_code_number(&s.table, x)
 #else
 static long readings[] = {-1, 0, 1, 100};
 #define ENCODE(x) bundle_row(&s.table, x)

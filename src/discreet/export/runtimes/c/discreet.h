@@ -209,6 +209,29 @@ static inline uint32_t discreet_code_or_none(const discreet_table *t, long code)
     return discreet_choose(none, discreet_missing(t), discreet_code(t, code));
 }
 
+/* For codes that come as floating point: by the number's bits, since comparing it would branch. */
+static inline uint32_t discreet_code_number(const discreet_table *t, double number)
+{
+    uint64_t bits;
+    uint32_t key[2], is_number = discreet_number_key(number, key);
+    uint32_t low, high, exponent, inside, mantissa, shift, is_zero, code, fits;
+    if (discreet_kind(t) != DISCREET_CODES)
+        return discreet_unreadable(t);
+    memcpy(&bits, &number, sizeof bits);
+    low = (uint32_t)bits;
+    high = (uint32_t)(bits >> 32);
+    is_zero = discreet_equal((high & 0x7FFFFFFFu) | low, 0);
+    exponent = (high >> 20 & 0x7FFu) - 1023u;
+    inside = discreet_below(exponent, 17); /* from 1 to 2^17, more than there may be codes */
+    mantissa = 1u << 20 | (high & 0xFFFFFu);
+    shift = discreet_choose(inside, 20u - exponent, 20u);
+    code = discreet_choose(is_zero, 0, mantissa >> shift);
+    fits = inside & discreet_equal(low | (mantissa & ((1u << shift) - 1u)), 0) & (1u - (high >> 31));
+    fits = (fits | is_zero) & discreet_below(code, t->words[DISCREET_H_PLAIN]);
+    return discreet_choose(is_number, discreet_choose(fits, code, discreet_unreadable(t)),
+                           discreet_missing(t));
+}
+
 /* For categories that are text (UTF-8), in `room` bytes, all of which are read: take the same room
  * for every reading, with zeros behind its text. DISCREET_NO_TEXT is a missing reading. */
 static inline uint32_t discreet_category(const discreet_table *t, const char *text, size_t room)

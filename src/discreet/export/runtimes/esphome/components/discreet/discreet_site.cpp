@@ -25,11 +25,7 @@ uint32_t row_of_number(const discreet_table *table, double number) {
     return discreet_bin(table, number);
   if (discreet_kind(table) == DISCREET_CATEGORIES)
     return discreet_category_number(table, number);
-  if (std::isnan(number))
-    return discreet_missing(table);
-  if (number < 0 || number > 1e6 || number != std::floor(number))
-    return discreet_unreadable(table);
-  return discreet_code(table, static_cast<long>(number));
+  return discreet_code_number(table, number);
 }
 
 uint32_t row_of_binary(const discreet_table *table, bool present, bool on) {
@@ -54,7 +50,7 @@ uint32_t DiscreetSite::row_(void *site, uint32_t place, const discreet_table *ta
     return row_of_number(table, source.number->has_state() ? source.number->state : NAN);
   char text[256] = DISCREET_NO_TEXT;  // all of it is compared, whatever the text
   if (source.text->has_state())
-    strncpy(text, source.text->state.c_str(), sizeof text);
+    strncpy(text, source.text->state.c_str(), sizeof text);  // takes longer for a longer text
   return discreet_category(table, text, sizeof text);
 }
 
@@ -219,10 +215,9 @@ void DiscreetSite::loop() {
 // The share of the budget that is left, of the sensor that has least. It follows the schedule, and
 // says nothing of the readings.
 void DiscreetSite::show_budget_() {
-  const uint32_t spent = discreet_client_spent(&this->client_);
-  if (this->left_ == nullptr || spent == this->shown_)
-    return;
   float least = 1.0f;
+  if (this->left_ == nullptr)
+    return;
   for (size_t i = 0; i < this->sources_.size(); i++) {
     const discreet_sensor &each = this->parts_[i].sensor;
     const uint32_t budget = each.table.words[DISCREET_H_BUDGET], own = discreet_spent(&each);
@@ -231,7 +226,9 @@ void DiscreetSite::show_budget_() {
     const float left = own >= budget ? 0.0f : 1.0f - static_cast<float>(own) / static_cast<float>(budget);
     least = left < least ? left : least;
   }
-  this->shown_ = spent;
+  if (least == this->shown_)
+    return;
+  this->shown_ = least;
   this->left_->publish_state(100.0f * least);
 }
 

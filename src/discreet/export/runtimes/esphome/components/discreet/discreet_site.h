@@ -73,7 +73,7 @@ class DiscreetSite : public Component {
   std::vector<Source> sources_;
   bool make_new_{false}, told_{false};
   sensor::Sensor *left_{nullptr};
-  uint32_t shown_{DISCREET_NONE};
+  float shown_{-1.0f};
   std::unique_ptr<discreet_part[]> parts_;
   std::unique_ptr<discreet_flight[]> flights_;
   std::unique_ptr<uint32_t[]> rows_;
@@ -86,7 +86,7 @@ class DiscreetSite : public Component {
   uint32_t last_{0};
 };
 
-// The row of a number, as each kind of table encodes it. The same steps for every reading.
+// The row of a number, as each kind of table encodes it. The same steps for every number.
 uint32_t row_of_number(const discreet_table *table, double number);
 // The row of a yes or no: 1 and 0 or, for categories, also on and off, True and False.
 uint32_t row_of_binary(const discreet_table *table, bool present, bool on);
