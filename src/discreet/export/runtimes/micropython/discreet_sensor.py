@@ -302,8 +302,9 @@ class Table:
         if self.kind == CATEGORIES and not isinstance(reading, float):
             if not is_text and not isinstance(reading, (int, bool)):  # a bool is no int here
                 raise TypeError("this sensor reads numbers and text; convert the reading first")
-            text = reading if is_text else str(reading)  # str() takes longer for words it knows
-            return self._text_row(text.encode())  # type: ignore[union-attr]
+            if not is_text:  # str() takes longer for words that it knows
+                reading = str(reading)
+            return self._text_row(reading.encode())  # type: ignore[attr-defined]
         if not isinstance(reading, (int, float, bool)):
             raise TypeError("this sensor reads numbers and text; convert the reading first")
         a, b, c, d = struct.unpack("<4H", struct.pack("<d", _as_float(reading)))
