@@ -169,7 +169,7 @@ PROBLEMS = {  # what is planted, and what has to be said of it: problem or warni
     "question mark": (
         add("job", np.where(COUNT % 9, np.where(COUNT % 2, "nurse", "cook"), "?")),
         "warning",
-        "'job' reads '\\?' in 34 rows",
+        "'job' reads '\\?' in 34 of 300 rows",
     ),
     "labels alike": (
         lambda t: put("who", t["who"].iloc[0].upper() + " ", range(0, ROWS, 5))(t),

@@ -97,8 +97,8 @@ def _odd_words(who: str, counts: Mapping[object, int]) -> Iterator[str]:
         alike.setdefault(" ".join(word.split()).casefold(), []).append(word)
         if word.strip().lower() in _NO_WORDS:
             yield (
-                f"{who} reads {shown(word)} in {counts[word]} rows: if that stands for a missing "
-                "value, empty those cells."
+                f"{who} reads {shown(word)} in {counts[word]} of {sum(counts.values())} rows: if "
+                "that stands for a missing value, empty those cells."
             )
     for words in alike.values():
         if len(words) > 1:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from discreet.arrays import Ints
 from discreet.data.clock import holds_times
 from discreet.data.columns import (
     Column,
@@ -217,6 +217,19 @@ def _contents(present: Column, values: int) -> str:
 # --- Columns beside one another ---------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Codes:
+    """The values of a column as numbers, 0 where there is none.
+
+    ``many``: so many are different that all such columns would look alike, but for their order.
+    ``gaps``: whether values are missing.
+    """
+
+    numbers: Ints
+    many: bool
+    gaps: bool
+
+
 class _Seen:
     """Columns that were looked at, to find others that tell the same where both have a value.
 
@@ -225,48 +238,57 @@ class _Seen:
 
     def __init__(self) -> None:
         self._whole: dict[bytes, str] = {}
-        self._columns: dict[str, Column] = {}
-        self._gaps: set[str] = set()
+        self._codes: dict[str, _Codes] = {}
 
     def copied(self, name: str, column: Column) -> str | None:
         """Return the column before that tells the same, and keep this one."""
-        gaps = bool(is_missing(column).any())
-        if (codes := _ranked(column)) is None:
+        codes = _coded(column)
+        if codes is None:
             return None
-        others = self._columns if gaps else {each: self._columns[each] for each in self._gaps}
-        found = self._whole.setdefault(codes.tobytes(), name)
-        found = found if found != name else next(
-            (each for each, other in others.items() if _same_where_both(column, other)), name
-        )  # fmt: skip
+        in_turn = codes.numbers if codes.many else pd.factorize(codes.numbers)[0] + 1
+        key = np.where(codes.numbers == 0, 0, in_turn).astype(np.int32).tobytes()
+        found = self._whole.setdefault(key, name)
         if found == name:
-            self._columns[name] = column
-            self._gaps |= {name} if gaps else set()
+            others = ((each, other) for each, other in self._codes.items()
+                      if codes.gaps or other.gaps)  # fmt: skip
+            found = next((each for each, other in others if _tell_the_same(codes, other)), name)
+        if found == name:
+            self._codes[name] = codes
         return None if found == name else found
 
 
-def _ranked(column: Column) -> NDArray[np.int32] | None:
-    """Return codes that are equal for columns that tell the same; None if that cannot be said."""
-    codes = pd.factorize(column, use_na_sentinel=True)[0]
-    values = int(codes.max()) + 1
-    if len(codes) < _FEWEST or values < 2:
-        return None
-    if values > len(codes) / 2:  # then all columns would look alike, but for their order
-        if not is_numeric(column):
-            return None
+def _coded(column: Column) -> _Codes | None:
+    """Return a column as numbers: by their order, if it holds any."""
+    numeric = is_numeric(column)
+    if numeric:
         ranks = pd.Series(as_floats(column)).rank(method="dense", na_option="keep")
-        codes = np.asarray(ranks.fillna(0), dtype=np.int64)
-    return codes.astype(np.int32)
+        numbers = np.asarray(ranks.fillna(0), dtype=np.int64)
+    else:
+        numbers = pd.factorize(column, use_na_sentinel=True)[0].astype(np.int64) + 1
+    many = int(numbers.max(initial=0)) > len(numbers) / 2
+    if len(numbers) < _FEWEST or numbers.max() < 2 or (many and not numeric):
+        return None
+    return _Codes(numbers, many, bool((numbers == 0).any()))
 
 
-def _same_where_both(column: Column, other: Column) -> bool:
-    both = ~is_missing(column) & ~is_missing(other)
-    if both.sum() < len(both) / 2:
+def _tell_the_same(one: _Codes, two: _Codes) -> bool:
+    both = np.flatnonzero((one.numbers > 0) & (two.numbers > 0))
+    if len(both) < max(_FEWEST, len(one.numbers) / 2):
         return False
-    for rows in (np.flatnonzero(both)[:_GLANCE], both):  # the first nearly always differ
-        one, two = _ranked(column[rows]), _ranked(other[rows])
-        if one is None or two is None or not np.array_equal(one, two):
-            return False
-    return True
+    return all(
+        _pair_up(one.numbers[rows], two.numbers[rows], ordered=one.many or two.many)
+        for rows in (both[:_GLANCE], both)  # the first nearly always show that they do not
+    )
+
+
+def _pair_up(one: Ints, two: Ints, *, ordered: bool) -> bool:
+    """Whether each value of one has its own of the other, in the same order if that is asked."""
+    (values, place), (others, other) = (np.unique(each, return_inverse=True) for each in (one, two))
+    if len(values) != len(others):
+        return False
+    if ordered:
+        return np.array_equal(place, other)
+    return len(np.unique(place * len(values) + other)) == len(values)
 
 
 def _answers(column: Column, fact: Column, name: str) -> str | None:
