@@ -78,6 +78,16 @@ def test_rows_without_a_label_are_dropped_and_counted(command, tmp_path):
     assert table["sensor.power"].tolist() == [5.0, 5.0]
 
 
+def test_a_label_that_is_a_pattern_is_renamed(command, tmp_path):
+    write_recorder(tmp_path / "ha.db", home(days=1))
+    label = ("--label", "person.*=who")
+    assert command("import", "ha.db", *label, "--out", "t.csv")[0] == 0
+    assert "who" in pd.read_csv("t.csv") and "person.ann" not in pd.read_csv("t.csv")
+    write_recorder(tmp_path / "two.db", [*home(days=1), (BEGIN, "person.ben", "home")])
+    code, _, error = command("import", "two.db", *label, "--out", "u.csv")
+    assert code == 2 and "two columns would have one name" in error
+
+
 def test_items_times_counts_and_changes_are_chosen(command, tmp_path):
     write_recorder(tmp_path / "ha.db", home())
     code, _, _ = command(

@@ -123,7 +123,7 @@ def import_log(
             )
             report.show("write", 0.0)
             table = make_table(events, rounds)
-            whole = table.dropna(subset=list(rounds.forever)).rename(columns=facts)
+            whole = table.dropna(subset=list(rounds.forever)).rename(columns=_names(facts, events))
             if not whole.columns.is_unique:
                 raise InputError("two columns would have one name. Rename --label otherwise.")
             if not len(whole):
@@ -137,6 +137,15 @@ def _label(text: str) -> tuple[str, str]:
     """Return the item and what its column is called."""
     item, _, name = text.partition("=")
     return item, name or item
+
+
+def _names(facts: dict[str, str], events: Events) -> dict[str, str]:
+    """Return what the columns of labels are called; a pattern may have been renamed too."""
+    from discreet.importing.events import matching
+
+    renamed = {pattern: name for pattern, name in facts.items() if name != pattern}
+    return {item: name for pattern, name in renamed.items()
+            for item in matching(pattern, events.items)}  # fmt: skip
 
 
 def _named(patterns: object, events: Events, *, required: bool) -> list[str]:
