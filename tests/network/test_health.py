@@ -1,11 +1,15 @@
 """One table of states: doctor's exit code, ``/health`` and the dashboard agree on each of them."""
 
+import ast
+import inspect
 import math
+import re
 import sqlite3
+import sys
 import time
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,27 +17,42 @@ from support.commands import run
 from support.network_samples import additive_mapping
 from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
+from discreet.network import health
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes
-from discreet.network.health import BAD, GOOD, WARN
-from discreet.network.site.settings import Client, Clients, SiteFiles, load_site, save_clients
+from discreet.network.health import BAD, GOOD, WARN, Finding
+from discreet.network.site.authority import Entry, load_authority, load_register
+from discreet.network.site.deployed import DeployedFiles
+from discreet.network.site.derived import known_certificates
+from discreet.network.site.files import model_bytes
+from discreet.network.site.settings import (
+    Client,
+    Clients,
+    SiteFiles,
+    load_clients,
+    load_site,
+    save_clients,
+)
 from discreet.network.store import check_database, open_reader, open_store
 from discreet.network.store.connection import StoreError
-from discreet.network.store.rows import Batch, Decision, StoredMessage
+from discreet.network.store.rows import _ALARMS, Batch, Decision, StoredMessage, note_name
 from discreet_sensor.wire import RoundClock
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 
 NAMES = ["hall", "door", "bed", "bath"]
+MAPPING = additive_mapping(names=NAMES)
+BEFORE = additive_mapping(names=NAMES[:3])
+WORKERS = ["fusion", "fusion-2"]
 
 
 @pytest.fixture(scope="module")
 def broker_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("health")
-    site = make_site(folder, additive_mapping(names=NAMES), interval=1.0, deadline=2.0)
+    site = make_site(folder, MAPPING, interval=1.0, deadline=2.0, workers=2)
     settings = load_site(site)
     settings = settings.model_copy(update={"epoch": settings.epoch - 3600})  # made an hour ago
     (site / "site.json").write_text(settings.model_dump_json())
@@ -47,20 +66,30 @@ def broker_site(tmp_path_factory):
 
 
 class Living:
-    """A site with four devices, each heard a moment ago, and a fusion centre that notes it."""
+    """A site with four devices, each heard a moment ago, and a fusion centre that notes it.
+
+    ``workers``: what each of them notes besides. ``runs``: whether they do, and answer.
+    """
 
     def __init__(self, folder):
-        self.folder, self.site = folder, load_site(folder)
+        self.folder, self.site, self.files = folder, load_site(folder), SiteFiles(folder)
+        changed = (self.files.register, self.files.certificates, self.files.clients)
+        self._saved = {file: file.read_bytes() for file in (*changed, self.files.devices)}
         self.file = folder / "data/fusion.db"
         for file in self.file.parent.glob("fusion.db*"):
             file.unlink()
         self.store = open_store(self.site.database, folder, self.site.key)
         self.store.prepare()
-        mapping = additive_mapping(names=NAMES)
-        registry = Registry(SiteFiles(folder).clients, self.site.site, mapping)
-        self.state, self.now = State(), time.time()
+        self.registry = Registry(self.files.clients, self.site.site, MAPPING)
+        self.state, self.now, self.runs = State(), time.time(), True
         check = lambda: check_database(self.site.database, folder)  # noqa: E731
-        self.watch = Watch(self.site, registry, self.store, self.state, check)
+        deployed = DeployedFiles(folder)
+        self.watch = Watch(self.site, self.registry, self.store, self.state, check, deployed)
+        serials = [deployed().serial_of(name) for name in WORKERS]
+        self.workers = {
+            name: {"name": name, "mapping": MAPPING.id, "certificate": serial}
+            for name, serial in zip(WORKERS, serials, strict=True)
+        }
         self.state.turn("broker", "here")
         self.state.turn("clock", "right")
 
@@ -84,10 +113,21 @@ class Living:
         try:
             self.watch._begin_check = lambda: None
             self.watch._run_check(self.watch._check)
-            self.store.note(own_notes(self.state) | {"messages": 1}, self.now)
+            self.registry.refresh()
+            own = own_notes(self.state)
+            notes = {note_name(name): own | {"runs": runs} for name, runs in self.workers.items()}
+            if notes:
+                self.store.note(own | notes | {"messages": 1}, self.now)
             self.watch.look(self.now)
         except StoreError as error:
             self.state.turn("database", error.state, str(error))
+
+    def close(self):
+        self.store.close()
+        for file, content in self._saved.items():
+            file.write_bytes(content)
+        for file in self.files.mappings.glob("*"):
+            file.unlink()
 
 
 def quiet(living):
@@ -153,12 +193,80 @@ def backlog(living):
     living.decide()
 
 
-def alarm(kind):
+def alarm(kind, client="hall"):
     def ring(living):
         quiet(living)
-        living.store.alarm("hall", kind, "As noticed.", living.now)
+        living.store.alarm(client, kind, "As noticed.", living.now)
 
     return ring
+
+
+def never_run(living):
+    living.workers, living.runs = {}, False
+
+
+def stopped(living):
+    """It has ended a minute ago, with all that it did."""
+    quiet(living)
+    living.look()
+    living.store._base.change("UPDATE health SET at = at - 60")
+    living.workers, living.runs = {}, False
+
+
+def stuck(living):
+    """It answers, but has not looked for a minute."""
+    stopped(living)
+    living.runs, living.look = True, lambda: None
+    living.state._judged -= 60.0
+
+
+def silent_worker(living):
+    quiet(living)
+    del living.workers["fusion-2"]
+
+
+def unseen(living):
+    living.hear(*NAMES[1:])
+    living.decide()
+
+
+def outdated(**runs):
+    def load(living):
+        quiet(living)
+        living.workers["fusion-2"] |= runs
+
+    return load
+
+
+def other_tables(*, known):
+    """A device has tables of another mapping, that the site has had, or not."""
+
+    def give(living):
+        quiet(living)
+        if known:
+            living.files.mappings.mkdir(exist_ok=True)
+            BEFORE.save(living.files.mappings / "before.json")
+        clients = load_clients(living.folder).clients
+        clients = clients | {"hall": clients["hall"].model_copy(update={"mapping": BEFORE.id})}
+        save_clients(living.folder, Clients(clients=clients))
+
+    return give
+
+
+def ends(days):
+    """A device's certificate ends."""
+
+    def age(living):
+        quiet(living)
+        at = datetime.now(UTC) + timedelta(days=days)
+        register = load_register(living.folder)
+        entry = Entry(name="hall", role="sensor", serial="0a", expires=at)
+        register = register.model_copy(update={"issued": (*register.issued, entry)})
+        known = known_certificates(load_authority(living.folder), register)
+        living.files.register.write_bytes(model_bytes(register))
+        living.files.certificates.write_bytes(model_bytes(known))
+
+    return age
 
 
 def no_decisions(living):
@@ -192,6 +300,18 @@ STATES = [
     ("a clone", alarm("cloned"), BAD, "runs twice"),
     ("a restored device", alarm("restored"), BAD, "lost or restored"),
     ("a replaced database", alarm("replaced"), BAD, "replaced"),
+    ("a site served twice", alarm("copied", ""), BAD, "served twice"),
+    ("no fusion centre yet", never_run, BAD, "fusion centre has not run"),
+    ("a stopped fusion centre", stopped, BAD, "fusion centre is silent"),
+    ("a stuck fusion centre", stuck, BAD, "fusion centre is"),
+    ("a silent worker", silent_worker, WARN, "1 of 2 workers silent"),
+    ("a device never seen", unseen, WARN, "1 device never seen"),
+    ("a worker's mapping", outdated(mapping=BEFORE.id), BAD, "1 worker with another mapping"),
+    ("a worker's certificate", outdated(certificate="ab"), BAD, "1 worker with an old certificate"),
+    ("unknown tables", other_tables(known=False), BAD, "1 device with another mapping"),
+    ("tables of before", other_tables(known=True), WARN, "1 device with another mapping"),
+    ("an ended certificate", ends(-1), BAD, "hall"),
+    ("a certificate that ends", ends(30), WARN, "hall"),
     ("no decisions", no_decisions, BAD, "No decision yet"),
     ("an old decision", old_decision, BAD, "decision is old"),
     ("no broker", part("broker", "away"), BAD, "broker is unreachable"),
@@ -212,21 +332,62 @@ def test_all_agree(broker_site, monkeypatch, capsys, request, state, words):
         inject(living)
         living.look()
         code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", str(broker_site))
-        with Pages(living.state, "127.0.0.1", 0) as pages:
-            answer, health = fetch(f"http://127.0.0.1:{pages.port}/health")
-            metrics = fetch(f"http://127.0.0.1:{pages.port}/metrics")[1]
+        answer, told, metrics = ask(living)
         reader = open_reader(living.site.database, broker_site, living.site.key)
         seen = Snapshots(SiteView(broker_site), reader, lambda: living.now).now()
         reader.close()
     finally:
-        living.store.close()
-    assert (code == 3) == (answer == 503) == (seen.level == BAD) == (state == BAD), printed
+        living.close()
+    assert (code == 3) == (answer != 200) == (seen.level == BAD) == (state == BAD), printed
     shown = " ".join(f"{each.short} {each.words}" for each in seen.findings)
     if state == BAD or words:
-        assert words in health and words.lower() in printed.lower() and words in shown, shown
+        assert words.lower() in printed.lower() and words in shown, shown
+    if not living.runs:
+        return
+    assert words in told
     found = {each.name: each for each in text_string_to_metric_families(metrics)}
     counts = {each.labels["level"]: each.value for each in found["discreet_findings"].samples}
     assert (counts["bad"] > 0) == (state == BAD) and (counts["warn"] > 0) >= (state == WARN)
+
+
+def ask(living):
+    """Status and text of ``/health``, and the metrics; 0 where nobody answers."""
+    if not living.runs:
+        return 0, "", ""
+    with Pages(living.state, "127.0.0.1", 0) as pages:
+        answer, health = fetch(f"http://127.0.0.1:{pages.port}/health")
+        return answer, health, fetch(f"http://127.0.0.1:{pages.port}/metrics")[1]
+
+
+def test_every_finding_of_the_code_has_a_state(broker_site, monkeypatch):
+    """Whatever ``health`` can find is found in one of the states above, at each of its levels."""
+    made = {}
+
+    def note(level, short, *more):
+        line, kind = sys._getframe(1).f_lineno, re.sub(r"\d+", "", short)
+        made.setdefault(line, set()).add((level, kind))
+        return Finding(level, short, *more)
+
+    monkeypatch.setattr(health, "Finding", note)
+    for _, inject, *_ in STATES:
+        living = Living(broker_site)
+        inject(living)
+        living.look()
+        living.close()
+    code = ast.parse(inspect.getsource(health))
+    calls = {
+        each.lineno: 1
+        for each in ast.walk(code)
+        if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "Finding"
+    }
+    for loop in (each for each in ast.walk(code) if isinstance(each, ast.For)):
+        if isinstance(loop.iter, ast.Tuple):  # a table of what may be found
+            inside = {each.lineno for each in ast.walk(loop) if isinstance(each, ast.Call)}
+            calls |= {line: len(loop.iter.elts) for line in calls.keys() & inside}
+    assert len(calls) > 10 and sum(calls.values()) > 15
+    assert {line for line, count in calls.items() if len(made.get(line, ())) < count} == set()
+    shown = {short for found in made.values() for _, short in found}
+    assert shown >= {short for short, _ in _ALARMS.values()}
 
 
 def test_the_metrics_name_devices(broker_site):
@@ -235,7 +396,7 @@ def test_the_metrics_name_devices(broker_site):
     living.hear("door")
     living.store.commit(Batch(refusals=Counter({("hall", "mac"): 3, ("hall", "late"): 9})))
     living.look()
-    living.store.close()
+    living.close()
     samples = {
         (each.name, each.labels.get("device")): each.value
         for family in text_string_to_metric_families(living.state.metrics().decode())
@@ -257,7 +418,7 @@ def test_the_alert_rules_are_about_what_is_measured(broker_site):
     living = Living(broker_site)
     quiet(living)
     living.look()
-    living.store.close()
+    living.close()
     shown = living.state.metrics().decode()
     for rule in group["rules"]:
         assert rule["annotations"]["summary"]
