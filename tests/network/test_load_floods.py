@@ -28,6 +28,7 @@ def test_a_device_that_floods_is_suspended_and_the_others_are_heard(running, kin
     (site, serve), number = running, floods.ALL.index(kind)
     found = floods.flood(site, serve, kind, [number], HONEST, 4.0)
     assert found.named == {f"d{number}"}
+    assert found.told == {"doctor", "/health", "dashboard"}
     assert f"d{number} floods the site and is suspended" in serve.log.read_text()
     assert found.heard >= 0.75  # of four rounds one may fall into a pause of a busy machine
     assert found.rows <= MOST_FOR_ROUND

@@ -6,7 +6,8 @@ One and three of ten devices send as much as they can, each over its own TLS ses
 payloads of 200 kB, messages at QoS 0, authentic ones with a new boot each, and one authentic
 message again and again. The others send one message each round (of a second, with a deadline of
 one more) and never a second time. They must be heard in 95 % of the rounds, memory must stay
-flat, and the fusion centre must suspend and name whoever floods.
+flat, and the fusion centre must suspend whoever floods; doctor, /health and dashboard are asked
+meanwhile, and must name them.
 """
 
 import argparse
@@ -29,12 +30,14 @@ DEVICES, HEARD, GROWTH = 10, 0.95, 0.05
 def row(kind, attackers, found):
     fusion, broker = found.memory.max(axis=0) / 2**20
     good = found.heard >= HEARD and found.growth <= GROWTH and len(found.named) == attackers
+    good = good and len(found.told) == 3
     return good, [
         f"{attackers} of {DEVICES}: {kind.__doc__.rstrip('.').lower()}",
         f"{found.sent:,}",
         f"{found.heard:.1%} of {found.rounds}",
         f"{fusion:.0f} + {broker:.0f} MB, {found.growth:+.1%}",
         ", ".join(sorted(found.named)) or "nobody",
+        ", ".join(sorted(found.told)) or "nobody",
         f"{found.rows}",
         verdict(good),
     ]
@@ -50,8 +53,17 @@ def main() -> int:
         print("not run: Mosquitto is not installed")
         return 0
     wanted = [each for each in floods.ALL if not given.only or each.__name__ in given.only]
-    heads = ("flood", "sent", "honest heard, rounds", "fusion + broker", "suspended", "rows", "")
-    console, table, passed = Console(width=150), Table(*heads), True
+    heads = (
+        "flood",
+        "sent",
+        "honest heard, rounds",
+        "fusion + broker",
+        "suspended",
+        "told by",
+        "rows",
+        "",
+    )
+    console, table, passed = Console(width=170), Table(*heads), True
     for kind in wanted:
         for attackers in (1, 3):
             with (
@@ -68,7 +80,8 @@ def main() -> int:
     console.print(table)
     print(
         f"targets: heard in {HEARD:.0%} of the rounds, memory {GROWTH:+.0%} at most from the "
-        "second third to the last, all who flood suspended; rows: most of one device and round"
+        "second third to the last, all who flood suspended and named by doctor, /health and "
+        "dashboard; rows: most of one device and round"
     )
     return int(not passed)
 

@@ -1,19 +1,26 @@
 """Devices of a site that flood it, and how many of the others are heard meanwhile."""
 
 import contextlib
+import io
 import os
+import re
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.network.store import open_store
+from discreet.cli.doctor import UNWELL, doctor
+from discreet.network.dashboard.site_view import SiteView
+from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.health import BAD
+from discreet.network.store import open_reader, open_store
 from discreet_sensor.enrolment import Enrolment
 from discreet_sensor.wire import Message, RoundClock, encode, mapping_tag, message_topic
 from support.network_figures.devices import SecureSite, tls_context
 from support.network_figures.load import Serve, children, resident_bytes
 from support.network_figures.raw_mqtt import RawClient, publish_packet
 from support.network_sites import wait_for
+from support.sites import fetch
 
 RATE = 8600  # messages a second, of each device that floods
 LARGE, LONG = 200_000, 65_000  # bytes
@@ -148,7 +155,8 @@ class Flooded:
 
     ``heard``: share of the honest messages that were stored when their round was closed.
     ``memory``: rows of resident bytes of fusion centre and broker. ``named``: the devices that the
-    fusion centre has suspended. ``rows``: most messages of one device for one round.
+    fusion centre has suspended. ``rows``: most messages of one device for one round. ``told``: who
+    of doctor, ``/health`` and dashboard calls that a failure and names them all.
     """
 
     sent: int
@@ -157,6 +165,7 @@ class Flooded:
     memory: np.ndarray
     named: set
     rows: int
+    told: set
 
     @property
     def growth(self):
@@ -191,6 +200,7 @@ def flood(site, serve, kind, bad, good, seconds, rate=RATE):
             memory.append((serve.resident(), resident_bytes(site.broker.process.pid)))
             named |= {name for name in names if serve.value(f'suspended{{device="{name}"}}')}
             time.sleep(0.5)
+        told = _told(site, names)
         last = clock.number(time.time()) - 1
         for each in (*floods, honest):
             each.pipe.send("stop")
@@ -198,7 +208,31 @@ def flood(site, serve, kind, bad, good, seconds, rate=RATE):
         honest.answer()
     wait_for(lambda: serve.value("last_round") >= last)
     heard, rows = _heard(site, good, range(first, last + 1))
-    return Flooded(sent, heard, last + 1 - first, np.array(memory), named, rows)
+    return Flooded(sent, heard, last + 1 - first, np.array(memory), named, rows, told)
+
+
+def _told(site, names):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        code = doctor(site=site.folder)
+    status, health = fetch(f"http://127.0.0.1:{site.site.metrics.port}/health")
+    reader = open_reader(site.site.database, site.folder, site.site.key)
+    seen = Snapshots(SiteView(site.folder), reader).now()
+    reader.close()
+    page = "\n".join(f"{each.short}. {each.words}" for each in seen.findings)
+    said = {
+        "doctor": (code == UNWELL, printed.getvalue()),
+        "/health": (status == 503, health),
+        "dashboard": (seen.level == BAD, page),
+    }
+    return {who for who, (bad, words) in said.items() if bad and _names(words, names)}
+
+
+def _names(words, names):
+    """Whether these devices are said to be suspended; of more than four, four are named."""
+    if not re.search(r"\d devices? suspended", words):
+        return False
+    listed = re.findall(r"(\w+) \([^()]*\)", words)  # and why
+    return names <= {*listed} or (len(listed) == 4 and "more. More came than" in words)
 
 
 def _heard(site, devices, rounds):
