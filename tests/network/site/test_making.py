@@ -304,6 +304,7 @@ def test_the_compose_file_runs_the_same_parts(tmp_path):
     assert services["fusion-2"]["command"] == ["serve", "/site", "--worker", "2"]
     for name, service in services.items():
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        assert service["ulimits"] == {"core": 0}
         if name != "broker":
             assert "/site/keys" in service["tmpfs"]
     assert services["broker"]["volumes"] == ["./broker:/site/broker"]
