@@ -69,10 +69,10 @@ class Visitor:
         self.drops += 1
         self.closed.set()
 
-    def connect(self, port) -> bool:
+    def connect(self, port, **more) -> bool:
         """Whether the broker lets it in."""
         try:
-            self.client.connect("localhost", port, keepalive=30)
+            self.client.connect("localhost", port, keepalive=30, **more)
         except OSError:  # ssl.SSLError is one
             return False
         self.client.loop_start()

@@ -9,6 +9,8 @@ import time
 
 import pytest
 from cryptography import x509
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 from support.commands import run
 from support.helpers import make_mapping, refused
 from support.ports import free_port
@@ -29,9 +31,16 @@ from discreet.network.site.authority import load_register
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
 from discreet.network.site.revoking import revoke
 from discreet.network.site.services import BRIDGE_FOLDER
-from discreet.network.site.settings import load_clients, load_site, worker_group
+from discreet.network.site.settings import (
+    SiteFiles,
+    load_clients,
+    load_site,
+    worker_group,
+    worker_name,
+)
 from discreet_sensor import runtime
 from discreet_sensor.enrolment import load_enrolment
+from discreet_sensor.wire import shared
 
 
 @pytest.fixture
@@ -372,6 +381,47 @@ def test_workers_share_messages_under_a_name_that_no_device_can_guess(tmp_path):
     sites = [make_site(each, workers=2) for each in folders]
     names = {worker_group(each) for each in sites}
     assert len(names) == 2 and all(re.fullmatch("[0-9a-f]{32}", each) for each in names)
+
+
+@needs_mosquitto
+@pytest.mark.slow
+def test_an_offline_device_cannot_join_the_workers(tmp_path):
+    """A member that the broker may not send to would take its share of the messages with it."""
+    site = make_site(tmp_path, workers=2)
+    hall, door = enrolled(site), enrolled(site, "door")
+    port, topic = load_site(site).broker.port, "discreet/v1/home/door/z"
+    known = worker_group(site)
+    files = [SiteFiles(site).fusion_certificate(worker) for worker in (1, 2)]
+    with broker_of(site):
+        workers = [Visitor(site, worker_name(i + 1), *pair) for i, pair in enumerate(files)]
+        device = visitor_of(site, door, tmp_path)
+        assert all(each.connect(port) for each in (*workers, device))
+
+        def heard(group, guesses, count=20):
+            """How many messages reach a worker, while the thief waits in some groups."""
+            stays = Properties(PacketTypes.CONNECT)
+            stays.SessionExpiryInterval = 600
+            thief = visitor_of(site, hall, tmp_path)
+            assert thief.connect(port, clean_start=True, properties=stays)
+            for each in guesses:
+                thief.subscribe(shared(each, topic))
+            thief.leave()
+            for each in workers:
+                each.subscribe(shared(group, topic))
+                each.messages.clear()
+            for k in range(count):
+                device.publish(topic, f"{group} {k}".encode())
+            came = lambda: sum(len(each.messages) for each in workers)  # noqa: E731
+            eventually(lambda: came() >= count, 3.0)
+            for each in workers:
+                each.client.unsubscribe(shared(group, topic))
+            return came()
+
+        guesses = ["discreet", "fusion", "workers", "home", load_site(site).key, "+"]
+        assert heard(known, guesses) == 20
+        assert heard("discreet", ["discreet"]) < 20, "the attack does not work: nothing is tested"
+        for each in (*workers, device):
+            each.leave()
 
 
 def test_nobody_unknown_is_revoked(site):
