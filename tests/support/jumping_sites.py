@@ -6,12 +6,14 @@ The time that passes is ``SimulatedSite.true``; every clock is ahead of it by so
 import contextlib
 import io
 import json
+import time
 from types import SimpleNamespace
 from unittest.mock import patch
 
 from discreet.cli.doctor import UNWELL, doctor
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.fleet import Fleet
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.health import BAD, worst
 from discreet.network.site.settings import Clients, load_site, save_clients
@@ -182,6 +184,15 @@ class Judges:
         found = [each for each in self.snapshot().findings if each.view != "guarantee"]
         bad = worst(each.level for each in found) == BAD
         return bad, {each.short.lower() for each in found}
+
+    def fleet(self):
+        """How the site is in ``discreet fleet``."""
+        clock = SimpleNamespace(time=self._wall, monotonic=time.monotonic)
+        fleet = Fleet([str(self._folder)])
+        with patch("discreet.network.fleet.time", clock):
+            (found,) = fleet.look()
+        fleet.close()
+        return found
 
     def verdicts(self):
         """What doctor, ``/health`` and dashboard say."""

@@ -44,6 +44,8 @@ def judges(site):
 def check_all_is_well(site, judges, told=frozenset()):
     """Nobody finds more than told, and what is shown and published is of the last due round."""
     assert judges.verdicts() == [(False, told)] * 3
+    fleet = judges.fleet()
+    assert {each.short.lower() for each in fleet.findings} == told and fleet.age < 5.0
     last, snapshot = site.clock.last_due(site.true), judges.snapshot()
     assert snapshot.stored.decision.round == snapshot.decisions[-1].round == last
     assert site.published["round"] == site.service.state.value("last_round") == last
