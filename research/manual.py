@@ -14,17 +14,38 @@ GUIDES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md"))]
 """Pages that are followed one after the other, in one folder."""
 ON_REAL_DATA = [DOCS / "gallery" / name for name in ("income.md", "occupancy.md")]
 """Pages that stand alone, and need the folder that ``DISCREET_DATA`` names."""
+REFERENCE = [
+    DOCS / f"{name}.md"
+    for name in ("dashboard", "devices", "large", "network", "over-time", "tables")
+]
+"""Pages that stand alone, and take a mapping, its table and maybe a site for granted."""
+_BEGIN = """
+set -eu -o pipefail
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
+folder=$PWD
+# Until somebody stops it, which is no failure.
+for_a_while() {
+  timeout --preserve-status --signal=INT "${WHILE:-5}" "$@" || test $? = 130
+}
+"""
+
+
+_ENDLESS = re.compile(
+    r"^(|.*[|&] *)(discreet[ -](?:sensor|serve|record|dashboard(?!.*--add-user)) (?!.*&$).*)$", re.M
+)  # as a command in the foreground
 
 
 def script_of(page: Path) -> str:
     """Return the blocks of a page as one script for bash.
 
-    A block of text is not run. Raises ValueError: if one is in another language.
+    A block of text is not run. Blocks of the shell begin in the same folder, and what runs until it
+    is stopped is stopped after some seconds, unless it is in the background. Raises ValueError: if
+    a block is in another language.
     """
-    parts = ["set -eu -o pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
+    parts = [_BEGIN]
     for kind, block in re.findall(r"^```(\S*)\n(.*?)^```$", page.read_text(), re.M | re.S):
         if kind == "sh":
-            parts.append(block)
+            parts += ['cd "$folder"', _ENDLESS.sub(r"\1for_a_while \2", block)]
         elif kind == "python":
             parts.append(f"python - <<'END'\n{block}END\n")
         elif not kind.startswith("{") and kind != "text":

@@ -3,7 +3,10 @@
 import os
 import re
 import shlex
+import subprocess
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.ports import free_port
 from support.sites import needs_mosquitto
@@ -11,7 +14,7 @@ from typer.main import get_command
 
 from discreet.cli import COMMANDS, command_line
 from discreet.network.broker import find_mosquitto
-from research.manual import DOCS, GUIDES, ON_REAL_DATA, run_script, script_of
+from research.manual import DOCS, GUIDES, ON_REAL_DATA, REFERENCE, run_script, script_of
 
 EVERY = get_command(command_line([])).commands
 
@@ -30,12 +33,31 @@ def as_ordinary_user(folder):
     program.chmod(0o700)
 
 
-def follow(page, folder):
+def follow(page, folder, elsewhere):
+    """Run the blocks of a page; ``elsewhere``: what stands for things that a test has not."""
     script = script_of(page)
+    for text, instead in elsewhere.items():
+        script = script.replace(text, instead)
     for port in PORTS:
         script = re.sub(rf"(port |127\.0\.0\.1:){port}\b", rf"\g<1>{free_port()}", script)
     code, printed = run_script(script, folder)
     assert code == 0 and "Traceback" not in printed, f"{page.name}: {printed}"
+
+
+@pytest.fixture
+def broker(tmp_path_factory):
+    """The port of a broker of the house, as Zigbee2MQTT has one, that hears a motion sensor."""
+    folder, port = tmp_path_factory.mktemp("broker"), free_port()
+    (folder / "own.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    say = f"mosquitto_pub -p {port} -t zigbee2mqtt/hall -m '{{\"occupancy\": true}}' 2> /dev/null"
+    running = [
+        subprocess.Popen([find_mosquitto(), "-c", "own.conf"], cwd=folder, stderr=subprocess.PIPE),
+        subprocess.Popen(["bash", "-c", f"while sleep 0.3; do {say}; done"]),
+    ]
+    yield port
+    for each in reversed(running):
+        each.kill()
+        each.communicate()
 
 
 def in_words(picture):
@@ -50,10 +72,10 @@ def in_words(picture):
 @pytest.mark.slow
 @needs_mosquitto
 @pytest.mark.timeout(3600)
-def test_the_pages_do_what_they_say(tmp_path):
+def test_the_pages_do_what_they_say(tmp_path, broker):
     as_ordinary_user(tmp_path)
     for page in [*GUIDES, *GALLERY, README]:
-        follow(page, tmp_path)
+        follow(page, tmp_path, {"localhost/": f"127.0.0.1:{broker}/"})
     for page in GALLERY:
         pictures = re.findall(r"\]\((\w+\.svg)\)", page.read_text())
         assert all((tmp_path / each).is_file() and (page.parent / each).is_file()
@@ -66,8 +88,89 @@ def test_the_pages_do_what_they_say(tmp_path):
 @pytest.mark.skipif("DISCREET_DATA" not in os.environ, reason="DISCREET_DATA names no folder")
 @pytest.mark.parametrize("page", ON_REAL_DATA, ids=lambda page: page.stem)
 def test_the_pages_on_real_data_do_what_they_say(page, tmp_path):
-    follow(page, tmp_path)
+    follow(page, tmp_path, {})
     assert (tmp_path / f"{page.stem}.svg").is_file()
+
+
+# --- Pages of reference ----------------------------------------------------------------------
+
+# The sensors of a made home: few for what is learned, more for devices.
+FEW, MORE = ("hall", "door"), ("landing", "attic", "cellar", "garage", "porch", "stairs")
+LEARN = "learn home.csv --public fall --private who --exclude date --out home.json"
+NOISE = "--method randomized-response --ldp-epsilon 1"
+ELSEWHERE = {
+    "/mnt/disk": "disk",
+    "/run/": "",
+    "/sys/class/hwmon/hwmon0/temp1_input": "window",
+    "/usr/bin/read-window": "./read-window",
+    "gateway.local": "127.0.0.1",
+    "attic.local": "localhost",
+    "discreet audit": "limited audit",  # 3: done, and a limit is not shown to be kept
+    "discreet learn": "limited learn",
+    "discreet recheck": "limited recheck",
+    "discreet doctor": "limited doctor",
+    "--for 30d": "--for 3s",
+    "python - <<'END'\nimport discreet_sensor\n": "python - <<'END'\nimport json\n"
+    "KEY, reading, send = open('public_key.txt').read().split()[-1], 1, print\n"
+    "ID = json.load(open('../home.json'))['id']\nimport discreet_sensor\n",
+    "python - <<'END'\nfrom discreet_sensor import Sensor\n": 'cd "$folder"/boards/hall\n'
+    "board <<'END'\nreading, send = 1, print\nfrom discreet_sensor import Sensor\n",
+    "/lib/hall.table": "hall.table",
+    "/hall.ledger": "hall.ledger",
+}
+
+
+def make_home(folder, sensors):
+    """Write what a page of reference takes for granted: tables, a mapping and its audit."""
+    rng, rows = np.random.default_rng(0), 360
+    fall, ben = rng.random((2, rows)) < 0.5
+    home = pd.DataFrame({name: fall ^ (rng.random(rows) < 0.2) for name in sensors}).astype(int)
+    date = pd.date_range("2026-03-01", periods=rows, freq="1min")
+    home = home.assign(date=date, fall=fall, who=np.where(ben, "Ben", "Ada"))
+    home.to_csv(folder / "home.csv", index=False)
+    home.to_csv(folder / "labelled.csv", index=False)
+    home.to_parquet(folder / "big.parquet")
+    for day in (1, 2):
+        home[day - 1 :: 2].assign(day=day).to_parquet(folder / f"day-{day}.parquet")
+    make = f"discreet {LEARN} {NOISE}\ndiscreet audit home.json home.csv --json > audit.json"
+    code, printed = run_script(make, folder)
+    assert code == 0, printed
+
+
+def make_tools(folder):
+    """Write programs that stand for what a page takes for granted of the machine."""
+    programs = {
+        "pip": "exit 0", "apt": "exit 0", "systemctl": "exit 0",
+        "read-window": "echo 1", "some-program": "while echo 1; do sleep 1; done",
+        "board": "cat > main.py && exec micropython main.py",
+        "limited": 'discreet "$@" || test $? = 3',
+    }  # fmt: skip
+    for name, does in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / name).chmod(0o700)
+    for name in ("window", "landing"):
+        (folder / name).write_text("1\n")
+    (folder / "password.txt").write_text("a long enough password\n" * 2)
+    (folder / "door.csv").write_text("door\n" + "1\n" * 9)
+
+
+@pytest.mark.slow
+@needs_mosquitto
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.stem)
+def test_the_pages_of_reference_do_what_they_say(page, tmp_path, broker, monkeypatch):
+    monkeypatch.setenv("WHILE", "4")
+    as_ordinary_user(tmp_path)
+    make_tools(tmp_path)
+    more = (*MORE, "Window contact") if page.stem in ("devices", "network") else ()
+    make_home(tmp_path, (*FEW, *more))
+    ports = [free_port() for _ in range(3)]
+    init = "discreet init {} --port {} --metrics-port {} --dashboard-port {}"
+    if page.stem in ("dashboard", "devices"):
+        made = init.format("site", *ports) + " --mapping home.json --audit audit.json"
+        assert run_script(made, tmp_path)[0] == 0
+    elsewhere = {"discreet init site": init.format("site", *ports)} | ELSEWHERE
+    follow(page, tmp_path, elsewhere | {"localhost/": f"127.0.0.1:{broker}/"})
 
 
 # --- Commands that pages name ----------------------------------------------------------------
