@@ -93,7 +93,10 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
                     certificate("advantage", bound),
                     certificate("information epsilon", 0.31),
                 ],
-                "attacks": {"best": {"name": "forest", "advantage": 0.03, "lower": reached}},
+                "attacks": {
+                    "best": {"name": "forest", "advantage": 0.03, "lower": reached},
+                    "best_on_readings": {"name": "svm", "advantage": 0.46, "lower": 0.4419},
+                },
                 "figures": {"advantage": 0.034},
             }
             for fact in facts

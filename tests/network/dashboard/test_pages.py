@@ -5,6 +5,7 @@ import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.dashboards import make_audit, make_frontier, make_mapping
@@ -23,6 +24,7 @@ from discreet.network.dashboard.charts import (
     draw_bands,
     thinned,
 )
+from discreet.network.dashboard.guarantee import assess
 from discreet.network.dashboard.pages import (
     REASONS,
     code,
@@ -156,6 +158,22 @@ def test_nobody_is_silent_before_being_enrolled_after_being_revoked_or_before_be
     assert cells(batch, sent)[1].paths == {"heard": "M0 0h50v1h-50z", "silent": "M50 0h5v1h-5z"}
 
 
+def test_an_audit_of_a_day_is_shown_with_its_span_and_the_bound_on_all_of_it():
+    content = make_audit(MAPPING, datetime.now(UTC).date())
+    bound = {"name": "advantage of 1440 rounds", "certifiable": True, "value": 0.2111}
+    content["private"][0]["rounds"] = {"rounds": 1440, "seconds": 60.0, "certificate": bound}
+    content["limits"][0] |= {"limit": 0.1, "state": "not shown"}
+    audit = AuditSummary.model_validate(content)
+    assert audit.span == "1440 rounds of 60 s, a day"
+    held = assess(audit, None, MAPPING.id, None, datetime.now(UTC).date())
+    assert held.facts[0].bound == 0.2111 and held.certificate.short == "A limit is not shown"
+    unknown = pages._templates().get_template("live/unknown.html")
+    text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=MAPPING)
+    assert "at most 21.2 points, certified; limit 10, not shown" in text
+    assert "raw readings, one report: at least 44.1" in text
+    assert "From 1440 rounds of 60 s, a day of every sensor" in text
+
+
 # --- The frontier ----------------------------------------------------------------------------
 
 
@@ -185,14 +203,18 @@ def test_a_mapping_that_is_no_point_stands_where_the_audit_saw_it():
     here = draw(frontier, MAPPING, AuditSummary.model_validate(content)).here
     assert (here.leak, here.error) == (0.034, 0.25)
     assert draw(frontier, make_mapping(("a", "b")), audit).here is None
+    limit = draw(frontier, MAPPING, audit).limit  # of the audit, in points
+    farthest = max(dot.x for dot in draw(frontier, MAPPING, None).dots)
+    assert limit.label == "limit 10" and limit.at < farthest
+    assert draw(frontier, MAPPING, None).limit is None
     assert draw(Frontier.of(ABOUT, []), MAPPING, audit) is None
 
 
 @pytest.mark.parametrize("leak", [0.0, 1e-9, 0.001, 0.1, 0.19, 0.7, 0.8])
 def test_axes_end_at_round_numbers(leak):
     picture = draw(Frontier.of(ABOUT, [point(leak, 0.5)]), MAPPING, None)
-    labels = [float(tick.label) for tick in picture.across]
-    assert labels[0] == 0 and labels[-1] >= leak and 3 <= len(labels) <= 6
+    labels = [float(tick.label) / 100 for tick in picture.across]  # in points
+    assert labels[0] == 0 and labels[-1] >= leak * (1 - 1e-9) and 3 <= len(labels) <= 6
     assert leak == 0 or labels[-1] <= 2.01 * leak
 
 

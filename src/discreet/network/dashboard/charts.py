@@ -295,7 +295,8 @@ class FrontierPicture:
     """The whole picture.
 
     ``here``: the mapping that runs. ``line``: through the points that no other beats, as SVG wants
-    it. ``levels``: the errors of guessing and from raw readings.
+    it. ``levels``: the errors of guessing and from raw readings. ``limit``: the one that the audit
+    of the running mapping was asked for, of one report.
     """
 
     dots: tuple[Dot, ...]
@@ -304,6 +305,7 @@ class FrontierPicture:
     across: tuple[Tick, ...]
     upwards: tuple[Tick, ...]
     levels: tuple[Tick, ...]
+    limit: Tick | None = None
 
 
 def draw(
@@ -318,6 +320,8 @@ def draw(
     leaks = [point.advantage.value for point in frontier.points] + ([own[0]] if own else [])
     errors = [point.judged(rule).value for point in frontier.points] + ([own[1]] if own else [])
     errors += beside.values()
+    limit = _limit_of(mapping, audit)
+    leaks += [] if limit is None else [limit]
     most_leak, most_error = _round_up(max(leaks)), _round_up(max(errors))
 
     def place(leak: float, error: float) -> tuple[float, float]:
@@ -341,10 +345,18 @@ def draw(
         dots=dots,
         here=Dot(*place(*own), "here", "the mapping that runs", *own, None) if own else None,
         line=" ".join(f"{x},{y}" for x, y in best),
-        across=tuple(Tick(place(each, 0)[0], f"{each:g}") for each in _ticks(most_leak)),
-        upwards=tuple(Tick(place(0, each)[1], f"{each:g}") for each in _ticks(most_error)),
+        across=tuple(Tick(place(each, 0)[0], f"{100 * each:.4g}") for each in _ticks(most_leak)),
+        upwards=tuple(Tick(place(0, each)[1], f"{100 * each:.4g}") for each in _ticks(most_error)),
         levels=tuple(Tick(place(0, each)[1], name) for name, each in beside.items()),
+        limit=None if limit is None else Tick(place(limit, 0)[0], f"limit {100 * limit:.4g}"),
     )
+
+
+def _limit_of(mapping: Mapping, audit: AuditSummary | None) -> float | None:
+    """Return the limit on one report, which is what the frontier compares."""
+    if audit is None or audit.mapping_id != mapping.id or audit.span != "one report":
+        return None
+    return None if audit.stated is None or audit.stated.name != "advantage" else audit.stated.limit
 
 
 def _own_place(

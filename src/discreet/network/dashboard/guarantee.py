@@ -38,13 +38,18 @@ _DRIFT = {
 
 @dataclass(frozen=True)
 class FactBound:
-    """What is promised about one private fact; nothing once the certificate is withdrawn."""
+    """What is promised about one private fact; nothing once the certificate is withdrawn.
+
+    ``bound``: over the whole span of the audit. ``raw``: what an attacker gains for certain from
+    the raw readings of one report.
+    """
 
     name: str
     bound: float | None
     epsilon: float | None
     reached: float
     always: float = 0.5
+    raw: float | None = None
 
     @property
     def share(self) -> float:
@@ -119,14 +124,16 @@ def assess(
         standing=found,
         certificate=certificate,
         recheck=Finding(level, short, found.words),
-        facts=tuple(map(_bound_of, facts)),
+        facts=tuple(_bound_of(own, fact) for fact in facts) if own else (),
         audit=audit,
     )
 
 
-def _bound_of(fact: PrivateFact) -> FactBound:
-    always = 1.0 - 1.0 / (len(fact.classes) or 2)
-    return FactBound(fact.name, fact.bound, fact.epsilon, fact.reached, always)
+def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
+    best = fact.attacks.best_on_readings
+    raw = None if best is None else max(best.lower, 0.0)
+    bound = audit.promised(fact)
+    return FactBound(fact.name, bound, fact.epsilon, fact.reached, fact.always, raw)
 
 
 def _certificate(
@@ -149,7 +156,7 @@ def _certificate(
         return Finding(BAD, "A limit is broken", audit.verdict)
     if any(each.state != "met" for each in audit.limits):
         return Finding(WARN, "A limit is not shown", audit.verdict)
-    if any(fact.bound is None for fact in audit.private):
+    if any(audit.promised(fact) is None for fact in audit.private):
         words = "For at least one private fact the rows certify no bound on what an attacker gains."
         return Finding(WARN, "Not everything is certified", words)
     if not audit.public.useful:

@@ -32,6 +32,7 @@ from discreet.network.dashboard.charts import (
 from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, Snapshot
+from discreet.quoting import down, gain, up
 
 MOST_STREAMS = 64
 _PAUSE = 1.0
@@ -299,7 +300,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (moment, clock, percent, points, days, size, count, seconds, code)
+    written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
     found.filters |= {each.__name__: each for each in written}
     return found
 
@@ -340,7 +341,12 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 def points(share: float) -> str:
     """Write a bound in points of accuracy, rounded up."""
-    return f"{math.ceil(1000 * share - 1e-6) / 10:.1f}"
+    return gain(up(share))
+
+
+def least_points(share: float) -> str:
+    """Write what was reached for certain in points of accuracy, rounded down."""
+    return gain(down(share))
 
 
 def clock(at: float) -> Markup:
