@@ -19,6 +19,8 @@ def test_an_audit_becomes_a_picture(plot, tmp_path):
     drawn = (tmp_path / "a.svg").read_text()
     assert ">answered right in" in drawn and ">nobody is right beyond" in drawn and "sends" in drawn
     assert plot("audit.json", "--out", "a.png")[0] == 0
+    printed = plot("audit.json", "--out", "a.svg", "--json")[1]
+    assert json.loads(printed) == {"out": "a.svg", "mapping_id": private()[1].mapping.id}
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from discreet.cli.options import SiteFolder, argument
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import (
+    Json,
+    SiteFolder,
+    argument,
+)
+from discreet.cli.terminal import interruptible, json_result, plain_print
 from discreet.network import find_site, need_network
 
 
 def backup(
     out: Annotated[Path, argument("OUT", "New folder to write.")],
     site: SiteFolder = None,
+    as_json: Json = False,
 ) -> None:
     """Copy a site with its database, while it runs.
 
@@ -22,11 +27,12 @@ def backup(
 
         discreet backup /mnt/disk/site-monday --site site
     """
-    with interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."), json_result(as_json) as result:
         need_network()
         from discreet.network.site.backups import back_up
 
         with_database = back_up(find_site(site), out)
+        result |= {"out": str(out), "database": with_database}
         plain_print(f"wrote {out}; it holds all keys of the site")
         if not with_database:
             plain_print("the database is not in it: back it up with pg_dump, or it is not made yet")
@@ -35,6 +41,7 @@ def backup(
 def restore(
     source: Annotated[Path, argument("BACKUP", "Folder of a backup, or a copy of a database.")],
     site: SiteFolder = None,
+    as_json: Json = False,
 ) -> None:
     """Bring back what a site lacks and a backup has; what has come since stays.
 
@@ -45,11 +52,13 @@ def restore(
 
         discreet restore /mnt/disk/site-monday --site site
     """
-    with interruptible("stopped. Run it again to finish."):
+    with interruptible("stopped. Run it again to finish."), json_result(as_json) as result:
         need_network()
         from discreet.network.site.backups import restore as bring_back
 
         done = bring_back(source, find_site(site))
+        result |= {"files": list(map(str, done.files)), "whole": done.whole, "rows": done.rows}
+        result["aside"] = None if done.aside is None else str(done.aside)
         plain_print(f"{len(done.files)} files were missing and are back")
         if done.whole:
             plain_print(

@@ -6,8 +6,13 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from discreet.cli.options import SiteFolder, argument, option
-from discreet.cli.terminal import interruptible, plain_print, warn
+from discreet.cli.options import (
+    Json,
+    SiteFolder,
+    argument,
+    option,
+)
+from discreet.cli.terminal import interruptible, json_result, plain_print, warn
 from discreet.network import find_site, need_network
 
 NOT_IN_FORCE = 3
@@ -20,6 +25,7 @@ def change_mapping(
     audit: Annotated[
         Path | None, option("FILE", "What `discreet audit --json` printed about it.")
     ] = None,
+    as_json: Json = False,
 ) -> int:
     """Have a site run another mapping; devices change one by one.
 
@@ -31,7 +37,10 @@ def change_mapping(
 
         discreet change-mapping better.json --audit better-audit.json
     """
-    with interruptible("stopped in the middle. Run the command again."):
+    with (
+        interruptible("stopped in the middle. Run the command again."),
+        json_result(as_json) as result,
+    ):
         need_network()
         from discreet.network.site.mappings import change_mapping as change
 
@@ -41,6 +50,7 @@ def change_mapping(
         if audit is None:
             plain_print("without --audit the site has no certificate for it")
         late = _wait_for_workers(folder, done.mapping.id)
+        result |= {"mapping_id": done.mapping.id, "left": list(done.left), "late": late}
         if done.left:
             plain_print(
                 f"{len(done.left)} devices send by their old tables, which count as well: "

@@ -11,6 +11,7 @@ import typer
 
 from discreet.cli.options import (
     Anyway,
+    Json,
     OwnPeriod,
     OwnRepeat,
     PolicyRows,
@@ -23,7 +24,14 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.policies import choose_repeat
-from discreet.cli.terminal import interruptible, plain_print, print_lines, say_lasting, warn
+from discreet.cli.terminal import (
+    interruptible,
+    json_result,
+    plain_print,
+    print_lines,
+    say_lasting,
+    warn,
+)
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
 
@@ -82,6 +90,7 @@ def enroll(
     observer: Annotated[
         bool, flag("--observer", "May read the decision only; writes a folder of PEMs.")
     ] = False,
+    as_json: Json = False,
 ) -> int:
     """Let a device in: certificate, tables and configuration in one file.
 
@@ -101,7 +110,7 @@ def enroll(
 
         discreet enroll home-assistant --observer
     """
-    with interruptible("stopped. Nothing has changed."):
+    with interruptible("stopped. Nothing has changed."), json_result(as_json) as result:
         need_network()
         from discreet.export.neutral import Policy
         from discreet.mapping.mapping import Mapping
@@ -137,6 +146,8 @@ def enroll(
             done = enroll_device(folder, wish, out)
             _say_enrolled(name, out, done, policy_lines)
             _say_install(name, out, to)
+        result |= {"device": name, "out": str(out), "expires": str(done.expires)}
+        result["sensors"] = [] if observer else list(done.sensors)
         return _say_how_it_ends(folder, done)
 
 
@@ -191,6 +202,7 @@ def _typed(ctx: typer.Context) -> frozenset[str]:
 def revoke(
     name: Annotated[str, argument("NAME", "Name that was enrolled.")],
     site: SiteFolder = None,
+    as_json: Json = False,
 ) -> int:
     """Shut a device out at once, and make sure that it is.
 
@@ -201,12 +213,16 @@ def revoke(
 
         discreet revoke hall
     """
-    with interruptible("stopped in the middle. Run the command again."):
+    with (
+        interruptible("stopped in the middle. Run the command again."),
+        json_result(as_json) as result,
+    ):
         need_network()
         from discreet.network.site.revoking import revoke as shut_out
 
         folder = find_site(site)
         done = shut_out(folder, name)
+        result |= {"device": name, "outcome": done.outcome, "words": done.words}
         plain_print(f"{name} is revoked: the fusion centre believes nothing it sends")
         if done.outcome == "out":
             plain_print("the broker refuses its certificate, as was tried, and has cut its session")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from discreet.cli.options import SiteFolder, argument
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import (
+    Json,
+    SiteFolder,
+    argument,
+)
+from discreet.cli.terminal import interruptible, json_result, plain_print
 from discreet.network import find_site, need_network
 
 
 def forget(
     name: Annotated[str, argument("DEVICE", "Name of the device.")],
     site: SiteFolder = None,
+    as_json: Json = False,
 ) -> None:
     """Delete what one device has sent, for good.
 
@@ -23,11 +28,15 @@ def forget(
 
         discreet forget hall
     """
-    with interruptible("stopped in the middle. Run the command again."):
+    with (
+        interruptible("stopped in the middle. Run the command again."),
+        json_result(as_json) as result,
+    ):
         need_network()
         from discreet.network.site.forgetting import forget_device
 
         done = forget_device(find_site(site), name)
+        result |= {"device": name, "messages": done.messages, "live": done.live}
         plain_print(f"deleted {done.messages} messages of {name}, and what was refused of it")
         plain_print("decisions stay, and what it has spent: its budget is not refilled")
         if done.postgres:

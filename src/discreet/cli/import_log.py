@@ -6,8 +6,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.options import Quiet, argument, flag, option, seconds_of
-from discreet.cli.terminal import check_out, interruptible, plain_console, print_lines
+from discreet.cli.options import (
+    Json,
+    Quiet,
+    argument,
+    flag,
+    option,
+    seconds_of,
+)
+from discreet.cli.terminal import check_out, interruptible, json_result, plain_console, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +82,7 @@ def import_log(
     item: Annotated[str | None, option("COLUMN", "Of a long CSV: the item.")] = None,
     value: Annotated[str | None, option("COLUMN", "Of a long CSV: the value.")] = None,
     quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Make a table, a row for every minute, of an event log. The log is only read.
 
@@ -129,8 +137,12 @@ def import_log(
             if not len(whole):
                 raise InputError("no row has all labels. Name others with --label, or fewer.")
             _write(whole, out)
-    if not quiet:
-        print_lines(_summary(events, rounds, table, whole, out))
+    with json_result(as_json) as result:
+        result |= {"out": str(out), "rows": len(whole), "dropped": len(table) - len(whole)}
+        result |= {"columns": list(whole.columns), "events": len(events.times)}
+        result |= {"gaps": len(events.gaps)}
+        if not quiet:
+            print_lines(_summary(events, rounds, table, whole, out))
 
 
 def _label(text: str) -> tuple[str, str]:

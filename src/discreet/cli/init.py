@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from discreet.cli.options import (
     Anyway,
     Budget,
+    Json,
     Period,
     PolicyRows,
     PrivateStay,
@@ -20,7 +21,7 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.policies import choose_repeat
-from discreet.cli.terminal import interruptible, print_lines, say_lasting
+from discreet.cli.terminal import interruptible, json_result, print_lines, say_lasting
 from discreet.errors import InputError, shown
 from discreet.network import need_network
 
@@ -86,6 +87,7 @@ def init(
     stay: PrivateStay = None,
     rows: PolicyRows = None,
     anyway: Anyway = False,
+    as_json: Json = False,
 ) -> None:
     """Write a working deployment: certificates, broker, fusion centre, services.
 
@@ -96,7 +98,7 @@ def init(
 
         discreet init site --mapping home.json --host gateway.local
     """
-    with interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."), json_result(as_json) as result:
         need_network()
         from discreet.data.columns import written
         from discreet.export.neutral import Policy
@@ -129,6 +131,7 @@ def init(
             anyway=anyway,
         )
         site, span = make_folder(plan)
+        result |= {"out": str(folder), "site": site.site, "mapping_id": found.id}
         lines = _made(folder, site)
         print_lines([lines[0], *policy_lines])
         say_lasting(span)

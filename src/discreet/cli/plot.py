@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.options import argument, option
-from discreet.cli.terminal import check_out, interruptible, plain_print
+from discreet.cli.options import (
+    Json,
+    argument,
+    option,
+)
+from discreet.cli.terminal import check_out, interruptible, json_result, plain_print
 from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.plots import check_suffix, matplotlib_settings, rendered
@@ -29,6 +33,7 @@ def plot(
             name="--name",
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Draw an audit: what a report is made of, and what it tells, raw and as sent.
 
@@ -39,7 +44,7 @@ def plot(
     check_suffix(out)
     called = _names(names or [])
     check_out(out, audit)
-    with interruptible("stopped. Nothing was written."):
+    with interruptible("stopped. Nothing was written."), json_result(as_json) as result:
         from discreet.auditing.picture import draw_audit
         from discreet.auditing.summary import load_audit
 
@@ -51,6 +56,7 @@ def plot(
         _check_names(called, found)
         with matplotlib_settings("discreet-audit"):  # text stays text
             write_whole(out, rendered(draw_audit(found, title, called), out, _DOTS))
+        result |= {"out": str(out), "mapping_id": found.mapping_id}
         plain_print(f"wrote {out}")
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from discreet.cli.enroll import how_to_reload
-from discreet.cli.options import SiteFolder, option
-from discreet.cli.terminal import interruptible, plain_print
+from discreet.cli.options import (
+    Json,
+    SiteFolder,
+    option,
+)
+from discreet.cli.terminal import interruptible, json_result, plain_print
 from discreet.network import find_site, need_network
 
 
@@ -16,6 +20,7 @@ def renew_site(
         str | None,
         option("HOST", "Another name or address by which sensors find the broker from now on."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Give broker and fusion centre new certificates and keys; the old ones end.
 
@@ -31,12 +36,17 @@ def renew_site(
 
         discreet renew-site --site site --host attic.local
     """
-    with interruptible("stopped in the middle. Run the command again."):
+    with (
+        interruptible("stopped in the middle. Run the command again."),
+        json_result(as_json) as result,
+    ):
         need_network()
         from discreet.network.site.renewing import renew_site as renew
 
         folder = find_site(site)
         done = renew(folder, host)
+        result |= {"expires": str(done.expires), "names": list(done.names)}
+        result |= {"notified": done.notified, "services": bool(done.services)}
         plain_print(f"new certificates, until {done.expires}: {', '.join(done.names)}")
         plain_print("the old ones are on the revocation list")
         if not done.notified:

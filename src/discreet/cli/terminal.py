@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,18 @@ def print_verdict(line: str, code: str) -> None:
 def print_json(content: Any) -> None:
     """Print results for a program."""
     plain_print(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+@contextmanager
+def json_result(wanted: bool) -> Iterator[dict[str, Any]]:
+    """Take in the result, and with --json print it; the words go to stderr then."""
+    found: dict[str, Any] = {}
+    if not wanted:
+        yield found
+        return
+    with redirect_stdout(sys.stderr):
+        yield found
+    print_json(found)
 
 
 def plain_console() -> Console:
