@@ -33,6 +33,13 @@ def secrets_of(data, confidence=0.95, seed=0):
     return find_other_secrets(data, data.draw_symbols(seed), confidence, seed)
 
 
+def test_columns_are_in_the_order_of_the_gain_that_is_shown():
+    for seed in range(6):
+        odd = data_of(n=300, seed=seed, noise=0.3, odd=lambda _, X: X.left ^ X.right)
+        gains = [each.gain.estimate for each in secrets_of(odd).found]
+        assert len(gains) == 3 and gains == sorted(gains, reverse=True)
+
+
 def test_the_column_that_symbols_tell_is_found_and_unrelated_ones_come_after():
     data = data_of(
         both=lambda rng, X: np.where(X.left ^ X.right, "odd", "even"),  # no sensor alone tells it

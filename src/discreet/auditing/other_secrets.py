@@ -101,7 +101,8 @@ def find_other_secrets(
     asked = attacker.ask(chosen, first, second, _TESTED)
     told = [attacker.ask_answer(each, first, second) for each in chosen]
     share = (1.0 - confidence) / SHOWN
-    found = tuple(_secret(*each, share) for each in zip(chosen, asked, told, strict=True))
+    each_found = (_secret(*each, share) for each in zip(chosen, asked, told, strict=True))
+    found = tuple(sorted(each_found, key=lambda each: -each.gain.estimate))
     left_out = len(every) - len(usable)
     return OtherSecrets(found, len(usable), left_out, confidence, withheld(data))
 

@@ -410,3 +410,14 @@ def test_foreign_parts_of_a_picture_are_left_out():
 )
 def test_a_possible_symbol_never_reads_as_impossible(share, told):
     assert report_words.probability(share) == told
+
+
+def test_bounds_beyond_rare_outputs_that_are_no_smaller_fold_into_a_sentence():
+    audit, _ = private()
+    fact = audit.private[0]
+    whole = fact.certificate("information epsilon")
+    same = [replace(each, value=whole.value) if "beyond" in each.name else each
+            for each in fact.certificates]  # fmt: skip
+    table = report_words.bound_table(audit, replace(fact, certificates=tuple(same)))
+    assert not any(row["title"].startswith("The same") for row in table["rows"])
+    assert any(each.endswith("no smaller than with them") for each in table["silent"])

@@ -18,6 +18,7 @@ from discreet.quoting import bounded, measured, percents
 from discreet.quoting import gain as gain
 from discreet.quoting import number as number
 
+_RELAXED = "information epsilon"  # by the bounds beyond rare outputs
 _USELESS_EPSILON = 7.0  # odds may change by a factor of a thousand
 
 # --- Numbers ---------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ def _table(certificates: Sequence[Certificate], estimates: dict[str, str]) -> Ta
     silent: dict[str, list[str]] = {}
     for each in certificates:
         title, term = _titled(each.name)
-        why = _says_nothing(each)
+        why = _says_nothing(each) or _says_no_more(each, certificates)
         if why:
             silent.setdefault(why, []).append(title)
             continue
@@ -199,6 +200,15 @@ def _says_nothing(each: Certificate) -> str:
     if "epsilon" in each.name and each.value > _USELESS_EPSILON:
         return f"the bound is above {_USELESS_EPSILON:g}, too large to help"
     return ""
+
+
+def _says_no_more(each: Certificate, certificates: Sequence[Certificate]) -> str:
+    """Return why a bound beyond rare outputs adds nothing to the one it relaxes, or nothing."""
+    whole = next((other.bound for other in certificates if other.name == _RELAXED), None)
+    if not each.name.startswith(BEYOND_MASS) or each.bound is None or whole is None:
+        return ""
+    same = bounded(each.name, each.bound) == bounded(_RELAXED, whole)
+    return "no smaller than with them" if same else ""
 
 
 def _titled(name: str) -> tuple[str, str]:
