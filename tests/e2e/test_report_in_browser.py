@@ -11,7 +11,7 @@ from support.browsers import (
     assert_apart,
     needs_browser,
 )
-from support.report_cases import hostile, large, page, private
+from support.report_cases import HEADLINES, hostile, large, page, private, state
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -21,7 +21,7 @@ CASES = {"private": (private,), "hostile": (hostile,), "home": (large, 16)}
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
-    for name, case in CASES.items():
+    for name, case in (CASES | {each: (state, each) for each in HEADLINES}).items():
         (folder / f"{name}.html").write_text(page(*case), encoding="utf-8")
     return folder
 
@@ -94,6 +94,22 @@ def test_the_page_looks_as_it_should(show, files, scheme, size):
     assert 0.1 < (np.abs(seen - page_colour).max(axis=2) > 8).mean() < 0.9
     red, green, blue = seen[: size[1] // 2].reshape(-1, 3).T
     assert ((green > red + 8) & (green > blue + 8)).sum() > 10_000  # the banner is green
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+@each_size
+def test_every_other_state_is_seen_on_the_first_screen_and_is_not_green(show, files, name, size):
+    reader = show(name, size)
+    seen = reader.picture(path=files / f"{name}-{size[0]}.png")
+    said = reader.page.locator(".verdict").all_inner_texts()
+    assert any(HEADLINES[name] in each for each in said)
+    red, green, blue = seen[: size[1] // 2].reshape(-1, 3).T
+    warm = (red > blue + 8) & (red >= green)  # amber or red, as the worse of both is
+    assert warm.sum() > 5_000
+    for part in (".verdict >> nth=0", ".verdict >> nth=1", ".scale >> nth=0"):
+        box = reader.page.locator(part).bounding_box()
+        assert box["y"] > 0 and box["y"] + box["height"] < size[1], part
+    assert reader.width() <= size[0]
 
 
 def test_the_picture_of_a_sensor_shows_its_table(show):

@@ -147,6 +147,31 @@ def large(n_sensors, n=120):
     return audit_checked_data(data, AuditOptions(max_advantage=0.1)), data
 
 
+HEADLINES = {
+    "leaks": "It leaks",
+    "not shown": "Not shown to be private",
+    "on condition": "Private on condition",
+    "no limit": "No limit was stated",
+    "not useful": "Not useful",
+}
+"""The states of a report that are not green, and what their first screens say."""
+
+
+@cache
+def state(name):
+    """The audit of the exactly private mapping, as it would be in another state."""
+    audit, data = private()
+    (limit,) = audit.limits
+    changes = {
+        "leaks": {"limits": (replace(limit, limit=0.02, lower=0.0412, state="broken"),)},
+        "not shown": {"limits": (replace(limit, limit=0.02, state="not shown"),)},
+        "on condition": {"conditions": ("no row was learned from (declared)",)},
+        "no limit": {"limits": ()},
+        "not useful": {"public": replace(audit.public, constant=True)},
+    }
+    return replace(audit, **changes[name]), data
+
+
 COMMAND = 'discreet audit "my <home>.json" A.csv --seed 0'
 
 
