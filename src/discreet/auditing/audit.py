@@ -22,7 +22,13 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.auditing.bounds.beyond_answer import BEYOND, rows_within
-from discreet.auditing.bounds.needed import say_needed, say_needed_for_epsilon, say_needed_within
+from discreet.auditing.bounds.needed import (
+    say_needed,
+    say_needed_for_epsilon,
+    say_needed_for_rounds,
+    say_needed_within,
+)
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import certify_structure
 from discreet.auditing.data import AuditData, AuditOptions, audit_data_from_arrays, check_options
 from discreet.auditing.facts import Steps, audit_fact, audit_public
@@ -194,7 +200,8 @@ def audit_checked_data(
     limits = tuple(_with_needed(data, check, private, options, alpha) for check in limits)
     conditions = find_conditions(data, options.releases, options.independent_releases,
                                  prior_given=options.prior is not None,
-                                 rounds=options.rounds)  # fmt: skip
+                                 rounds=options.rounds,
+                                 beyond=options.beyond_answer)  # fmt: skip
     drawn = data.rows_with(data.public, options.cap).drawn
     if options.rounds is not None:
         drawn = f"any one of {options.rounds} rounds"
@@ -231,17 +238,18 @@ def _with_needed(
     options: AuditOptions,
     alpha: float,
 ) -> LimitCheck:
-    """Say how many more rows a limit on one report needs, if it is not shown."""
+    """Say how many more rows a limit needs, if it is not shown."""
     if check.state != "not shown":
         return check
     if withheld(data):
         return replace(check, needed="" if data.learned_groups else _GROUP_THEM)
-    if options.rounds is not None:
-        return check
-    if options.releases > 1:
-        return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
     labelled = next(each for each in data.private if each.name == check.fact)
     rows = data.rows_with(labelled, options.cap)
+    if options.rounds is not None:
+        fact = next(each for each in private if each.name == check.fact)
+        return replace(check, needed=_needed_for_rounds(data, rows, check, fact))
+    if options.releases > 1:
+        return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
     if check.name == BEYOND:
         needed = say_needed_within(rows_within(rows, data.public), check.limit, alpha)
     elif check.name == "epsilon":
@@ -251,6 +259,18 @@ def _with_needed(
     else:
         needed = say_needed(rows, check.limit, alpha)
     return replace(check, needed=needed)
+
+
+def _needed_for_rounds(data: AuditData, rows: AuditRows, check: LimitCheck, fact: FactAudit) -> str:
+    found = fact.rounds
+    told = check.name == BEYOND
+    if found is None or found.bound is None or check.name == "epsilon" or (
+        told != found.beyond_answer
+    ):  # fmt: skip
+        return ""
+    rows = replace(rows, groups=None, cap=None)  # as the bound takes them
+    parts = rows_within(rows, data.public) if told else [rows]
+    return say_needed_for_rounds(parts, found.bound, check.limit)
 
 
 def _remarks(data: AuditData) -> tuple[str, ...]:

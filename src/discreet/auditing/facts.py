@@ -145,6 +145,7 @@ def _audit_rounds(
         options.rounds,
         alpha,
         options.seed,
+        beyond=options.beyond_answer,
     )
 
 

@@ -2,8 +2,9 @@
 
 The bound (``bounds.window``) rests on the hidden state being the fact. Where there is a series,
 that is tested, and the bound is withheld where the test fails. If rounds are linked by the public
-fact alone, the bound is one beyond the answer: on what is gained by an attacker who knows the
-public fact of every round. Without a series the chain of the private fact is declared.
+fact as well, or if that is what a limit is on, the bound is one beyond the answer: on what is
+gained by an attacker who knows the public fact of every round. Without a series the chain of the
+private fact is declared.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from discreet.quoting import at_most
 _MOST_OUTPUTS = 4_096  # for which an attacker knows the likelihood of every output
 _FRESH = "every sensor draws a new symbol in every round"
 _HIDDEN = "given {what} of a round, its readings depend on nothing of other rounds"
-HIDDEN_DECLARED = f"{_HIDDEN.format(what='the private fact')} (declared)"
+_ALONE, _BOTH = "the private fact", "the public and the private fact"
 _CHAIN = "the private fact moves as a stationary chain"
 
 
@@ -68,6 +69,7 @@ class RoundsAudit:
     ``beyond_answer``: whether the certificate speaks of an attacker who knows the public facts.
     ``by_window``: the certified advantage for shorter windows, too. ``seconds``: length of a round,
     if estimated from a series. ``attacks``: what was reached, on drawn symbols: estimates.
+    ``bound``: what the certificate rests on, unless a series contradicts it.
     """
 
     rounds: int
@@ -76,6 +78,7 @@ class RoundsAudit:
     by_window: tuple[tuple[int, float], ...]
     seconds: float | None
     attacks: tuple[WindowAttack, ...]
+    bound: WindowBound | None = None
 
     @property
     def condition(self) -> str:
@@ -105,20 +108,36 @@ def audit_rounds(
     rounds: int,
     alpha: float,
     seed: int,
+    *,
+    beyond: bool = False,
 ) -> RoundsAudit:
     """Bound what so many rounds tell of one fact, and attack them where there is a series."""
     if series is None:
-        rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
         assert stay is not None  # ``check_rounds`` has seen to it
-        kept = declared_chain(stay, rows.shares).kept
-        declared = (f"{_CHAIN} with the stay probabilities stated (declared)", HIDDEN_DECLARED)
-        bounds = _bounds(rows, kept, rounds, alpha)
-        return RoundsAudit(
-            rounds, _certificate(bounds[-1], rows, alpha, declared, ""), False, _curve(bounds),
-            None, (),
-        )  # fmt: skip
+        return _certify_declared(rows, public, stay, rounds, alpha, beyond)
     attacks = _attacked(mapping, series, series.private[name], rows.n_classes, rounds, seed)
-    return replace(certify_series(rows, public, name, series, rounds, alpha, seed), attacks=attacks)
+    found = certify_series(rows, public, name, series, rounds, alpha, seed, beyond=beyond)
+    return replace(found, attacks=attacks)
+
+
+def hidden_declared(*, beyond: bool) -> str:
+    """Return what links rounds, where the user says so."""
+    return f"{_HIDDEN.format(what=_BOTH if beyond else _ALONE)} (declared)"
+
+
+def _certify_declared(
+    rows: AuditRows, public: Labels, stay: Floats, rounds: int, alpha: float, beyond: bool
+) -> RoundsAudit:
+    rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
+    kept = declared_chain(stay, rows.shares).kept
+    given = ", whatever the public facts," if beyond else ""
+    chain = f"{_CHAIN}{given} with the stay probabilities stated (declared)"
+    parts = rows_within(rows, public) if beyond else [rows]
+    bounds = _widest([_bounds(each, kept, rounds, alpha / len(parts)) for each in parts])
+    sense = " beyond the answer" if beyond else ""
+    basis = (chain, hidden_declared(beyond=beyond))
+    found = _certificate(bounds[-1], rows, alpha, basis, sense)
+    return RoundsAudit(rounds, found, beyond, _curve(bounds), None, (), bounds[-1])
 
 
 def declared_chain(stay: Floats, shares: Floats) -> Chain:
@@ -137,19 +156,25 @@ def certify_series(
     rounds: int,
     alpha: float,
     seed: int,
+    *,
+    beyond: bool = False,
 ) -> RoundsAudit:
-    """Take the fact for the hidden state; where more links rounds, the public fact besides."""
+    """Take the fact for the hidden state; where more links rounds, the public fact besides.
+
+    ``beyond``: the latter in any case.
+    """
     fact, seconds = series.private[name], series.series.step
     steps = count_steps(fact, series.series.follows, rows.n_classes)
     rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
     alone = check_hidden_state(series.codes, fact, series.series, seed)
-    if not alone.broken:
+    if not alone.broken and not beyond:
         bounds = _bounds(rows, bound_kept(steps, alpha / 2), rounds, alpha / 2)
-        basis = _checked("the private fact", alone, series)
+        basis = _checked(_ALONE, alone, series)
         found = _certificate(bounds[-1], rows, alpha, basis, "")
         moves = why_no_chain(fact, series.series, series.group, np.zeros_like(fact))
         held = _held_back(found, alone, moves)
-        return RoundsAudit(rounds, held, False, _curve(bounds), seconds, ())
+        bound = bounds[-1] if held is found else None
+        return RoundsAudit(rounds, held, False, _curve(bounds), seconds, (), bound)
     both = fact * public.n_classes + series.public
     check = check_hidden_state(series.codes, both, series.series, seed)
     share = alpha / (2 * public.n_classes)
@@ -158,11 +183,13 @@ def certify_series(
         for h in range(public.n_classes)
     )
     per_class = [_bounds(each, kept, rounds, share) for each in rows_within(rows, public)]
-    bounds = max(per_class, key=lambda each: each[-1].advantage)
-    basis = _checked("the public and the private fact", check, series)
+    bounds = _widest(per_class)
+    basis = _checked(_BOTH, check, series)
     found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
     moves = why_no_chain(fact, series.series, series.group, series.public)
-    return RoundsAudit(rounds, _held_back(found, check, moves), True, _curve(bounds), seconds, ())
+    held = _held_back(found, check, moves)
+    bound = bounds[-1] if held is found else None
+    return RoundsAudit(rounds, held, True, _curve(bounds), seconds, (), bound)
 
 
 def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
@@ -173,6 +200,10 @@ def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Int
 def _bounds(rows: AuditRows, kept: float, rounds: int, alpha: float) -> list[WindowBound]:
     lengths = sorted({each for each in WINDOWS if each < rounds} | {rounds})
     return [bound_window(rows, kept, each, alpha) for each in lengths]
+
+
+def _widest(per_class: list[list[WindowBound]]) -> list[WindowBound]:
+    return max(per_class, key=lambda each: each[-1].advantage)
 
 
 def _curve(bounds: list[WindowBound]) -> tuple[tuple[int, float], ...]:

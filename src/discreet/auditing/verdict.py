@@ -28,7 +28,7 @@ from discreet.auditing.bounds.certificates import (
 from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
-from discreet.auditing.rounds import HIDDEN_DECLARED
+from discreet.auditing.rounds import hidden_declared
 from discreet.errors import shown
 from discreet.quoting import at_least, at_most, bounded, percents, plain_points, say_span
 
@@ -45,6 +45,7 @@ def find_conditions(
     *,
     prior_given: bool,
     rounds: int | None = None,
+    beyond: bool = False,
 ) -> tuple[str, ...]:
     """Return what the verdict rests on that was declared, or that nobody could check."""
     found = []
@@ -64,7 +65,7 @@ def find_conditions(
     if data.shared:
         found.append(data.shared)
     if rounds is not None and data.series is None:
-        found.append(f"{HIDDEN_DECLARED}, and the private fact lasts as stated")
+        found.append(f"{hidden_declared(beyond=beyond)}, and the private fact lasts as stated")
     if releases > 1 and independent_releases:
         found.append(INDEPENDENT_RELEASES)
     if prior_given:

@@ -6,12 +6,15 @@ import pytest
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
 from discreet.auditing.bounds.needed import (
     rounded,
+    rows_for_rounds,
     say_needed,
     say_needed_for_epsilon,
+    say_needed_for_rounds,
     say_needed_within,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.pointwise import PointwiseAudit
+from discreet.auditing.bounds.window import bound_window
 
 NOISY = np.array([[0.9, 0.1], [0.1, 0.9]])
 
@@ -70,3 +73,24 @@ def test_an_epsilon_is_certified_by_about_the_rows_it_asked_for(rng):
 
 def test_counts_are_rounded_up_to_two_digits():
     assert [rounded(n) for n in (1, 99, 101, 4192)] == ["1", "99", "110", "4,200"]
+
+
+def test_as_many_rows_as_are_said_certify_a_day(rng):
+    """Of a coin that tells nothing, in nearly all of twenty audits each."""
+    needed = rows_for_rounds((NOISY,), [[1, 1]], 1440.0, 0.1)
+    few = coins(needed // 40, rng)
+    said = say_needed_for_rounds([few], bound_window(few, 1.0, 1440, 0.05), 0.1)
+    assert number(said) == pytest.approx(needed, rel=0.4)
+    enough, half = (
+        np.mean([bound_window(coins(n, rng), 1.0, 1440, 0.05).advantage <= 0.1 for _ in range(20)])
+        for n in (needed // 2, needed // 5)
+    )
+    assert enough >= 0.5 > 0.1 >= half
+
+
+def test_of_a_day_that_leaks_no_number_is_said(rng):
+    leaky = coins(5_000, rng, ones=(0.45, 0.55))
+    said = say_needed_for_rounds([leaky], bound_window(leaky, 1.0, 1440, 0.05), 0.1)
+    assert said.startswith(
+        "More rows are not expected to certify an advantage of 10 points over 1440"
+    )

@@ -7,19 +7,25 @@ over the root of the number of rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import brentq
 
+from discreet.arrays import Floats
 from discreet.auditing.bounds.certificates import Certificate
 from discreet.auditing.bounds.kernel_bound import kernel_parts
 from discreet.auditing.bounds.kernel_rows import MAX_ROWS, KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.planning import HALVINGS, MOST_ROWS, expected_largest
 from discreet.auditing.bounds.spread import deviation
-from discreet.leakage.exact import pairwise_epsilon
+from discreet.auditing.bounds.window import WindowBound, largest_mean, solve_bound
+from discreet.leakage.chains import add_up
+from discreet.leakage.exact import pairwise_epsilon, squared_information
+from discreet.leakage.joint_outputs import count_outputs, dobrushin
 from discreet.quoting import plain_points
 
 _ENOUGH = 10.0  # observations of the rarest output, from which on its ratios are bounded
@@ -59,6 +65,93 @@ def _for_epsilon(rows: AuditRows, found: Certificate, limit: float) -> int | Non
     else:
         needed = ((found.bound - shown) / (limit - shown)) ** 2
     return int(np.ceil(rows.n_groups * max(needed - 1.0, 0.0))) if needed < _MOST else None
+
+
+# --- Many rounds -----------------------------------------------------------------------------
+
+
+def say_needed_for_rounds(parts: Sequence[AuditRows], bound: WindowBound, limit: float) -> str:
+    """Say about how many more rows would certify a limit on many rounds, the chain as bounded.
+
+    ``parts``: the rows of every public class, where it counts, or all rows.
+    """
+    if not all(part.listable and all(part.observations) for part in parts):
+        return ""
+    total, times = sum(part.n_groups for part in parts), times_needed(parts, bound, limit)
+    count = None if times is None else int(np.ceil(total * (times - 1.0)))
+    what = f"an advantage of {plain_points(limit)} over {bound.rounds} rounds"
+    return _sentence(parts[0], count, what)
+
+
+def times_needed(parts: Sequence[AuditRows], bound: WindowBound, limit: float) -> float | None:
+    """Return how many times as many rows would certify it, or None if no number would."""
+    most = (limit / (1.0 - 1.0 / bound.n_classes)) ** 2 / add_up(bound.kept, bound.rounds)
+    found = []
+    for part in parts:
+        noise = _Noise.of(part.tables, bound.alpha)
+        for pair in combinations(range(bound.n_classes), 2):
+            shown = squared_information(part.average[list(pair)])
+            found.append(noise.times([part.observations[each] for each in pair], most, shown))
+    return max(found) if max(found) < math.inf else None
+
+
+def rows_for_rounds(
+    tables: Sequence[Floats], counts: Sequence[Sequence[int]], added: float, limit: float
+) -> int | None:
+    """Return about how many rows certify a limit on rounds, if the tables tell nothing.
+
+    ``counts``: rows of each private class, in every public class if that counts, as they are mixed.
+    ``added``: how many times the x of a round all of them tell.
+    """
+    noise = _Noise.of(tables, 0.05 / len(counts))
+    most = (limit / (1.0 - 1.0 / len(counts[0]))) ** 2 / added
+    # Few enough to certify nothing, so that their number has to be multiplied.
+    scale = 1.0 / max(max(each) for each in counts)
+    pairs = [pair for each in counts for pair in combinations(each, 2)]
+    if not all(min(pair) for pair in pairs):
+        return None
+    found = [noise.times([scale * n for n in pair], most) for pair in pairs]
+    count = max(found) * scale * sum(map(sum, counts))
+    return int(np.ceil(count)) if count < math.inf else None
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """What rows show by chance through tables: at most ``eta``, with ``degrees`` free outputs."""
+
+    eta: float
+    degrees: int
+    largest: float
+    log: float
+
+    @classmethod
+    def of(cls, tables: Sequence[Floats], alpha: float) -> _Noise:
+        degrees = count_outputs(tables) - 1
+        return cls(dobrushin(tables), degrees, largest_mean(tables), float(np.log(1.0 / alpha)))
+
+    def times(self, counts: Sequence[float], most: float, shown: float | None = None) -> float:
+        """Return how many times as many rows of two classes bound their x by so much; inf if none.
+
+        ``shown``: the x of these rows; by chance alone if it is not known.
+        """
+        # x of k outputs is like chi-square with k - 1 degrees then, or less.
+        chance = self.eta * self.degrees * sum(1.0 / n for n in counts) / 4.0
+        shown = chance if shown is None else shown
+        stays = max(shown - chance, 0.0)
+
+        def excess(step: float) -> float:
+            times = float(np.exp(step))
+            foreseen = stays + (shown - stays) / times
+            more = [times * n for n in counts]
+            return solve_bound(foreseen, more, self.eta, self.largest, self.log) - most
+
+        farthest = float(np.log(_MOST * 1000.0))
+        if excess(0.0) <= 0.0:
+            return 1.0
+        return math.inf if excess(farthest) > 0.0 else float(np.exp(brentq(excess, 0.0, farthest)))
+
+
+# --- In words --------------------------------------------------------------------------------
 
 
 def _sentence(rows: AuditRows, count: int | None, what: str) -> str:

@@ -39,6 +39,7 @@ the fact: gaps must neither begin nor last longer by the facts of the rows near 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -48,7 +49,7 @@ from scipy.optimize import brentq
 from scipy.special import betaln
 from scipy.stats import chi2
 
-from discreet.arrays import Ints
+from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import certify_total_variation
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.series import Series
@@ -91,7 +92,7 @@ def bound_window(rows: AuditRows, kept: float, rounds: int, alpha: float) -> Win
 
 def bound_one_round(rows: AuditRows, alpha: float) -> float:
     """Bound x for the two classes that differ most."""
-    largest = math.tanh(min(float(structural_epsilons(rows.tables).sum()), 700.0) / 2.0)
+    largest = largest_mean(rows.tables)
     if not rows.listable:  # (p_a - p_b)^2 / (p_a + p_b) is at most max|M| times |p_a - p_b|
         bound = certify_total_variation(rows, alpha).bound
         return largest * (1.0 if bound is None else min(bound, 1.0))
@@ -101,13 +102,24 @@ def bound_one_round(rows: AuditRows, alpha: float) -> float:
     return min(found, largest**2)
 
 
+def largest_mean(tables: Sequence[Floats]) -> float:
+    """Return the largest |M| that the tables allow."""
+    return math.tanh(min(float(structural_epsilons(tables).sum()), 700.0) / 2.0)
+
+
 def _bound_pair(rows: AuditRows, a: int, b: int, largest: float, log: float) -> float:
     counts = [rows.observations[each] for each in (a, b)]
     if not all(counts):
         return 1.0
-    spread = math.sqrt(2.0 * rows.eta * log * sum(1.0 / n for n in counts))
-    rest = squared_information(rows.average[[a, b]])
-    rest += 2.0 / 3.0 * rows.eta * largest * log / min(counts)
+    return solve_bound(squared_information(rows.average[[a, b]]), counts, rows.eta, largest, log)
+
+
+def solve_bound(
+    shown: float, counts: Sequence[float], eta: float, largest: float, log: float
+) -> float:
+    """Return the bound on x of two classes with so many rows each, which show this x."""
+    spread = math.sqrt(2.0 * eta * log * sum(1.0 / n for n in counts))
+    rest = shown + 2.0 / 3.0 * eta * largest * log / min(counts)
     return ((spread + math.sqrt(spread**2 + 4.0 * rest)) / 2.0) ** 2
 
 
