@@ -1,6 +1,10 @@
+import json
+import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.commands import run
 
@@ -58,14 +62,71 @@ def test_how_long_a_fact_lasts_is_read_from_the_series(prepared):
 
 
 def test_rows_that_do_not_support_it_say_how_many_could():
-    figure = RoundsFigure(1440, 0.1, 0.01, "who", 0.3, 500)
-    assert not figure.met and figure.rows_needed == 4500
-    beyond_certainty = replace(figure, reached=0.5, shown=0.9)
-    assert beyond_certainty.rows_needed == 40_500
-    # At most 20,000 rows are left out to judge by, so that more than 60,000 show no more.
-    many = replace(figure, reached=0.5, shown=1.2)
-    assert many.rows_needed is None and "no number would" in say_rounds(many)
-    assert "about 4500 could." in say_rounds(figure)
+    figure = RoundsFigure(1440, 0.1, 0.01, "who", 0.3, 500, 45_301)
+    assert not figure.met and "about 46,000 to learn from could." in say_rounds(figure)
+    many = say_rounds(replace(figure, rows_needed=None, audit_rows=1_996_119))
+    assert "no number to learn from could" in many and "about 2,000,000 held-out rows" in many
+
+
+@pytest.fixture
+def day(tmp_path, monkeypatch, capfd):
+    """Learn with a limit on many rounds; one sensor tells both facts, one the public one."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 800))
+    table = pd.DataFrame({"a": h + g + rng.normal(size=800), "b": h + rng.normal(size=800)})
+    table.assign(h=h, g=g, time=60 * np.arange(800)).to_csv("t.csv", index=False)
+
+    def learn(*wish):
+        facts = ("--public", "h", "--private", "g", "--out", "m.json")
+        return run(monkeypatch, capfd, "learn", "t.csv", *facts, *wish)
+
+    return learn
+
+
+def test_a_day_that_is_not_shown_is_exit_code_3_and_says_how_many_rows_could(
+    day, monkeypatch, capfd
+):
+    asked = ("--exclude", "time", "--rounds", "1440", "--stay", "1", "--max-advantage", "0.1")
+    code, printed, error = day(*asked, "--beyond-answer")
+    assert code == 3 and "NOT MET: 560 rows do not show it" in error
+    needed = re.search(r"about ([\d,]+) held-out rows would certify it", error)[1]
+    assert 1e5 < int(needed.replace(",", "")) < 1e7
+    *_, useful, private, following = printed.splitlines()
+    assert useful.startswith("use") and "no limit was asked for" not in printed
+    assert private.startswith("NOT shown to be private over 1,440 rounds: an attacker, who knows")
+    assert private.endswith("points; 10 were allowed")
+    command = shlex.split(following.removeprefix("next: discreet "))
+    for option in ("--rounds", "--stay", "--beyond-answer", "--max-advantage"):
+        assert option in command
+    code, audited, _ = run(monkeypatch, capfd, *command)
+    assert code == 3 and "over 1440 rounds is not shown" in audited
+    assert re.search(
+        r"About [\d,]+ more rows like these would certify an advantage of 10 points", audited
+    )
+
+
+def test_a_program_is_told_what_all_rounds_tell(day):
+    asked = ("--exclude", "time", "--rounds", "1440", "--stay", "1", "--max-advantage", "0.1")
+    code, printed, error = day(*asked, "--beyond-answer", "--json")
+    found = json.loads(printed)
+    assert code == 3 and found["met"] is False and "NOT MET" in error
+    rounds = found["rounds"]
+    assert (rounds["rounds"], rounds["asked"], rounds["met"]) == (1440, 0.1, False)
+    assert 0.1 < rounds["reached"] <= 0.5 and rounds["rows"] == 560 < rounds["audit_rows"]
+
+
+def test_the_next_step_of_a_series_names_its_times(day, monkeypatch, capfd):
+    code, printed, _ = day("--rounds", "2", "--time-column", "time", "--max-advantage", "0.4")
+    *_, summary, _, private, following = printed.splitlines()
+    told = re.search(
+        r"2 rounds together: an attacker's advantage of about ([\d.]+) points", summary
+    )[1]
+    assert code == 0 and float(told) < 40  # an estimate of its own, not what was asked
+    assert private.startswith("private enough over 2 rounds") and "40 were allowed" in private
+    command = shlex.split(following.removeprefix("next: discreet "))
+    assert command[command.index("--time-column") + 1] == "time" and "--stay" not in command
+    assert "2 rounds of 60 s" in run(monkeypatch, capfd, *command)[1]
 
 
 def test_what_is_missing_is_named(prepared):
@@ -92,4 +153,4 @@ def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):
     code, printed, _ = run(
         monkeypatch, capfd, "learn", "house.csv", *facts, *wish, "--beyond-answer", "--symbols", "2"
     )
-    assert code == 0 and "attacker's advantage beyond the public fact" in printed
+    assert code in (0, 3) and "attacker's advantage beyond the public fact" in printed

@@ -1,47 +1,55 @@
 """Learning for many rounds: a limit on what a day tells becomes one on what a round tells.
 
 A round's limit is the day's over the square root of what the chain of the private fact adds up
-to. ``Mapper`` designs for that itself, with the rows' sampling error allowed for; what rows
-left out show of one round, with its standard error, is held against the day. Mappings of other
-methods are held against it by the accountant on the rows learned from as well, and where it is more
-than was asked, less is learned for.
+to. ``Mapper`` designs for that itself, with the rows' sampling error allowed for; the x that rows
+left out show of one round, with its standard error, is added up and held against the day. Mappings
+of other methods are held against it by the accountant on the rows learned from as well, and where
+it is more than was asked, less is learned for.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from discreet.arrays import Floats
+from discreet.auditing.bounds.needed import rows_for_rounds
+from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.choices import METHODS
 from discreet.data.series import count_steps, read_series
+from discreet.design.counts.counting import SAMPLED_ROWS
+from discreet.design.leaks import MAX_LISTED
 from discreet.design.levels import LEFT_OUT, MOST_LEFT_OUT
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up
+from discreet.leakage.joint_outputs import count_outputs
 from discreet.leakage.over_time import advantage_of_rounds
 from discreet.learning import Learned, Prepared, learn
 from discreet.mappers.auto_mapper import Mapper, one_of_rounds
 
 _ATTEMPTS = 3
-_CLEAR = 1.2  # what rows show of clear symbols by chance alone, times the root of their number
+# Standard errors of a round's x that fit into what was asked where most draws of so many rows show
+# it: one that counts, some by chance, and what the tables tell (docs/over-time.md).
+_ERRORS = 6.0
 
 
 @dataclass(frozen=True)
 class RoundsFigure:
     """What a mapping tells over many rounds, of the private fact that it tells most about.
 
-    ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate. ``target``: the
-    limit on one round that was learned for. ``beyond_answer``: for attackers who know the
-    public fact. ``designed``: whether the design itself keeps what was asked under its model of the
-    rows. ``rows_needed``: about how many rows would show as much as was asked, where these do not;
-    None if no number would, since of many rows only so many are left out to judge by.
-    ``shown``: a round's estimate times what the rounds add up to, which may be more than can be; at
-    least what as many rows would show of symbols without noise.
+    ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate with one standard
+    error. ``target``: the limit on one round that was learned for. ``beyond_answer``: for attackers
+    who know the public fact, in the class that tells most. ``designed``: whether the design itself
+    keeps what was asked under its model of the rows. ``rows_needed``: about how many rows to learn
+    from would show as much as was asked, if the tables then tell little; None if no number would,
+    since of many rows only so many are looked at again. ``audit_rows``: about how many rows would
+    certify it in an audit, if the tables tell nothing.
     """
 
     rounds: int
@@ -50,20 +58,19 @@ class RoundsFigure:
     fact: str
     reached: float
     rows: int
+    rows_needed: int | None = None
+    audit_rows: int | None = None
     beyond_answer: bool = False
     designed: bool = False
-    shown: float = 0.0
 
     @property
     def met(self) -> bool:
         """Whether the estimate is within what was asked."""
         return self.reached <= self.asked
 
-    @property
-    def rows_needed(self) -> int | None:
-        """What the rows show falls about as one over the square root of their number."""
-        needed = math.ceil(self.rows * (max(self.reached, self.shown) / self.asked) ** 2)
-        return needed if needed <= LEFT_OUT * MOST_LEFT_OUT else None
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figure for a program."""
+        return asdict(self) | {"met": self.met}
 
 
 def learn_for_rounds(
@@ -75,11 +82,11 @@ def learn_for_rounds(
     added = {each[0]: _added_up(prepared, each, rounds) for each in moves.items()}
     if METHODS[prepared.task.method] is Mapper:
         return _design_for(prepared, rounds, added, **how)
-    target = first = asked / math.sqrt(max(added.values()))
+    target = asked / math.sqrt(max(added.values()))
     for _ in range(_ATTEMPTS):
         options = prepared.options | {"max_advantage": target}
         learned = learn(replace(prepared, options=options), **how)
-        figure = _measure(learned, moves, rounds, asked, first, target)
+        figure = _measure(learned, moves, rounds, asked, max(added.values()), target)
         if figure.met or learned.mapper.stopped_ or not learned.mapper.useful_:
             break
         target *= 0.9 * asked / figure.reached
@@ -93,16 +100,14 @@ def _design_for(
     asked = prepared.options["max_advantage"]
     longest = max(added, key=lambda name: added[name])
     learned = learn(replace(prepared, options=prepared.options | {"rounds": added[longest]}), **how)
-    target = one_of_rounds(asked, added[longest])
-    # Under its model the design tells as much as it may; rows left out may show more, not less.
-    shown, rows = _left_out(learned, asked / target), int((~prepared.held_out).sum())
-    reached = min(max(shown, asked), 0.5)
-    # More rows allow tables with less noise, of which as many rows would show less.
-    parts = prepared.facts[0].n_classes if prepared.options.get("beyond_answer") else 1
-    shown = max(shown, _CLEAR * math.sqrt(parts / rows) * asked / target)
+    target, beyond = (
+        one_of_rounds(asked, added[longest]), bool(prepared.options.get("beyond_answer"))
+    )  # fmt: skip
     return learned, RoundsFigure(
-        rounds, asked, target, longest, reached, rows,
-        beyond_answer=bool(prepared.options.get("beyond_answer")), designed=True, shown=shown,
+        rounds, asked, target, longest, _left_out(learned, added[longest]), _taught(prepared),
+        _rows_needed(learned, added[longest], asked, SAMPLED_ROWS),
+        _audit_rows(learned, longest, added[longest], asked),
+        beyond_answer=beyond, designed=True,
     )  # fmt: skip
 
 
@@ -129,7 +134,8 @@ def _moves(prepared: Prepared, name: str, stay: float | None) -> ArrayLike:
         )
     fact = next(fact for fact in prepared.facts if fact.name == name)
     groups = None if prepared.groups is None else prepared.groups.index
-    series = read_series(prepared.rows(slice(None))[column], groups, column)
+    rows = prepared.rows(slice(None))
+    series = read_series(rows[column], groups, column, prepared.task.every)
     steps = count_steps(fact.index, series.follows, fact.n_classes) + 0.5
     moves: Floats = steps / steps.sum(axis=1, keepdims=True)
     return moves
@@ -140,7 +146,7 @@ def _measure(
     moves: Dict[str, ArrayLike],
     rounds: int,
     asked: float,
-    first: float,
+    added: float,
     target: float,
 ) -> RoundsFigure:
     rows = learned.training
@@ -148,14 +154,61 @@ def _measure(
         name: advantage_of_rounds(learned.mapping, rows, rounds=rounds, stay=stay, fact=name)
         for name, stay in moves.items()
     }
-    worst, left_out = (
-        max(figures, key=lambda name: figures[name]),
-        _left_out(learned, asked / first),
-    )
-    return RoundsFigure(rounds, asked, target, worst, max(figures[worst], left_out), len(rows))
+    worst = max(figures, key=lambda name: figures[name])
+    reached = max(figures[worst], _left_out(learned, added))
+    needed = _rows_needed(learned, added, asked, LEFT_OUT * MOST_LEFT_OUT)
+    certified = _audit_rows(learned, worst, added, asked)
+    return RoundsFigure(rounds, asked, target, worst, reached, len(rows), needed, certified)
 
 
-def _left_out(learned: Learned, times: float) -> float:
-    """Return what rows left out show of the fact that one round tells most about, so many times."""
+# --- What rows left out show ------------------------------------------------------------------
+
+
+def _left_out(learned: Learned, added: float) -> float:
+    """Return the advantage of so many rounds by the x that rows left out show of one."""
+    if learned.mapper.expected_ is None:
+        return 0.5  # nothing was left out, and nothing is shown
+    return float(norm.cdf(math.sqrt(added * _evidence(learned)))) - 0.5
+
+
+def _evidence(learned: Learned) -> float:
+    """Return the x of a round with one standard error; it is at least the squared distance."""
     expected = learned.mapper.expected_
-    return 0.0 if expected is None else (expected.advantage + expected.advantage_error) * times
+    return 1.0 if expected is None else max(expected.evidence, 4.0 * expected.advantage**2)
+
+
+def _rows_needed(learned: Learned, added: float, asked: float, most: int) -> int | None:
+    """Return how many rows would show what was asked, unless it is more than can.
+
+    The error of x is one over their number. More rows allow tables with less noise, but no more
+    than symbols without any differ by chance: x of k outputs has the law of chi-square with k - 1
+    degrees over the number of rows.
+    """
+    symbols, parts = learned.mapping.n_symbols, 1
+    outputs = math.prod(symbols)
+    degrees = outputs - 1 if outputs <= MAX_LISTED else sum(symbols) - len(symbols)
+    if learned.prepared.options.get("beyond_answer"):
+        parts = learned.prepared.facts[0].n_classes
+    clear = _ERRORS * parts * math.sqrt(2.0 * degrees)
+    limit = (2.0 * one_of_rounds(asked, added)) ** 2
+    needed = math.ceil(max(_taught(learned.prepared) * _evidence(learned), clear) / limit)
+    return needed if needed <= most else None
+
+
+def _audit_rows(learned: Learned, name: str, added: float, asked: float) -> int | None:
+    """Return how many rows would certify it, where outputs can be listed."""
+    tables, prepared = learned.mapping.tables, learned.prepared
+    if count_outputs(tables) > MAX_AUDIT_OUTPUTS:
+        return None
+    public, fact = prepared.facts[0], next(each for each in prepared.facts if each.name == name)
+    own = np.zeros_like(public.index)
+    if prepared.options.get("beyond_answer"):
+        own = public.index
+    counts = [
+        np.bincount(fact.index[own == h], minlength=fact.n_classes).tolist() for h in np.unique(own)
+    ]
+    return rows_for_rounds(tables, counts, added, asked)
+
+
+def _taught(prepared: Prepared) -> int:
+    return int((~prepared.held_out).sum())

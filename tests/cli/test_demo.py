@@ -248,7 +248,9 @@ def test_without_the_network_the_rest_is_shown(monkeypatch, capsys, tmp_path):
     for name in ("_show_figures", "_show_sending", "_show_frontier", "_show_audit"):
         monkeypatch.setattr(demo, name, lambda *_, name=name: shown.append(name))
     learned = type("Learned", (), {"held_out": None})()
-    monkeypatch.setattr(demo, "run_learn", lambda _, out: make_mapping().save(out) or learned)
+    monkeypatch.setattr(
+        demo, "run_learn", lambda _, out: make_mapping().save(out) or (learned, None)
+    )
     demo.run_demo(tmp_path, 0, 5.0)
     assert len(shown) == 4
     assert "The network is left out. It needs a broker." in capsys.readouterr().out

@@ -52,11 +52,11 @@ from discreet.cli.terminal import (
     check_out,
     interruptible,
     plain_console,
-    plain_print,
     print_json,
     print_lines,
     print_verdict,
     told_warnings,
+    warn,
 )
 from discreet.errors import InputError
 from discreet.quoting import gain, percent, percents, plain_points, points
@@ -286,16 +286,24 @@ def learn(
         if config_out is not None:
             for file in (*task.files(), out):
                 check_out(config_out, file, "--write-config")
-        learned = run_learn(
+        learned, figure = run_learn(
             task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet or as_json,
             rounds=rounds, stay=stay,
         )  # fmt: skip
         if config_out is not None:
             write_config(context, config_out)
         if as_json:
-            print_json(_as_dict(learned.mapper, out))
-    expected, stated = learned.mapper.expected_, (max_advantage, epsilon) != (None, None)
-    return LIMIT_NOT_MET if stated and expected is not None and expected.met is False else 0
+            print_json(_as_dict(learned.mapper, out, figure))
+    stated = (max_advantage, epsilon) != (None, None)
+    return LIMIT_NOT_MET if stated and _met(learned.mapper, figure) is False else 0
+
+
+def _met(mapper: PrivacyMapper, figure: RoundsFigure | None) -> bool | None:
+    """Tell whether rows left out show the limit to be kept; None if there was none."""
+    expected = mapper.expected_
+    if figure is None or (expected is not None and expected.silent):
+        return None if expected is None else expected.met
+    return figure.met
 
 
 def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
@@ -338,8 +346,8 @@ def run_learn(
     quiet: bool = False,
     rounds: int | None = None,
     stay: float | None = None,
-) -> Learned:
-    """Learn as asked, write the mapping, and say what was done.
+) -> tuple[Learned, RoundsFigure | None]:
+    """Learn as asked, write the mapping, and say what was done; of many rounds, their figure.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
     learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
@@ -373,19 +381,19 @@ def run_learn(
             from discreet.learning_for_rounds import learn_for_rounds
 
             learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
-    save(learned.mapper, out, quiet, _audit_command(task, out))
-    if figure is not None:
-        (console.print if not figure.met else plain_print)(say_rounds(figure))
-    return learned
+    save(learned.mapper, out, quiet, _audit_command(task, out, rounds, stay), figure)
+    return learned, figure
 
 
 def say_rounds(figure: RoundsFigure) -> str:
     """Return what all rounds tell together, beside what was asked."""
+    from discreet.auditing.bounds.needed import rounded
+
     line = (
         f"{figure.rounds} rounds together: an attacker's advantage of about "
-        f"{points(figure.reached)} "
-        f"on {figure.fact!r}{' beyond the public fact' if figure.beyond_answer else ''} (an "
-        "estimate and no certificate, if that fact is all that links rounds); "
+        f"{points(figure.reached)} on {figure.fact!r}"
+        f"{' beyond the public fact' if figure.beyond_answer else ''} (by rows left out, with one "
+        "standard error: an estimate and no certificate, if that fact is all that links rounds); "
         f"{plain_points(figure.asked)} were asked"
     )
     if figure.met:
@@ -393,34 +401,45 @@ def say_rounds(figure: RoundsFigure) -> str:
     why = "do not support it"
     if figure.designed:
         why = "do not show it, although the tables keep it under the model of these rows"
-    more = "no number would, as learn judges by few of them: see what audit --rounds shows"
+    more = "no number to learn from could, as learn judges by a part of many rows"
     if figure.rows_needed is not None:
-        more = f"about {figure.rows_needed} could"
-    return f"warning: {line}. NOT MET: {figure.rows} rows {why}; {more}."
+        more = f"about {rounded(figure.rows_needed)} to learn from could"
+    elif figure.audit_rows is not None:
+        more += (
+            f", but about {rounded(figure.audit_rows)} held-out rows would certify it (audit "
+            "--rounds) if the tables tell nothing"
+        )
+    return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 
 
-def _as_dict(mapper: PrivacyMapper, out: Path) -> dict[str, object]:
+def _as_dict(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None) -> dict[str, object]:
     """Return the result for a program."""
     expected = mapper.expected_
     return {
         "out": str(out),
         "mapping_id": mapper.mapping_.id,
         "useful": mapper.useful_,
-        "met": None if expected is None else expected.met,
+        "met": _met(mapper, figure),
         "stopped": mapper.stopped_,
         "expected": None if expected is None else expected.as_dict(),
+        "rounds": None if figure is None else figure.as_dict(),
     }
 
 
-def save(mapper: PrivacyMapper, out: Path, quiet: bool, audit: str) -> None:
+def save(
+    mapper: PrivacyMapper, out: Path, quiet: bool, audit: str, figure: RoundsFigure | None = None
+) -> None:
     """Write the mapping and say what was done; ``audit``: the command that checks it."""
     from discreet.cli.progress import undisturbed
 
     with undisturbed():
         mapper.mapping_.save(out)
         if not quiet:
-            print_lines(summarise(mapper, out))
-            for line, colour in _closing(mapper, audit):
+            print_lines(summarise(mapper, out, figure))
+        if figure is not None and not figure.met:
+            warn(say_rounds(figure))
+        if not quiet:
+            for line, colour in _closing(mapper, audit, figure):
                 print_verdict(line, colour)
 
 
@@ -445,7 +464,7 @@ def announce(prepared: Prepared) -> str:
     return line + ("; streamed, since there are too many for memory" if streamed else "")
 
 
-def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
+def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = None) -> list[str]:
     """Return the closing lines: what was written and what may be said of it."""
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
@@ -472,13 +491,18 @@ def summarise(mapper: PrivacyMapper, out: Path) -> list[str]:
         if bound < float("inf")
         else "structural bound C1, one release: none, some symbols are certain for some codes"
     )
-    lines.append(
-        "all of this is about one report; discreet budget computes what a day of them tells"
-    )
+    if figure is None:
+        lines.append(
+            "all of this is about one report; discreet budget computes what a day of them tells"
+        )
+    elif figure.met:
+        lines.append(say_rounds(figure))
     return lines
 
 
-def _closing(mapper: PrivacyMapper, audit: str) -> list[tuple[str, str]]:
+def _closing(
+    mapper: PrivacyMapper, audit: str, figure: RoundsFigure | None
+) -> list[tuple[str, str]]:
     """Return the last three lines, each with its colour: useful or not, private or not, what next.
 
     Everything is in points of balanced accuracy, as in the report.
@@ -495,7 +519,27 @@ def _closing(mapper: PrivacyMapper, audit: str) -> list[tuple[str, str]]:
         if mapper.useful_
         else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
     )
-    return [useful, _private_line(mapper), (f"next: {audit}", "1")]
+    private = _private_line(mapper) if figure is None else _private_rounds_line(mapper, figure)
+    return [useful, private, (f"next: {audit}", "1")]
+
+
+_NOISE = "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
+
+
+def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[str, str]:
+    if mapper.expected_ is not None and mapper.expected_.silent:
+        return _NOISE
+    told = ", who knows the public fact," if figure.beyond_answer else ""
+    line = (
+        f"an attacker{told} who sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
+        f"about {points(figure.reached)}; {100 * figure.asked:.4g} were allowed"
+    )
+    if figure.met:
+        return (
+            f"private enough over {figure.rounds:,} rounds, as far as the rows show: {line}",
+            "32",
+        )
+    return f"NOT shown to be private over {figure.rounds:,} rounds: {line}", "31"
 
 
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
@@ -503,7 +547,7 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     if expected is None or expected.met is None:
         return "private or not: no limit was asked for, and the audit measures it", "33"
     if expected.silent:
-        return "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
+        return _NOISE
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     line = (
@@ -517,12 +561,18 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     return f"NOT shown to be private: {line}", "31"
 
 
-def _audit_command(task: Task, out: Path) -> str:
+def _audit_command(task: Task, out: Path, rounds: int | None, stay: float | None) -> str:
     """Return what to run next."""
-    if not task.split.holdout:
-        return f"discreet audit {shlex.quote(str(out))} TABLE, with rows that it was not taught"
     limit = task.options.get("max_advantage")
     given = [] if limit is None else ["--max-advantage", f"{limit:g}"]
+    if limit is not None and task.options.get("beyond_answer"):
+        given.append("--beyond-answer")
+    if rounds is not None:
+        given += ["--rounds", str(rounds)]
+        given += ["--time-column", str(task.time_column)] if stay is None else ["--stay", str(stay)]
+    if not task.split.holdout:
+        command = shlex.join(["discreet", "audit", str(out), "TABLE", *given])
+        return f"{command}, with rows that it was not taught"
     files = [str(each) for each in (task.table, *task.further)]
     return shlex.join(["discreet", "audit", str(out), *files, *given, "--html", "report.html"])
 

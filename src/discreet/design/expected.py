@@ -37,6 +37,8 @@ class Expected:
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare. None if there was no wish to search for. ``silent``: whether the mapping is
     constant, since at no level that was tried the estimate is within what was asked for.
+    ``evidence``: what adds up over rounds, the squared distance between two private classes (as x
+    in ``leakage/policies.py``), with one standard error.
     """
 
     advantage: float
@@ -55,6 +57,7 @@ class Expected:
     met: bool | None
     asked: float | None = None
     silent: bool = False
+    evidence: float = 0.0
 
     @property
     def guessing_balanced_accuracy(self) -> float:

@@ -64,6 +64,12 @@ class Leaks:
         """What is surely gained: two standard errors less."""
         return self._most(-2.0)
 
+    @property
+    def evidence(self) -> float:
+        """The largest squared distance with one standard error: x of a round, which adds up."""
+        least = np.maximum(self.distance, 0.0)
+        return float(np.nanmax(least + np.sqrt(self.variance), initial=0.0))
+
     def _most(self, errors: float) -> float:
         # A distance that seems negative is none, and as uncertain as before.
         least = np.maximum(self.distance, 0.0) if errors > 0 else self.distance

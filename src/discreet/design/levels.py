@@ -363,6 +363,7 @@ class LevelSearch:
             folds=len(folds),
             met=met,
             asked=asked,
+            evidence=tried.leaks.evidence,
         )
 
 
