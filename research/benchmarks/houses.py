@@ -6,6 +6,8 @@ Every house is audited several times from days of its own. One attacker knows th
 symbols and the chain of the private fact exactly, and weighs all rounds of a window; another one
 learns, with boosted trees, from half of the days. They are tried on at least 200 other days, and
 the stronger one counts. Where the fact is not all that links rounds, the claim has to be withheld.
+A bound that no attacker could exceed anyway is trivial: it is not printed as one that held. A claim
+holds if all of its bounds do.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=200, help="days that attackers are tried on")
     parser.add_argument("--only", default="", help="houses whose name has this in it")
     options = parser.parse_args()
-    print(f"{'house':26}{'withheld':>10}{'held':>8}   certified, reached by window")
+    print(
+        f"{'house':26}{'withheld':>10}{'held':>8}{'trivial':>10}{'others':>8}{'held':>6}   "
+        "certified (trivial bounds as certainty), reached by window"
+    )
     missed = []
     for name, kind in HOUSES.items():
         if options.only in name:
@@ -63,13 +68,20 @@ def _try(name: str, kind: dict[str, object], audits: int, days: int) -> bool:
     reached = _reached(mapping, rng, kind, days)
     claims = [each for each in found if not _withheld(each)]
     held = [all(bound >= reached[w] for w, bound in each.by_window) for each in claims]
+    most = 1.0 - 1.0 / len(mapping.private[0].classes)
+    bounds = [(w, bound) for each in claims for w, bound in each.by_window]
+    others = [bound >= reached[w] for w, bound in bounds if bound < most]
     broken = "broken" in kind
     shown = ", ".join(
         f"{w}: {np.mean([dict(each.by_window)[w] for each in found]):.3f}, {reached[w]:.3f}"
         for w, _ in found[0].by_window
     )
     share = float(np.mean(held)) if held else float("nan")
-    print(f"{name:26}{withheld:10.2f}{share:8.2f}   {shown}", flush=True)
+    print(
+        f"{name:26}{withheld:10.2f}{share:8.2f}{len(bounds) - len(others):10}{len(others):8}"
+        f"{sum(others):6}   {shown}",
+        flush=True,
+    )
     return withheld >= 0.95 if broken else withheld <= 0.1 and share >= 0.95
 
 

@@ -1,11 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from discreet import Mapper, RandomizedResponseMapper, audit
+from discreet.auditing.attackers.windows import WindowAttack
 from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
+from discreet.auditing.bounds.window import WindowBound
 from discreet.auditing.data import AuditOptions
-from discreet.auditing.rounds import certify_series
+from discreet.auditing.rounds import RoundsAudit, _attacked_windows, certify_series
 from discreet.auditing.table_rows import audit_data_from_table
+from discreet.cli.audit import _describe_rounds
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.quoting import say_span
@@ -91,8 +97,29 @@ def test_without_a_series_the_chain_is_declared(mapping):
     found = audit(mapping, rows[SENSORS], rounds=60, stay=0.9, max_advantage=0.3, **facts)
     assert found.ok and found.verdict.startswith("WITHIN LIMITS ON CONDITION")
     assert "the private fact lasts as stated" in found.verdict
+    told = audit(
+        mapping, rows[SENSORS], rounds=4, stay=0.9, max_advantage=0.45, beyond_answer=True, **facts
+    )
+    assert told.ok and "given the public and the private fact of a round" in told.verdict
+    assert told.private[0].rounds.beyond_answer
     constant = audit(mapping, rows[SENSORS], rounds=1440, stay=1.0, **facts)
     assert constant.private[0].rounds.certificate.bound is None  # a day may tell all
+
+
+def test_windows_up_to_the_one_asked_for_are_attacked_and_keep_bounds_of_their_own():
+    assert _attacked_windows(240) == [1, 4, 16, 60, 240]
+    assert _attacked_windows(1440) == [1, 4, 16, 60, 250, 1000] and _attacked_windows(1) == [1]
+    attacks = tuple(WindowAttack("forward-backward", n, 0.01, 0.01) for n in (1, 60, 240))
+    curve = ((1, 0.05), (60, 0.31), (240, 0.5))
+    certificate = Certificate("advantage of 240 rounds", NotCertifiable("they may tell all"),
+                              0.95, (9, 9), (), "", "")  # fmt: skip
+    longest = WindowBound(240, 0.5, 0.1, 1.0, 0.05, 2)
+    found = RoundsAudit(240, certificate, False, curve, 60.0, attacks, longest)
+    _, one, hour, day = _describe_rounds(found)
+    assert one.split()[:2] == ["1", "5.0"] and hour.split()[:2] == ["60", "31.0"]
+    assert day.split()[:2] == ["240", "none"]
+    withheld = _describe_rounds(replace(found, bound=None))
+    assert all(line.split()[1] == "none" for line in withheld[1:])
 
 
 @pytest.mark.parametrize(

@@ -269,8 +269,12 @@ def _attacked(
     breaks = np.append(0, np.cumsum(series.series.follows[order[:-1]] != order[1:]))
     watched = Rounds(symbols, given, fact[order], breaks, series.group[order])
     moves = (steps + 1.0) / (steps + 1.0).sum(axis=1, keepdims=True)
-    windows = [each for each in WINDOWS if each <= rounds]
-    return tuple(attack_windows(watched, taught, moves, windows, seed))
+    return tuple(attack_windows(watched, taught, moves, _attacked_windows(rounds), seed))
+
+
+def _attacked_windows(rounds: int) -> list[int]:
+    """Return the usual lengths and the one that is asked for, unless it is longer than any."""
+    return sorted({each for each in WINDOWS if each < rounds} | {min(rounds, max(WINDOWS))})
 
 
 def _whole(series: SeriesData) -> bool:

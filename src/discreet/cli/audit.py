@@ -400,19 +400,25 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
     """Say what attackers who watch many rounds reached, beside the bound for as many."""
     if not found.attacks:
         return []
-    bounds = dict(found.by_window) if found.certificate.bound is not None else {}
+    bounds = {} if found.bound is None else dict(found.by_window)
     lines = [
         f"  {'rounds seen':>13}{'at most':>14}   reached in points (an estimate, with its "
         "standard error)"
     ]
     for window in dict.fromkeys(each.window for each in found.attacks):
         here = [each for each in found.attacks if each.window == window]
-        bound = at_most(bounds[window]) if window in bounds else "none"
+        bound = _window_bound(found, bounds.get(window))
         reached = ", ".join(
             f"{each.name} {gain(each.advantage)} ({gain(each.error)})" for each in here
         )
         lines.append(f"  {window:>13}{bound:>14}   {reached}")
     return lines
+
+
+def _window_bound(found: RoundsAudit, bound: float | None) -> str:
+    """Return a bound, none where any attacker is within it or where it is withheld."""
+    trivial = found.bound is None or bound is None or bound >= 1.0 - 1.0 / found.bound.n_classes
+    return "none" if trivial or bound is None else at_most(bound)
 
 
 def _one_number(value: float) -> Floats:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -55,6 +56,20 @@ def test_statistics_count_symbols_and_rounds_within_a_stretch():
     assert found[5, 5] == 2  # a day begins: the round and the one after it
     inside = rounds.symbols[1:4, 0]
     assert found[2, 3:].tolist() == [np.sum(inside == 1), np.sum(inside == 2), 3]
+
+
+def test_the_silence_of_one_sensor_is_a_symbol_of_its_own():
+    """A sensor that falls silent with the fact gives it away, whatever else it sends."""
+    rng, quiet = np.random.default_rng(5), np.full((2, 3), 1 / 3)
+    rounds = series(rng, 12, 100, quiet, STICKY)
+    told = attack_windows(rounds, np.arange(6), STICKY, (9,))[1]
+    assert told.name == "boosted trees" and told.advantage < 0.1
+    silent = (rounds.fact == 1) & (rng.random(len(rounds.fact)) < 0.5)
+    symbols = np.where(silent[:, None], -1, rounds.symbols)
+    found = window_statistics(replace(rounds, symbols=symbols), 1)
+    assert found[:, 0].tolist() == silent.tolist()
+    told = attack_windows(replace(rounds, symbols=symbols), np.arange(6), STICKY, (9,))[1]
+    assert told.advantage > 0.3
 
 
 @pytest.mark.slow

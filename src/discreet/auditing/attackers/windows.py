@@ -26,9 +26,9 @@ _MOST_TAUGHT = 20_000  # rounds that the trees learn from
 class Rounds:
     """The rounds of a series in order: what was sent, the fact, and where a stretch begins.
 
-    ``symbols`` of shape (n_rounds, n_sensors). ``given`` of shape (n_rounds, n_classes): the
-    likelihood of a round's symbols. ``stretch``: number of the unbroken stretch of a round;
-    ``group``: the day, say, whose rounds are learned from or guessed together.
+    ``symbols`` of shape (n_rounds, n_sensors), -1 where a sensor was silent. ``given`` of shape
+    (n_rounds, n_classes): the likelihood of a round's symbols. ``stretch``: number of the unbroken
+    stretch of a round; ``group``: the day, say, whose rounds are learned from or guessed together.
     """
 
     symbols: Ints
@@ -102,11 +102,15 @@ def _reversed_chain(moves: Floats) -> Floats:
 
 
 def window_statistics(rounds: Rounds, window: int) -> Floats:
-    """Return how often each symbol was sent around a round, in windows up to the one given."""
+    """Return how often each symbol was sent around a round, in windows up to the one given.
+
+    Of the symbols of a sensor that are not silence, the first follows from the others.
+    """
     sent = [
         rounds.symbols[:, t] == z
         for t in range(rounds.symbols.shape[1])
-        for z in range(1, int(rounds.symbols[:, t].max()) + 1)
+        for z in np.unique(rounds.symbols[:, t])
+        if z != 0
     ]
     here = np.array([*sent, np.ones(len(rounds.fact), dtype=bool)], dtype=np.float64).T
     return np.hstack([_window_sums(here, rounds.stretch, each) for each in _lengths(window)])

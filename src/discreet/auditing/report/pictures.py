@@ -162,7 +162,7 @@ def draw_rounds(found: RoundsAudit, name: str) -> str:
         figure, axes = _start(2.7)
         handles: list[Any] = []
         labels = []
-        if found.certificate.bound is not None:
+        if found.bound is not None:
             windows, bounds = zip(*found.by_window, strict=True)
             handles += axes.plot(windows, [100 * each for each in bounds], "-", color=INK, lw=1.5)
             labels.append("no attacker exceeds")
