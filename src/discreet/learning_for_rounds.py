@@ -22,7 +22,7 @@ from discreet.arrays import Floats
 from discreet.auditing.bounds.needed import rows_for_rounds
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.choices import METHODS
-from discreet.data.series import count_steps, read_series
+from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS
 from discreet.design.leaks import MAX_LISTED
 from discreet.design.levels import LEFT_OUT, MOST_LEFT_OUT
@@ -136,9 +136,7 @@ def _moves(prepared: Prepared, name: str, stay: float | None) -> ArrayLike:
     groups = None if prepared.groups is None else prepared.groups.index
     rows = prepared.rows(slice(None))
     series = read_series(rows[column], groups, column, prepared.task.every)
-    steps = count_steps(fact.index, series.follows, fact.n_classes) + 0.5
-    moves: Floats = steps / steps.sum(axis=1, keepdims=True)
-    return moves
+    return estimate_moves(fact.index, series.follows, fact.n_classes)
 
 
 def _measure(

@@ -11,6 +11,7 @@ from support.helpers import make_mapping
 
 from discreet import Mapping
 from discreet.leakage.over_time import over_time
+from research.houses import house
 
 NOISY = [np.array([[0.55, 0.45], [0.5, 0.5], [0.45, 0.55]]), np.full((3, 3), 1 / 3)]
 
@@ -101,7 +102,7 @@ def test_the_curve_is_drawn(budget, tmp_path):
         ("home.json --plot day.svg", "--plot needs --stay"),
         ("away.json", "away.json"),
         ("home.json --out quieter.json", "--out is for --at-most"),
-        ("home.json --time-column at", "--time-column is for --at-most with rows"),
+        ("home.json --time-column at", "--time-column at is one of rows. Give their table"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_value_seen(budget, options, words):
@@ -152,3 +153,24 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
 def test_what_ways_to_speak_need_is_asked_for(budget):
     code, _, error = budget("home.json", "--rounds", 20, "--stay", 1, "--at-most", 0.1)
     assert code == 2 and "--at-most needs rows" in error
+
+
+@pytest.mark.slow
+def test_how_long_a_fact_lasts_is_estimated_from_a_series(budget, tmp_path, monkeypatch, capsys):
+    rows = house(np.random.default_rng(0), 4, 300, (0.9, 0.8))
+    rows.to_csv("house.csv", index=False)
+    facts = ("--public", "fall", "--private", "who", "--exclude", "date", "--method")
+    ask = (*facts, "randomized-response", "--ldp-epsilon", 0.5, "--out", "m.json", "--quiet")
+    assert run(monkeypatch, capsys, "learn", "house.csv", *ask)[0] == 0
+    code, printed, _ = budget("m.json", "house.csv", "--rounds", 30, "--time-column", "date")
+    assert code == 0
+    stays = re.search(r"if the fact stays with probability ([\d.]+), ([\d.]+) from", printed)
+    assert [float(each) for each in stays.groups()] == pytest.approx([0.9, 0.8], abs=0.05)
+    assert "estimated from 1,196 steps of 'date', rounds of 60 s, and not certified" in printed
+    stated = ("--stay", ",".join(stays.groups()))
+    _, same, _ = budget("m.json", "house.csv", "--rounds", 30, *stated)
+    assert same.splitlines()[2] == printed.splitlines()[2]  # the figures of fresh draws
+    code, _, error = budget("m.json", "house.csv", "--time-column", "date", *stated)
+    assert code == 2 and "Give one of them" in error
+    code, _, error = budget("m.json", "--time-column", "date")
+    assert code == 2 and "Give their table as well" in error

@@ -25,8 +25,10 @@ from discreet.quoting import down, up
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
     from discreet.auditing.data import AuditData
+    from discreet.auditing.rounds import SeriesData
     from discreet.leakage.over_time import LeakOverTime
     from discreet.leakage.policies import PolicyLeak, Range
     from discreet.leakage.speaking import AnsweringWay
@@ -80,8 +82,8 @@ def budget(
         str | None,
         option(
             "COLUMN",
-            "When each row was written: try the ways of --at-most on these rows, not on simulated "
-            "ones.",
+            "When each row was written: without --stay, estimate from these rows how long a "
+            "private fact lasts; and try the ways of --at-most on them, not on simulated rounds.",
         ),
     ] = None,
     out: Annotated[
@@ -108,6 +110,10 @@ def budget(
 
         discreet budget home.json home.csv --rounds 96 --stay 0.9 --plot day.svg
 
+    How long the fact lasts is read from the rows:
+
+        discreet budget home.json home.csv --rounds 1440 --time-column date
+
     How to speak so that a day tells at most 0.1, where learning was shown the time of rows:
 
         discreet budget home.json home.csv --stay 1 --at-most 0.1 --out new.json
@@ -120,10 +126,7 @@ def budget(
         from discreet.leakage.over_time import over_time
         from discreet.mapping.mapping import Mapping
 
-        if time_column is not None and (at_most is None or not tables):
-            raise InputError(
-                "--time-column is for --at-most with rows. Give both, or leave it out."
-            )
+        _check_times(time_column, tables, stay, at_most)
         if out is not None and at_most is None:
             raise InputError("--out is for --at-most, whose best way it writes. Give both.")
         if plot is not None:
@@ -135,12 +138,13 @@ def budget(
         if not known.private:
             raise InputError(f"{mapping} guards no private fact, so that there is no budget.")
         rows, data = rows_to_estimate(known, tables, time_column) if tables else (None, None)
+        chains = _chains(known, stay, data)
         found = [
             over_time(
                 known,
                 rows,
                 rounds=rounds,
-                stay=None if stay is None else read_stay(stay),
+                stay=chains.get(fact.name),
                 fact=fact.name,
                 period_rounds=period_rounds,
                 every=every or _EVERY,
@@ -153,7 +157,8 @@ def budget(
         if as_json:
             print_json(_as_dicts(found, ways))
         else:
-            print_lines(describe(found, data.origin if data else "", beyond_answer))
+            read = "" if stay is not None or data is None else _say_series(data.series)
+            print_lines(describe(found, data.origin if data else "", beyond_answer, read))
             for fact, own in ways.items():
                 print_lines(_way_lines(fact, own, known.chain, at_most))
         if out is not None and at_most is not None:
@@ -161,6 +166,44 @@ def budget(
             print_lines([] if as_json else [line])
         if plot is not None:
             _draw(found, plot)
+
+
+def _check_times(
+    column: str | None, tables: list[Path] | None, stay: str | None, at_most: float | None
+) -> None:
+    if column is None:
+        return
+    if not tables:
+        raise InputError(f"--time-column {column} is one of rows. Give their table as well.")
+    if stay is not None and at_most is None:
+        raise InputError(
+            f"--stay {stay} states what --time-column {column} would estimate. Give one of them."
+        )
+
+
+def _chains(mapping: Mapping, stay: str | None, data: AuditData | None) -> dict[str, ArrayLike]:
+    """Return how each private fact moves: as stated, or as the series shows."""
+    from discreet.data.series import estimate_moves
+
+    if stay is not None:
+        return {fact.name: read_stay(stay) for fact in mapping.private}
+    if data is None or data.series is None:
+        return {}
+    follows, index = data.series.series.follows, data.series.private
+    return {
+        fact.name: estimate_moves(index[fact.name], follows, len(fact.classes))
+        for fact in mapping.private
+    }
+
+
+def _say_series(series: SeriesData | None) -> str:
+    if series is None:
+        return ""
+    found = series.series
+    return (
+        f"how long it lasts is estimated from {found.pairs:,} steps of {series.time!r}, rounds of "
+        f"{found.step:g} s, and not certified (audit --rounds bounds it)"
+    )
 
 
 def _find_ways(
@@ -177,7 +220,7 @@ def _find_ways(
 
     lacks = {
         "rows": rows is None,
-        "--stay": any(each.chain is None for each in found),
+        "--stay or --time-column": any(each.chain is None for each in found),
         "a mapping that was learned with --time-column": mapping.chain is None,
     }
     if any(lacks.values()) or rows is None or mapping.chain is None:
@@ -238,8 +281,13 @@ def _check_plot(plot: Path, mapping: Path) -> None:
 # --- In words --------------------------------------------------------------------------------
 
 
-def describe(found: Sequence[LeakOverTime], origin: str, beyond_answer: bool) -> Iterator[str]:
-    """Yield a table for each fact, what it rests on, and the policy that tells least."""
+def describe(
+    found: Sequence[LeakOverTime], origin: str, beyond_answer: bool, read: str = ""
+) -> Iterator[str]:
+    """Yield a table for each fact, what it rests on, and the policy that tells least.
+
+    ``read``: where it is known from how long a fact lasts, if that was not stated.
+    """
     for each in found:
         yield from _table(each)
         yield ""
@@ -249,6 +297,8 @@ def describe(found: Sequence[LeakOverTime], origin: str, beyond_answer: bool) ->
         )
         for assumption in each.assumptions:
             yield f"  {assumption}"
+        if read:
+            yield f"  {read}"
         if origin and not each.law.worst:
             yield f"  {origin}"
         if beyond_answer:

@@ -115,6 +115,13 @@ def count_steps(index: Ints, follows: Ints, n_classes: int) -> Ints:
     return steps
 
 
+def estimate_moves(index: Ints, follows: Ints, n_classes: int) -> Floats:
+    """Return P(class of the next round | class of this one), each count raised by one half."""
+    steps = count_steps(index, follows, n_classes) + 0.5
+    moves: Floats = steps / steps.sum(axis=1, keepdims=True)
+    return moves
+
+
 @dataclass(frozen=True)
 class HiddenState:
     """Whether the facts are all that links the rounds of a series, as far as it shows."""
