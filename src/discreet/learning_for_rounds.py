@@ -48,8 +48,8 @@ class RoundsFigure:
     who know the public fact, in the class that tells most. ``designed``: whether the design itself
     keeps what was asked under its model of the rows. ``rows_needed``: about how many rows to learn
     from would show as much as was asked, if the tables then tell little; None if no number would,
-    since of many rows only so many are looked at again. ``audit_rows``: about how many rows would
-    certify it in an audit, if the tables tell nothing.
+    since of many rows only so many are looked at again. ``audit_rows``: about how many rows an
+    audit needs to certify it at least: as many as if these tables told nothing.
     """
 
     rounds: int

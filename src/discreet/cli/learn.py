@@ -406,8 +406,8 @@ def say_rounds(figure: RoundsFigure) -> str:
         more = f"about {rounded(figure.rows_needed)} to learn from could"
     elif figure.audit_rows is not None:
         more += (
-            f", but about {rounded(figure.audit_rows)} held-out rows would certify it (audit "
-            "--rounds) if the tables tell nothing"
+            f", but audit --rounds could certify it with at least {rounded(figure.audit_rows)} "
+            "held-out rows, as many as tables that tell nothing take"
         )
     return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 
