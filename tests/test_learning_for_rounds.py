@@ -94,7 +94,7 @@ def test_a_day_that_is_not_shown_is_exit_code_3_and_says_how_many_rows_could(
     assert 1e5 < int(needed.replace(",", "")) < 1e7
     *_, useful, private, following = printed.splitlines()
     assert useful.startswith("use") and "no limit was asked for" not in printed
-    assert private.startswith("NOT shown to be private over 1,440 rounds: an attacker, who knows")
+    assert private.startswith("NOT shown to be private over 1,440 rounds: an attacker who knows")
     assert private.endswith("points; 10 were allowed")
     command = shlex.split(following.removeprefix("next: discreet "))
     for option in ("--rounds", "--stay", "--beyond-answer", "--max-advantage"):

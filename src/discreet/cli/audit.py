@@ -417,8 +417,9 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
 
 def _window_bound(found: RoundsAudit, bound: float | None) -> str:
     """Return a bound, none where any attacker is within it or where it is withheld."""
-    trivial = found.bound is None or bound is None or bound >= 1.0 - 1.0 / found.bound.n_classes
-    return "none" if trivial or bound is None else at_most(bound)
+    if found.bound is None or bound is None or bound >= 1.0 - 1.0 / found.bound.n_classes:
+        return "none"
+    return at_most(bound)
 
 
 def _one_number(value: float) -> Floats:

@@ -529,17 +529,15 @@ _NOISE = "NOT met: what was asked for leaves nothing to say; the symbols are noi
 def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[str, str]:
     if mapper.expected_ is not None and mapper.expected_.silent:
         return _NOISE
-    told = ", who knows the public fact," if figure.beyond_answer else ""
+    told = "knows the public fact and " if figure.beyond_answer else ""
     line = (
-        f"an attacker{told} who sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
+        f"an attacker who {told}sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
         f"about {points(figure.reached)}; {100 * figure.asked:.4g} were allowed"
     )
+    span = f"over {figure.rounds:,} rounds"
     if figure.met:
-        return (
-            f"private enough over {figure.rounds:,} rounds, as far as the rows show: {line}",
-            "32",
-        )
-    return f"NOT shown to be private over {figure.rounds:,} rounds: {line}", "31"
+        return f"private enough {span}, as far as the rows show: {line}", "32"
+    return f"NOT shown to be private {span}: {line}", "31"
 
 
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
