@@ -49,7 +49,7 @@ class RoundsFigure:
     keeps what was asked under its model of the rows. ``rows_needed``: about how many rows to learn
     from would show as much as was asked, if the tables then tell little; None if no number would,
     since of many rows only so many are looked at again. ``audit_rows``: about how many rows an
-    audit needs to certify it at least: as many as if these tables told nothing.
+    audit takes to certify it, if these tables tell half as much.
     """
 
     rounds: int

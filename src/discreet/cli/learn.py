@@ -406,8 +406,8 @@ def say_rounds(figure: RoundsFigure) -> str:
         more = f"about {rounded(figure.rows_needed)} to learn from could"
     elif figure.audit_rows is not None:
         more += (
-            f", but audit --rounds could certify it with at least {rounded(figure.audit_rows)} "
-            "held-out rows, as many as tables that tell nothing take"
+            f", but audit --rounds takes about {rounded(figure.audit_rows)} held-out rows to "
+            "certify it, if the tables tell half of that"
         )
     return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 

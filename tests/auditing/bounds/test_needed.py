@@ -75,17 +75,22 @@ def test_counts_are_rounded_up_to_two_digits():
     assert [rounded(n) for n in (1, 99, 101, 4192)] == ["1", "99", "110", "4,200"]
 
 
-def test_as_many_rows_as_are_said_certify_a_day(rng):
-    """Of a coin that tells nothing, in nearly all of twenty audits each."""
-    needed = rows_for_rounds((NOISY,), [[1, 1]], 1440.0, 0.1)
-    few = coins(needed // 40, rng)
-    said = say_needed_for_rounds([few], bound_window(few, 1.0, 1440, 0.05), 0.1)
-    assert number(said) == pytest.approx(needed, rel=0.4)
-    enough, half = (
-        np.mean([bound_window(coins(n, rng), 1.0, 1440, 0.05).advantage <= 0.1 for _ in range(20)])
-        for n in (needed // 2, needed // 5)
+def test_as_many_rows_as_are_said_certify_a_window(rng):
+    """Of a coin that tells half as much in sixty rounds: a quarter of x."""
+    needed = rows_for_rounds((NOISY,), [[1, 1]], 60.0, 0.1)
+    off = 0.5 * np.sqrt(0.04 / 60) / 1.6  # x of the coin is (1.6 off)^2
+    enough, few = (
+        np.mean([_certified(coins(n, rng, (0.5 - off, 0.5 + off))) for _ in range(20)])
+        for n in (needed // 2, needed // 10)
     )
-    assert enough >= 0.5 > 0.1 >= half
+    assert enough >= 0.5 > 0.1 >= few
+    some = coins(needed // 40, rng)
+    said = say_needed_for_rounds([some], bound_window(some, 1.0, 60, 0.05), 0.1)
+    assert 0.2 < number(said) / needed < 1.2  # this one tells nothing
+
+
+def _certified(rows):
+    return bound_window(rows, 1.0, 60, 0.05).advantage <= 0.1
 
 
 def test_of_a_day_that_leaks_no_number_is_said(rng):

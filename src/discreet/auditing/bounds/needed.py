@@ -91,14 +91,16 @@ def times_needed(parts: Sequence[AuditRows], bound: WindowBound, limit: float) -
         noise = _Noise.of(part.tables, bound.alpha)
         for pair in combinations(range(bound.n_classes), 2):
             shown = squared_information(part.average[list(pair)])
-            found.append(noise.times([part.observations[each] for each in pair], most, shown))
+            counts = [part.observations[each] for each in pair]
+            stays = max(shown - noise.chance(counts), 0.0)
+            found.append(noise.times(counts, most, stays, shown - stays))
     return max(found) if max(found) < math.inf else None
 
 
 def rows_for_rounds(
     tables: Sequence[Floats], counts: Sequence[Sequence[int]], added: float, limit: float
 ) -> int | None:
-    """Return about how many rows certify a limit on rounds, if the tables tell nothing.
+    """Return about how many rows certify a limit on rounds, if the tables tell half as much.
 
     ``counts``: rows of each private class, in every public class if that counts, as they are mixed.
     ``added``: how many times the x of a round all of them tell.
@@ -110,7 +112,7 @@ def rows_for_rounds(
     pairs = [pair for each in counts for pair in combinations(each, 2)]
     if not all(min(pair) for pair in pairs):
         return None
-    found = [noise.times([scale * n for n in pair], most) for pair in pairs]
+    found = [noise.times([scale * n for n in pair], most, most / 4.0) for pair in pairs]
     count = max(found) * scale * sum(map(sum, counts))
     return int(np.ceil(count)) if count < math.inf else None
 
@@ -129,19 +131,23 @@ class _Noise:
         degrees = count_outputs(tables) - 1
         return cls(dobrushin(tables), degrees, largest_mean(tables), float(np.log(1.0 / alpha)))
 
-    def times(self, counts: Sequence[float], most: float, shown: float | None = None) -> float:
+    def chance(self, counts: Sequence[float]) -> float:
+        """Return the x that rows of two classes show by chance alone, or more than that."""
+        # Of k outputs it is like chi-square with k - 1 degrees.
+        return self.eta * self.degrees * sum(1.0 / n for n in counts) / 4.0
+
+    def times(
+        self, counts: Sequence[float], most: float, stays: float, passes: float | None = None
+    ) -> float:
         """Return how many times as many rows of two classes bound their x by so much; inf if none.
 
-        ``shown``: the x of these rows; by chance alone if it is not known.
+        ``stays``: the x that any number shows; ``passes``: what these show besides.
         """
-        # x of k outputs is like chi-square with k - 1 degrees then, or less.
-        chance = self.eta * self.degrees * sum(1.0 / n for n in counts) / 4.0
-        shown = chance if shown is None else shown
-        stays = max(shown - chance, 0.0)
+        besides = self.chance(counts) if passes is None else passes
 
         def excess(step: float) -> float:
             times = float(np.exp(step))
-            foreseen = stays + (shown - stays) / times
+            foreseen = stays + besides / times
             more = [times * n for n in counts]
             return solve_bound(foreseen, more, self.eta, self.largest, self.log) - most
 
