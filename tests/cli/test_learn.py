@@ -565,7 +565,7 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     assert re.search(
         r"expected of one report \(by designs without each of \d folds, an estimate and no "
         r"certificate\): attacker's "
-        r"advantage 0\.\d{3} ± 0\.\d{3} \(raw readings: 0\.\d{3}; asked: 0\.2\); what was "
+        r"advantage \d+\.\d ± \d+\.\d points \(raw readings: \d+\.\d; asked: 20\); what was "
         r"asked for is met\n",
         printed,
     )
@@ -610,13 +610,17 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     asked = ["learn", "same.csv", "--public", "h", "--private", "g", "--out", "m"]
     code, printed, _ = command(*asked, "--max-advantage", "0.01")
     assert code in (0, 3) and re.search("^useless", printed, re.MULTILINE)
-    named = re.findall(r"^of use would be an advantage of (0\.\d+), error about 0\.\d+, balanced "
-                       r"accuracy 0\.\d+: (discreet learn .*)$", printed, re.MULTILINE)  # fmt: skip
+    named = re.findall(
+        r"^of use would be an advantage of ([\d.]+) points, error about [\d.]+ %, "
+        r"balanced accuracy [\d.]+ %: (discreet learn .*)$",
+        printed,
+        re.MULTILINE,
+    )
     assert 1 <= len(named) <= 3
     for leak, line in named:
         again = shlex.split(line)[1:]
         assert again[:-2] == asked and again[-2] == "--max-advantage"
-        assert float(again[-1]) >= float(leak)
+        assert 100 * float(again[-1]) >= float(leak)
     code, printed, _ = command(*shlex.split(named[-1][1])[1:])
     assert "useless" not in printed
     expected = Mapping.load("m").design.expected
