@@ -134,6 +134,7 @@ def test_what_is_missing_is_named(prepared):
         learn_for_rounds(prepared(), 60, None)
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_all_rounds_tell(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     house(np.random.default_rng(0), 4, 200, (0.9, 0.9)).to_csv("house.csv", index=False)

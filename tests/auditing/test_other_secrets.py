@@ -67,6 +67,7 @@ def test_what_goes_with_the_answer_is_said_to():
     assert abs(found["left"].from_answer) < 0.05
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_although_the_best_of_many_columns_was_chosen():
     """Of 30 columns with a true gain of 0 three are chosen; all intervals have to hold 0."""
 

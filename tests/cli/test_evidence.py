@@ -170,6 +170,7 @@ def test_statements_take_the_place_of_lines_to_fill_in(command, site, tmp_path):
     assert "Help after a &lt;fall&gt;." in (tmp_path / "pack" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_two_secrets_and_five_answers_have_a_line_each(command, tmp_path):
     site = site_of_five_classes(tmp_path)
     code, _, error = command(site, "--out", tmp_path / "pack")

@@ -43,6 +43,7 @@ def home(days=3, every=300):
     return events
 
 
+@pytest.mark.slow
 def test_a_recorder_becomes_a_table_that_can_be_learned_from(command, tmp_path):
     write_recorder(tmp_path / "ha.db", home())
     code, printed, error = command(

@@ -253,6 +253,7 @@ def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, wo
     assert re.search(words, mistake(*options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_sensor_that_changes_only_in_held_out_rows_is_left_out(command, in_memory, monkeypatch):
     if not in_memory:
@@ -344,6 +345,7 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert after == "next: discreet audit m home.csv --html report.html"
 
 
+@pytest.mark.slow
 def test_options_are_written_to_a_file_and_read_from_it(command):
     asked = [
         "--exclude",
@@ -413,6 +415,7 @@ def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, strea
 FIGURE = r"\d+\.\d"
 
 
+@pytest.mark.slow
 def test_guessing_and_raw_readings_stand_beside_the_error_of_the_answers(command):
     code, printed, _ = command("learn", "home.csv", *FACTS, "--ratio", "0.9", "--out", "m")
     assert code == 0 and "useless" not in printed
@@ -435,6 +438,7 @@ def test_guessing_and_raw_readings_stand_beside_the_error_of_the_answers(command
     assert recorded["balanced_accuracy_low"] == pytest.approx(low, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_mapping_that_answers_nothing_is_called_useless(command):
     rng = np.random.default_rng(1)
     rooms().assign(hall=rng.integers(2, size=N), door=rng.integers(2, size=N)).to_csv(
@@ -445,6 +449,7 @@ def test_a_mapping_that_answers_nothing_is_called_useless(command):
     assert "the mapping answers 'fall' no better than guessing: its balanced accuracy is" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decide", "weights"),
     [("likely", [1.0, 1.0]), ("cost=True:10", [1.0, 10.0]), ("cost=True:2,False:.5", [0.5, 2.0])],
@@ -457,6 +462,7 @@ def test_what_decisions_are_good_for_is_written_down(command, decide, weights):
     assert list(stated.weights) == weights
 
 
+@pytest.mark.slow
 def test_by_default_rare_classes_are_decided_as_readily(command):
     table = rooms(300)
     table[(table["fall"].cumsum() % 4 == 0) | ~table["fall"]].to_csv("rare.csv", index=False)
@@ -497,6 +503,7 @@ def test_rows_that_resemble_their_neighbours_are_reported_with_a_group(command):
     assert Mapping.load("m").names == ["hall", "door", "bed"]
 
 
+@pytest.mark.slow
 def test_odd_names_are_no_markup_and_no_trouble(command):
     odd = {"hall": "[/red] küche 🏠 :smile:", "who": "wér", "door": "a, b"}
     rooms().rename(columns=odd).to_csv("odd.csv", index=False)
@@ -552,6 +559,7 @@ def test_the_same_table_in_another_format_gives_the_same_mapping(command, name, 
     assert Mapping.load("a").id == Mapping.load("b").id
 
 
+@pytest.mark.slow
 def test_no_holdout_is_said_aloud(command):
     _, _, progress = command("learn", "home.csv", *FACTS, "--out", "m", "--holdout", "0")
     assert "80 rows to learn from, none held out" in progress
@@ -572,6 +580,7 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
 
 
+@pytest.mark.slow
 def test_a_stated_limit_that_is_not_shown_to_be_kept_is_exit_code_3_with_the_file(command):
     options = ["--exclude", "day", "--max-advantage", "0.001", "--out", "m"]
     code, printed, said = command("learn", "home.csv", *FACTS, *options)
@@ -586,6 +595,7 @@ def test_a_limit_that_nobody_can_exceed_is_refused(command, tmp_path):
     assert not Path("m").exists()
 
 
+@pytest.mark.slow
 def test_where_no_estimate_is_within_the_wish_the_symbols_are_noise(command):
     """Thirty rows show nothing, and what they let expect is above what was asked."""
     rng = np.random.default_rng(8)
@@ -655,6 +665,7 @@ def test_a_column_that_rows_may_belong_together_by_is_hinted_at(command, rng):
     assert "Home ID" not in said
 
 
+@pytest.mark.slow
 def test_homes_that_follow_one_another_are_proposed_before_stretches_of_rows(command, rng):
     homes(rng, effect=2.0).sort_values("Home ID").to_csv("homes.csv", index=False)
     options = [*FACTS, "--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]
@@ -662,6 +673,7 @@ def test_homes_that_follow_one_another_are_proposed_before_stretches_of_rows(com
     assert "resemble each other" in said and "Run again with --group 'Home ID'." in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "advice"),
     [(2, "Add groups, or name finer ones."), (4, "Add groups, hold out more, or name finer ones.")],
@@ -689,6 +701,7 @@ def test_a_useless_mapping_is_warned_of_by_every_method_quiet_or_not(command, me
         assert code == 0 and "warning: " in said and "no better than guessing" in said
 
 
+@pytest.mark.slow
 def test_warnings_of_ours_are_one_line_each_and_others_are_not_shown(command, monkeypatch):
     from discreet import learning
 

@@ -204,6 +204,7 @@ def test_raw_codes_are_decided_by_the_same_aim(rng):
     assert balanced.error > likely.error
 
 
+@pytest.mark.slow
 def test_what_raw_codes_leak_is_the_best_question_and_beyond_the_answer_less(rng):
     """One code is the public fact, which the private one mostly follows, and adds a little."""
     h = rng.integers(2, size=6000)
