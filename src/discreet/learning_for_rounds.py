@@ -189,8 +189,8 @@ def _rows_needed(learned: Learned, added: float, asked: float, most: int) -> int
         parts = learned.prepared.facts[0].n_classes
     clear = _ERRORS * parts * math.sqrt(2.0 * degrees)
     limit = (2.0 * one_of_rounds(asked, added)) ** 2
-    needed = math.ceil(max(_taught(learned.prepared) * _evidence(learned), clear) / limit)
-    return needed if needed <= most else None
+    needed = max(_taught(learned.prepared) * _evidence(learned), clear) / limit
+    return math.ceil(needed) if needed <= most else None  # endless with a class in one group
 
 
 def _audit_rows(learned: Learned, name: str, added: float, asked: float) -> int | None:

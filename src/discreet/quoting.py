@@ -51,6 +51,11 @@ def gain(share: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
+def with_error(share: float, error: float) -> str:
+    """Write a gain over guessing with its standard error, in points."""
+    return f"{gain(share)} ± {points(error) if math.isfinite(error) else 'an unknown error, points'}"
+
+
 def plain_points(share: float) -> str:
     """Write points as they were stated."""
     said = f"{100 * share:.4g}"

@@ -78,6 +78,93 @@ def test_groups_that_move_together_tell_less():
     assert estimate_leaks(ours, known, repeated).error < 0.5 * copies.error
 
 
+UNEQUAL = (2, 3, 5, 10, 40, 140)
+
+
+def days(sizes, leak, rng, lean=1.5):
+    """Rows in groups of these sizes, each of which leans to some codes of its own."""
+    part = draw(sum(sizes), leak, rng)
+    day = np.repeat(np.arange(len(sizes)), sizes)
+    liked = rng.integers(3, size=(len(sizes), 4))
+    moved = rng.random(part.codes.shape) < lean * rng.random(len(sizes))[day, None] / 2
+    part.codes[moved] = liked[day][moved]
+    return part, day
+
+
+def moved_without_a_group(shown, own, groups):
+    """The slow twin: every mean computed anew without each group, less the mean of all."""
+    means = np.stack([shown[rows].mean(axis=0) for rows in own])
+    found = []
+    for d in np.unique(groups):
+        moves = np.zeros_like(means)
+        for k, rows in enumerate(own):
+            inside, count = groups[rows] == d, len(np.unique(groups[rows]))
+            if inside.any():
+                without = shown[rows[~inside]].mean(axis=0)
+                moves[k] = np.sqrt((count - 1) / count) * (without - means[k])
+        found.append(((moves - moves.mean(axis=0)) / np.sqrt(len(own))).ravel())
+    return np.array(found)
+
+
+def distance_of_pairs(shown, own, groups):
+    """The slow twin: products of two rows of different groups, averaged over all such pairs."""
+    total = 0.0
+    for k, first in enumerate(own):
+        for m, second in enumerate(own):
+            apart = [(i, j) for i in first for j in second if groups[i] != groups[j]]
+            product = np.mean([shown[i] @ shown[j] for i, j in apart])
+            total += ((k == m) - 1 / len(own)) / len(own) * product
+    return total
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 40), (1, 4), (8,) * 6], ids=str)
+def test_distances_are_of_pairs_of_groups_and_spread_as_without_each_group(sizes):
+    rng = np.random.default_rng(7)
+    groups = rng.permutation(np.repeat(np.arange(len(sizes)), 3 * np.array(sizes)))
+    shown = rng.random((len(groups), 5))
+    index = np.arange(len(groups)) % 3
+    own = [np.flatnonzero(index == k) for k in range(3)]
+    means = np.stack([shown[rows].mean(axis=0) for rows in own])
+    keep = (np.eye(3) - 1 / 3) / np.sqrt(3)
+    weights, parts = leaks._by_group(leaks._View(shown, None, np.zeros(5)), own, groups, np.copy)
+    bias = leaks._shared_by_groups(weights, parts, keep)
+    assert np.sum((keep @ means) ** 2) - bias == pytest.approx(
+        distance_of_pairs(shown, own, groups)
+    )
+    found = leaks._moved_by_groups(weights, parts, keep)
+    np.testing.assert_allclose(found, -moved_without_a_group(shown, own, groups), atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [UNEQUAL, (20, 180), (10, 90, 100), (50,) * 4], ids=str)
+@pytest.mark.slow
+def test_few_groups_of_any_size_show_the_distance_right_on_average(sizes):
+    """The truth is what three thousand groups of one size show."""
+    rng = np.random.default_rng(8)
+    ours, known = tables(4, rng), draw(400, 0.2, rng)
+    many, day = days((20,) * 3000, 0.2, rng)
+    truth = estimate_leaks(ours, known, many, day).distance[0]
+    few = [estimate_leaks(ours, known, *days(sizes, 0.2, rng)) for _ in range(400)]
+    found = np.array([each.distance[0] for each in few])
+    assert abs(found.mean() - truth) < 4 * found.std() / 20
+    told = np.sqrt(np.mean([each.variance[0] for each in few]))
+    assert 0.7 < told / found.std() < 2.0
+
+
+def test_a_class_in_one_group_shows_nothing_and_keeps_no_limit():
+    rng = np.random.default_rng(9)
+    ours, known = tables(4, rng), draw(400, 0.0, rng)
+    part = draw(120, 0.0, rng)
+    day = part.private[0].index * 3 + np.where(part.private[0].index == 0, np.arange(120) % 3, 0)
+    alone = estimate_leaks(ours, known, part, day)
+    assert np.isinf(alone.variance).all() and np.isinf(alone.error)
+    assert alone.advantage > 0 == alone.low  # as seen, with what chance adds
+    assert average([alone, alone]).error == np.inf
+    # Another fold that has the class in several groups speaks for both.
+    other = estimate_leaks(ours, known, part, np.arange(120) % 6)
+    np.testing.assert_array_equal(average([alone, other]).distance, other.distance)
+    np.testing.assert_array_equal(average([alone, other]).variance, other.variance)
+
+
 def test_an_exclusive_or_of_two_sensors_is_seen():
     rng = np.random.default_rng(2)
     g = rng.integers(2, size=20_000)

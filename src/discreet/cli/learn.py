@@ -59,7 +59,7 @@ from discreet.cli.terminal import (
     warn,
 )
 from discreet.errors import InputError
-from discreet.quoting import gain, percent, percents, plain_points, points
+from discreet.quoting import gain, percent, percents, plain_points, points, with_error
 
 if TYPE_CHECKING:
     from discreet.design.expected import Expected
@@ -600,8 +600,9 @@ def _privacy_line(expected: Expected, beyond: bool) -> str:
     asked = "" if expected.asked is None else f"; asked: {100 * expected.asked:.4g}"
     return (
         f"expected of one report ({tried}, an estimate and no certificate): "
-        f"attacker's advantage {'beyond the public fact ' * beyond}{gain(expected.advantage)} ± "
-        f"{points(expected.advantage_error)} (raw readings: {gain(expected.raw_advantage)}{asked})"
+        f"attacker's advantage {'beyond the public fact ' * beyond}"
+        f"{with_error(expected.advantage, expected.advantage_error)} "
+        f"(raw readings: {gain(expected.raw_advantage)}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )

@@ -22,7 +22,8 @@ class Expected:
     """What rows left out showed.
 
     ``advantage``: the attacker's, over guessing, for the fact and the classes it does best on,
-    estimated without bias, and ``advantage_error``, one standard error of it (``design/leaks.py``).
+    estimated without bias, and ``advantage_error``, one standard error of it (``design/leaks.py``);
+    infinite where each part left out has a class in one group only.
     ``raw_advantage``: that of boosted trees on the codes of the readings themselves, for the first
     of the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
@@ -81,10 +82,11 @@ class Expected:
 
     def as_dict(self) -> dict[str, float | None]:
         """Return what the mapping file records; JSON has no infinity."""
+        error = self.advantage_error
         endless = self.epsilon is not None and not np.isfinite(self.epsilon)
         return {
             "advantage": self.advantage,
-            "advantage_standard_error": self.advantage_error,
+            "advantage_standard_error": error if np.isfinite(error) else None,
             "raw_advantage": self.raw_advantage,
             "epsilon": None if endless else self.epsilon,
             "public_error": self.public_error,

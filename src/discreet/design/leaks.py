@@ -33,6 +33,7 @@ _MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
 _PAIRED_ROWS = 20_000  # that they are chosen by
 _MOST_ROWS = 10_000  # that the spread is taken from
+_ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
 
@@ -42,7 +43,8 @@ class Leaks:
     """The leak to several attackers, each by a squared distance between classes.
 
     ``distance`` is without bias and may be negative, ``variance`` is that of its error, and
-    ``slope`` is the advantage over the root of the distance.
+    ``slope`` is the advantage over the root of the distance. Where a class is in one group,
+    ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows.
     """
 
     distance: Floats
@@ -73,22 +75,26 @@ class Leaks:
     def _most(self, errors: float) -> float:
         # A distance that seems negative is none, and as uncertain as before.
         least = np.maximum(self.distance, 0.0) if errors > 0 else self.distance
-        moved = least + errors * np.sqrt(self.variance)
+        moved = least + errors * np.sqrt(self.variance) if errors else least
         return float(np.nanmax(self.slope * np.sqrt(np.maximum(moved, 0.0)), initial=0.0))
 
 
 def average(parts: Sequence[Leaks]) -> Leaks:
-    """Average over folds, whose rows are others; a fold that lacks a class says nothing of it."""
+    """Average over folds, whose rows are others.
+
+    A fold that lacks a class, or has it in one group, says nothing of it where others do.
+    """
     distance, variance, slope = (
         np.stack([getattr(part, name) for part in parts])
         for name in ("distance", "variance", "slope")
     )
-    finite = np.isfinite(distance)
-    count = np.maximum(finite.sum(axis=0), 1)
+    told = np.isfinite(variance)
+    told |= np.isfinite(distance) & ~told.any(axis=0)
+    count = np.maximum(told.sum(axis=0), 1)
     return Leaks(
-        np.where(finite, distance, 0.0).sum(axis=0) / count,
-        np.where(finite, variance, 0.0).sum(axis=0) / count**2,
-        np.where(finite, slope, 0.0).sum(axis=0) / count,
+        np.where(told, distance, 0.0).sum(axis=0) / count,
+        np.where(told, variance, 0.0).sum(axis=0) / count**2,
+        np.where(told, slope, 0.0).sum(axis=0) / count,
     )
 
 
@@ -143,10 +149,12 @@ class _View:
     """What each row is expected to show; ``noise`` is its covariance given the row, on average.
 
     Outputs that are listed have none: their covariance follows from their probabilities.
+    ``origin``: what other rows show on average, near which products of two groups vary least.
     """
 
     shown: Floats
     noise: Floats | None
+    origin: Floats
 
 
 def _views(
@@ -159,15 +167,22 @@ def _views(
     n_rows: int,
 ) -> Iterator[_View]:
     outputs = np.prod([float(table.shape[1]) for table in tables])
-    if outputs <= MAX_LISTED:
-        yield _View(output_probabilities(tables, codes), None)
-        return
-    yield _View(_symbols(tables, codes), _symbol_noise(tables, codes))
-    if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
-        yield _View(output_probabilities(tables, codes), None)
     own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
-    for pair in _telling_pairs(tables, known.codes[own], held.index[own]):
-        yield _View(output_probabilities([tables[t] for t in pair], codes[:, pair]), None)
+    others = known.codes[own]
+    if outputs <= MAX_LISTED:
+        yield _listed(tables, codes, others)
+        return
+    origin = _symbols(tables, others).mean(axis=0)
+    yield _View(_symbols(tables, codes), _symbol_noise(tables, codes), origin)
+    if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
+        yield _listed(tables, codes, others)
+    for pair in _telling_pairs(tables, others, held.index[own]):
+        yield _listed([tables[t] for t in pair], codes[:, pair], others[:, pair])
+
+
+def _listed(tables: Sequence[Floats], codes: Ints, others: Ints) -> _View:
+    some = output_probabilities(tables, others[:_ORIGIN_ROWS])
+    return _View(output_probabilities(tables, codes), None, some.mean(axis=0))
 
 
 def _symbols(tables: Sequence[Floats], codes: Ints) -> Floats:
@@ -219,14 +234,23 @@ def _estimate(
     means = np.stack([view.shown[rows].mean(axis=0) for rows in own])
     whiten = _whitener(view, own, means)
     centres = whiten(means - means.mean(axis=0)) / np.sqrt(len(own))
-    noise = _noise(view, own, means, groups, whiten)
     seen = float(np.sum(centres**2))
-    bias = float(np.sum(noise**2))
+    gain = _gain_listed(means) if view.noise is None else _gain_normal(centres)
+    slope = gain / np.sqrt(max(seen, _TINY))
+    # Centres are what is left of the classes' means without their average.
+    keep = (np.eye(len(own)) - 1.0 / len(own)) / np.sqrt(len(own))
+    if groups is None:
+        noise = _moved_by_rows(view, own, means, keep, whiten)
+        bias = float(np.sum(noise**2))
+    else:
+        weights, parts = _by_group(view, own, groups, whiten)
+        if np.max(weights) == 1.0:  # how groups of a class differ, one alone does not tell
+            return seen, float("inf"), slope
+        noise = _moved_by_groups(weights, parts, keep)
+        bias = _shared_by_groups(weights, parts, keep)
     # The centres that were seen carry noise themselves, which counts four squared traces too much.
     moved, trace = float(np.sum((noise @ centres.ravel()) ** 2)), _squared_trace(noise)
-    spread = max(4.0 * moved - 2.0 * trace, trace)
-    gain = _gain_listed(means) if view.noise is None else _gain_normal(centres)
-    return seen - bias, spread, gain / np.sqrt(max(seen, _TINY))
+    return seen - bias, max(4.0 * moved - 2.0 * trace, trace), slope
 
 
 def _whitener(view: _View, own: Sequence[Ints], means: Floats) -> Callable[[Floats], Floats]:
@@ -240,35 +264,57 @@ def _whitener(view: _View, own: Sequence[Ints], means: Floats) -> Callable[[Floa
     return lambda values: solve_triangular(root, values.T, lower=True).T
 
 
-def _noise(
+def _moved_by_rows(
     view: _View,
     own: Sequence[Ints],
     means: Floats,
-    groups: Ints | None,
+    keep: Floats,
     whiten: Callable[[Floats], Floats],
 ) -> Floats:
-    """Return by how much each row, or group, may have moved the centres, whitened.
-
-    Centres are what is left of the classes' means without their average; so is this.
-    """
-    n_classes = len(own)
-    keep = (np.eye(n_classes) - 1.0 / n_classes) / np.sqrt(n_classes)
-    parts, numbers = [], []
+    """Return by how much each row may have moved the centres, rows by all coordinates."""
+    parts = []
     for k, rows in enumerate(own):
-        some = rows if groups is not None else rows[: _MOST_ROWS // n_classes]
-        moved = whiten(view.shown[some] - means[k]) / np.sqrt(float(len(rows)) * len(some))
-        if groups is not None:
-            moved = moved * np.sqrt(len(some) / len(rows))
+        some = rows[: _MOST_ROWS // len(own)]
+        moved = whiten(view.shown[some] - means[k]) / np.sqrt((len(rows) - 1.0) * len(some))
         parts.append(keep[:, k, None] * moved[:, None, :])
-        numbers.append(np.arange(len(some)) if groups is None else groups[some])
-    rows_moved = np.concatenate(parts).reshape(sum(map(len, parts)), -1)
-    if groups is None:
-        return rows_moved
-    place = np.unique(np.concatenate(numbers), return_inverse=True)[1]
-    count = int(place.max()) + 1
-    found = np.zeros((count, rows_moved.shape[1]))
-    np.add.at(found, place, rows_moved)
-    return np.asarray(found * np.sqrt(count / max(count - 1.0, 1.0)))
+    return np.concatenate(parts).reshape(sum(map(len, parts)), -1)
+
+
+def _by_group(
+    view: _View, own: Sequence[Ints], groups: Ints, whiten: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Return the share of each group in each class, and its part of the class's mean, whitened."""
+    number, place = np.unique(groups, return_inverse=True)
+    weights = np.zeros((len(number), len(own)))
+    parts = np.zeros((len(number), len(own), view.shown.shape[1]))
+    for k, rows in enumerate(own):
+        weights[:, k] = np.bincount(place[rows], minlength=len(number)) / len(rows)
+        np.add.at(parts[:, k], place[rows], (view.shown[rows] - view.origin) / len(rows))
+    return weights, whiten(parts.reshape(-1, parts.shape[2])).reshape(parts.shape)
+
+
+def _shared_by_groups(weights: Floats, parts: Floats, keep: Floats) -> float:
+    """Return by how much the squared distance exceeds that of pairs of different groups.
+
+    Of two groups, products have no noise in common: they are right on average, however unequal
+    groups are in size and in spread.
+    """
+    means = parts.sum(axis=0)
+    within = np.einsum("dkw,dlw->kl", parts, parts)
+    alike = weights.T @ weights  # the chance that two rows, of two classes, share a group
+    excess = (within - alike * (means @ means.T)) / (1.0 - alike)
+    return float(np.sum(keep.T @ keep * excess))
+
+
+def _moved_by_groups(weights: Floats, parts: Floats, keep: Floats) -> Floats:
+    """Return by how much each group may have moved the centres: as far as they move without it.
+
+    This is the jackknife, groups by all coordinates.
+    """
+    apart = (parts - weights[:, :, None] * parts.sum(axis=0)) / (1.0 - weights)[:, :, None]
+    counts = np.count_nonzero(weights, axis=0)
+    moved = np.einsum("jk,dkw->djw", keep * np.sqrt(1.0 - 1.0 / counts), apart)
+    return moved.reshape(len(moved), -1)
 
 
 def _squared_trace(noise: Floats) -> float:

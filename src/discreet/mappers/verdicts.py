@@ -11,7 +11,7 @@ from discreet.design.answers import Answers
 from discreet.design.expected import Expected
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.mapping.parts import Fact
-from discreet.quoting import gain, percent, percents, points
+from discreet.quoting import percent, percents, with_error
 
 _LEVEL = 6  # of ``fit``, above these
 
@@ -48,7 +48,7 @@ def warn_useless(
 
 def warn_unmet(expected: Expected, asked: Dict[str, float | None], advice: str) -> None:
     """Say what rows left out show instead of what was asked."""
-    found = [f"advantage {gain(expected.advantage)} ± {points(expected.advantage_error)}"]
+    found = [f"advantage {with_error(expected.advantage, expected.advantage_error)}"]
     if asked["epsilon"] is not None and expected.epsilon is not None:
         found.append(f"epsilon {expected.epsilon:.2f}")
     limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]
