@@ -8,7 +8,7 @@ and the tables kept are designed on all rows, at the level that the folds chose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -38,6 +38,7 @@ from discreet.design.risks import Tables
 from discreet.errors import InputError
 from discreet.leakage.exact import information_epsilon
 from discreet.leakage.joint_outputs import output_probabilities
+from discreet.mapping.parts import TableFusion
 from discreet.progress import Progress, Report
 
 MANY_ROWS = 8_000
@@ -46,8 +47,10 @@ MANY_GROUPS = 100
 """From so many groups on, likewise."""
 LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
+_GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _LIKELY = 0.5  # the same where nothing is shown: docs/decisions/0024-one-search.md
+_KEPT = (0.75, 0.5, 0.35, 0.2)  # shares of symbols to send, the others drawn evenly: likewise
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
@@ -98,13 +101,24 @@ def leave_out(
     for_good = for_good and _has_many(sample, groups)
     if for_good:
         n_folds = max(LEFT_OUT, -(-len(sample.codes) // MOST_LEFT_OUT))
-    elif not listed:
+    elif groups is not None:
+        n_folds = min(n_folds, max(2, _fewest_groups(sample, groups) // _GROUPS_EACH))
+    if not (listed or for_good):
         n_folds = min(n_folds, _FOLDS_DRAWN)
     try:
         folds = split_folds(sample, n_folds, groups, rng)
     except InputError as error:
         return Parts(too_few=error)
     return Parts(folds[:1] if for_good else folds, for_good)
+
+
+def _fewest_groups(sample: Sample, groups: Ints) -> int:
+    """Return how many groups the class has that is in fewest of them."""
+    return min(
+        len(np.unique(groups[fact.index == k]))
+        for fact in sample.facts
+        for k in range(fact.n_classes)
+    )
 
 
 def _has_many(sample: Sample, groups: Ints | None) -> bool:
@@ -114,12 +128,16 @@ def _has_many(sample: Sample, groups: Ints | None) -> bool:
 
 @dataclass(frozen=True)
 class Tried:
-    """Designs at one level, one for each part left out, and what the parts showed."""
+    """Designs at one level, one for each part left out, and what the parts showed.
+
+    ``kept``: the share of symbols that are sent as designed; the others are drawn evenly.
+    """
 
     target: Target
     designs: list[Designed]
     leaks: Leaks
     epsilon: float | None
+    kept: float = 1.0
 
     @property
     def stopped(self) -> bool:
@@ -223,34 +241,40 @@ class LevelSearch:
     def _found_none(self, request: Request) -> Found:
         """Take the least strict level tried that keeps a request with half an error to spare.
 
-        Without one, the strictest whose estimate is within it, and without that say nothing. But
-        take the last where an epsilon alone was asked for, whose estimate errs upwards, or where
-        the search was stopped, unless it surely leaks more.
+        Without one, add noise until it does, and if little is left say nothing. But take the last
+        level where an epsilon alone was asked for, whose estimate errs upwards, or where the
+        search was stopped, unless it surely leaks more.
         """
-        tried, asked = list(self.tried.values()), request.max_advantage
-        likely = [each for each in tried if each.keeps(request, _LIKELY)]
-        within = [each for each in tried if each.keeps(request, to_spare=0.0)]
-        if likely or within:
-            choose = max if likely else min
-            taken = choose(likely or within, key=lambda each: each.under_model)
+        asked, last = request.max_advantage, list(self.tried.values())[-1]
+        tried = sorted(self.tried.values(), key=lambda each: -each.under_model)
+        if taken := _first_likely(tried, request):
             return self._found(taken, met=taken.keeps(request), asked=asked)
-        last = tried[-1]
-        if asked is not None and (not last.stopped or last.leaks.low > asked):
-            return self._silent(last.target, asked)
-        return self._found(last, met=False, asked=asked)
+        if asked is None or (last.stopped and last.leaks.low <= asked):
+            return self._found(last, met=False, asked=asked)
+        least = min(tried, key=lambda each: each.leaks.advantage)
+        if taken := _first_likely((self._with_noise(least, kept) for kept in _KEPT), request):
+            return self._found(taken, met=False, asked=asked)
+        return self._silent(last.target, asked)
+
+    def _with_noise(self, tried: Tried, kept: float) -> Tried:
+        designs = [_mixed(each, kept) for each in tried.designs]
+        return self._look_at(tried.target, designs, kept)
 
     def _found(self, tried: Tried, met: bool | None, asked: float | None = None) -> Found:
         expected = self._expect(tried, met, asked)
         designed = tried.designs[0]
         if not self.left_out.for_good:
-            designed = self._design_all(tried.target, [designed.tables])
+            begin = self.tried[tried.target].designs[0].tables
+            designed = self._design_all(tried.target, [begin], tried.kept)
             expected = _of_all(expected, designed)
         stopped = designed.stopped or any(each.stopped for each in self.tried.values())
         return Found(tried.target, expected, replace(designed, stopped=stopped))
 
-    def _design_all(self, target: Target, starts: Sequence[Tables] = ()) -> Designed:
+    def _design_all(
+        self, target: Target, starts: Sequence[Tables] = (), kept: float = 1.0
+    ) -> Designed:
         designed = self.design(None, target, rng=self.rng, starts=starts, report=self.report)
-        return self._with_fusion(designed, self.sample, self.rng)
+        return self._with_fusion(_mixed(designed, kept), self.sample, self.rng)
 
     def _silent(self, target: Target, asked: float) -> Found:
         tables = uniform_tables(self.sample.sizes, self.settings.n_symbols)
@@ -263,15 +287,17 @@ class LevelSearch:
     def try_level(self, target: Target) -> Tried:
         """Design without each part in turn, and look at what is left out."""
         if target not in self.tried:
-            parts = range(len(self.parts))
-            designs = self._design_parts(target)
-            leaks = average([self._leaks(designs[k].tables, k) for k in parts])
-            epsilon = None
-            if target.epsilon is not None and self.settings.lists_outputs:
-                ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
-                epsilon = float(np.mean(ratios))
-            self.tried[target] = Tried(target, designs, leaks, epsilon)
+            self.tried[target] = self._look_at(target, self._design_parts(target))
         return self.tried[target]
+
+    def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
+        parts = range(len(self.parts))
+        leaks = average([self._leaks(designs[k].tables, k) for k in parts])
+        epsilon = None
+        if target.epsilon is not None and self.settings.lists_outputs:
+            ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
+            epsilon = float(np.mean(ratios))
+        return Tried(target, designs, leaks, epsilon, kept)
 
     def _design_parts(self, target: Target) -> list[Designed]:
         design, parts = partial(self._design_part, target), range(len(self.parts))
@@ -365,6 +391,23 @@ class LevelSearch:
             asked=asked,
             evidence=tried.leaks.evidence,
         )
+
+
+def _first_likely(tried: Iterable[Tried], request: Request) -> Tried | None:
+    return next((each for each in tried if each.keeps(request, _LIKELY)), None)
+
+
+def _mixed(designed: Designed, kept: float) -> Designed:
+    """Return the design whose symbols are sent with a probability, and else drawn evenly."""
+    if kept == 1.0:
+        return designed
+    tables = [kept * table + (1.0 - kept) / table.shape[1] for table in designed.tables]
+    fusion = designed.fusion
+    if isinstance(fusion, TableFusion):
+        fusion = fusion.with_noise(kept, [table.shape[1] for table in tables])
+    else:
+        fusion = None  # to be learned anew
+    return replace(designed, tables=tables, fusion=fusion)
 
 
 def _of_all(expected: Expected, designed: Designed) -> Expected:
