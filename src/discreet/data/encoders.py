@@ -235,16 +235,16 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
     """
     table = with_clock(table, (name for name, _ in sensors))
     names = [str(column) for column in table.columns]
-    places = {name: i for i, name in enumerate(names)}
+    columns = {name: column for name, (_, column) in zip(names, table.items(), strict=True)}
     codes = np.empty((len(table), len(sensors)), dtype=np.int64, order="F")
     for column, (name, encoder) in enumerate(sensors):
-        if name not in places:
+        if name not in columns:
             raise InputError(f"no column {name!r} in the table. {suggest(name, names)}")
-        if len(places) < len(names) and names.count(name) > 1:
+        if len(columns) < len(names) and names.count(name) > 1:
             raise InputError(
                 f"{names.count(name)} columns are called {name!r}. Rename all but one."
             )
-        codes[:, column] = encode_column(table.iloc[:, places[name]], encoder, name)
+        codes[:, column] = encode_column(columns[name], encoder, name)
     return codes
 
 
