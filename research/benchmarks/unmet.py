@@ -7,8 +7,9 @@ of the hour, and each day shifts the sensors a little, so that rows of a day res
 Asked is an advantage of 0.05. With so few days rows left out seldom show that. Wherever they do
 not, what each rule writes is designed on all rows and measured on 400 other days: ``likely``, the
 least strict level whose estimate alone is within the wish; ``half``, the same with half a standard
-error to spare; ``strictest``; and ``learn``, what `learn` writes, noise included. ``met`` is what is
-written where rows left out do show it. "leak" is to the best rule on the symbols of these 400 days.
+error to spare; ``strictest``; and ``learn``, what `learn` writes, noise included. ``met`` is what
+is written where rows left out do show it. "leak" is to the best rule on the symbols of these 400
+days.
 """
 
 import argparse

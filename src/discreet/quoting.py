@@ -53,7 +53,9 @@ def gain(share: float, digits: int = 1) -> str:
 
 def with_error(share: float, error: float) -> str:
     """Write a gain over guessing with its standard error, in points."""
-    return f"{gain(share)} ± {points(error) if math.isfinite(error) else 'an unknown error, points'}"
+    if not math.isfinite(error):
+        return f"{points(share)}, error unknown"
+    return f"{gain(share)} ± {points(error)}"
 
 
 def plain_points(share: float) -> str:

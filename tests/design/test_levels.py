@@ -114,7 +114,7 @@ def believe(searched, error, estimates):
         searched.tried[target] = Tried(target, designs, found, None)
 
 
-@pytest.mark.parametrize(("error", "level"), [(0.01, 1), (0.03, 2), (0.09, 4)])
+@pytest.mark.parametrize(("error", "level"), [(0.008, 1), (0.03, 3), (0.045, 4)])
 def test_where_rows_show_too_little_the_least_strict_likely_level_is_taken(rng, error, level):
     searched = search(600, rng, Speaking())
     believe(searched, error, (0.06, 0.05, 0.04, 0.02, 0.01))

@@ -36,8 +36,9 @@ class Expected:
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
-    errors to spare. None if there was no wish to search for. ``silent``: whether the mapping is
-    constant, since at no level that was tried the estimate is within what was asked for.
+    errors to spare, 1.6 where groups are left out in turn. None if there was no wish to search for.
+    ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
+    noise added the estimate kept what was asked for with half a standard error to spare.
     ``evidence``: what adds up over rounds, the squared distance between two private classes (as x
     in ``leakage/policies.py``), with one standard error.
     """

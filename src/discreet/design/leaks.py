@@ -172,7 +172,7 @@ def _views(
     if outputs <= MAX_LISTED:
         yield _listed(tables, codes, others)
         return
-    origin = _symbols(tables, others).mean(axis=0)
+    origin = _symbols(tables, others[:_ORIGIN_ROWS]).mean(axis=0)
     yield _View(_symbols(tables, codes), _symbol_noise(tables, codes), origin)
     if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
         yield _listed(tables, codes, others)
@@ -314,7 +314,7 @@ def _moved_by_groups(weights: Floats, parts: Floats, keep: Floats) -> Floats:
     apart = (parts - weights[:, :, None] * parts.sum(axis=0)) / (1.0 - weights)[:, :, None]
     counts = np.count_nonzero(weights, axis=0)
     moved = np.einsum("jk,dkw->djw", keep * np.sqrt(1.0 - 1.0 / counts), apart)
-    return moved.reshape(len(moved), -1)
+    return np.asarray(moved.reshape(len(moved), -1))
 
 
 def _squared_trace(noise: Floats) -> float:

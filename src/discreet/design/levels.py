@@ -49,7 +49,10 @@ LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
-_LIKELY = 0.5  # the same where nothing is shown: docs/decisions/0024-one-search.md
+_TO_SPARE_IN_GROUPS = 1.6  # the same where groups are few, which tell the error roughly
+# The same where nothing is shown, of levels as they are and with noise added:
+# docs/decisions/0024-one-search.md
+_LIKELY, _LIKELY_NOISY = 1.0, 0.5
 _KEPT = (0.75, 0.5, 0.35, 0.2)  # shares of symbols to send, the others drawn evenly: likewise
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
@@ -187,6 +190,8 @@ class LevelSearch:
         self.settings, self.sample, self.groups, self.design = settings, sample, groups, design
         self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
         self.left_out = parts
+        few = groups is not None and not parts.for_good
+        self.to_spare = _TO_SPARE_IN_GROUPS if few else _TO_SPARE
         self.seeds = rng.integers(2**63, size=len(parts.folds))
         self.parts = [(sample.take(known), sample.take(unseen)) for known, unseen in parts.folds]
         self.last: dict[int, Tables] = {}
@@ -213,7 +218,7 @@ class LevelSearch:
         middle = min(_FIRST, high - 1)
         while low < high:
             tried = self.try_level(levels[middle])
-            if tried.keeps(request):
+            if tried.keeps(request, self.to_spare):
                 kept, high = tried, middle
                 self.best = tried
             else:
@@ -239,20 +244,21 @@ class LevelSearch:
         return found
 
     def _found_none(self, request: Request) -> Found:
-        """Take the least strict level tried that keeps a request with half an error to spare.
+        """Take the least strict level tried that keeps a request with one error to spare.
 
-        Without one, add noise until it does, and if little is left say nothing. But take the last
-        level where an epsilon alone was asked for, whose estimate errs upwards, or where the
-        search was stopped, unless it surely leaks more.
+        Without one, add noise until half an error is to spare, and if little is left say nothing.
+        But take the last level where an epsilon alone was asked for, whose estimate errs upwards,
+        or where the search was stopped, unless it surely leaks more.
         """
         asked, last = request.max_advantage, list(self.tried.values())[-1]
         tried = sorted(self.tried.values(), key=lambda each: -each.under_model)
-        if taken := _first_likely(tried, request):
-            return self._found(taken, met=taken.keeps(request), asked=asked)
+        if taken := _first_kept(tried, request, _LIKELY):
+            return self._found(taken, met=False, asked=asked)
         if asked is None or (last.stopped and last.leaks.low <= asked):
             return self._found(last, met=False, asked=asked)
         least = min(tried, key=lambda each: each.leaks.advantage)
-        if taken := _first_likely((self._with_noise(least, kept) for kept in _KEPT), request):
+        noisy = (self._with_noise(least, kept) for kept in _KEPT)
+        if taken := _first_kept(noisy, request, _LIKELY_NOISY):
             return self._found(taken, met=False, asked=asked)
         return self._silent(last.target, asked)
 
@@ -328,7 +334,7 @@ class LevelSearch:
 
     def _at_most(self, usual: int) -> int:
         """Return how many rows what is left to do may learn from: few if time is over."""
-        over = self.report is not None and self.report(Progress("search", 0.99, keeps=True))
+        over = self.report is not None and self.report(Progress("estimate", 0.99, keeps=True))
         return _HURRIED_ROWS if over else usual
 
     def _report_part(self, k: int) -> Report | None:
@@ -393,8 +399,8 @@ class LevelSearch:
         )
 
 
-def _first_likely(tried: Iterable[Tried], request: Request) -> Tried | None:
-    return next((each for each in tried if each.keeps(request, _LIKELY)), None)
+def _first_kept(tried: Iterable[Tried], request: Request, to_spare: float) -> Tried | None:
+    return next((each for each in tried if each.keeps(request, to_spare)), None)
 
 
 def _mixed(designed: Designed, kept: float) -> Designed:

@@ -54,10 +54,11 @@ class Mapper(PrivacyMapper):
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
-        standard errors to spare (``expected_.met``). If they are too few to show that, the least
-        strict limit is taken that keeps it with half a standard error to spare, or the strictest
-        whose estimate is within it, and ``fit`` warns (``UnmetRequestWarning``). If there is
-        none, the symbols are noise.
+        standard errors to spare, 1.6 of fewer than 100 groups (``expected_.met``). If they are too
+        few to show that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict limit
+        that keeps it with one standard error to spare; without one, it draws a share of the symbols
+        evenly, so that half a standard error is to spare. If four fifths of the symbols are not
+        enough, all of them are noise.
     privacy_ratio : float, optional
         Ask instead for a share of the largest R, one half, under the model. Nothing is held out
         for it, and on new rows R is somewhat smaller.
@@ -222,7 +223,8 @@ class Mapper(PrivacyMapper):
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
-        levels = 1 if self.privacy_ratio is not None else 1 + math.ceil(math.log2(len(_SHARES)))
+        levels = 1 + math.ceil(math.log2(len(_shares(search))))
+        levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
         return design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
 
     def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
@@ -231,8 +233,8 @@ class Mapper(PrivacyMapper):
         if self.rounds > 1:
             one = one_of_rounds(self.max_advantage, self.rounds)
             return search.take(Target(1.0 - 2.0 * one, self.epsilon))
-        shares = _FINE if search.left_out.for_good else _SHARES
-        levels, asked = [self._level(share, settings) for share in shares], self._asked_advantage
+        asked = self._asked_advantage
+        levels = [self._level(share, settings) for share in _shares(search)]
         if asked is None and not settings.lists_outputs:
             return search.take(levels[0])  # structural, holds by construction
         return search.find(levels, Request(asked, self.epsilon))
@@ -249,6 +251,10 @@ class Mapper(PrivacyMapper):
         if self.epsilon is None:
             return Target(ratio)
         return Target(ratio, share * self.epsilon if settings.lists_outputs else self.epsilon)
+
+
+def _shares(search: LevelSearch) -> tuple[float, ...]:
+    return _FINE if search.left_out.for_good else _SHARES
 
 
 def one_of_rounds(asked: float | None, rounds: float) -> float:

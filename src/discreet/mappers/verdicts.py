@@ -30,8 +30,8 @@ def warn_useless(
         interval = expected.balanced_low, expected.balanced_high
     why = ""
     if expected is not None and expected.silent:
-        why = "Not met: no level of strictness kept what was asked on held-out rows, so that "
-        why += "the symbols are pure noise. "
+        why = "Not met: no level of strictness kept what was asked on held-out rows, with noise "
+        why += "added or without, so that the symbols are pure noise. "
     elif taught.constant:
         always = fact.classes[int(np.argmax(taught.shares))]
         why = f"The fusion rule names {always!r} whatever the symbols are. "
@@ -54,8 +54,8 @@ def warn_unmet(expected: Expected, asked: Dict[str, float | None], advice: str) 
     limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]
     warnings.warn(
         f"Not met: at most {' and '.join(limits)} was asked for. Held-out rows show "
-        f"{' and '.join(found)}, and at no level that was tried estimate and standard error "
-        f"within it. {advice}",
+        f"{' and '.join(found)}, and at no level that was tried enough standard errors to spare. "
+        f"{advice}",
         UnmetRequestWarning,
         stacklevel=_LEVEL,
     )
