@@ -67,11 +67,15 @@ def test_a_limit_that_no_attacker_can_exceed_is_refused():
 
 @pytest.mark.slow
 def test_where_nothing_speaks_against_it_tables_are_blind_within_each_public_class():
-    """At correlation 0, perfect privacy costs 1/162 of public error."""
-    X, h, g = draw_table(1000, 0.0, 100)
-    fitted = Mapper(random_state=0).fit(X, h, private=g)
-    figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
-    assert figures.risk >= 0.48 and figures.public_error <= 0.05
+    """The paper's bar, on five draws. At correlation 0, perfect privacy costs an error of 1/162."""
+    found = []
+    for seed in range(100, 105):
+        X, h, g = draw_table(1000, 0.0, seed)
+        fitted = Mapper(random_state=0, time_budget=None).fit(X, h, private=g)
+        figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
+        found.append((figures.risk, figures.public_error))
+    risk, error = np.mean(found, axis=0)
+    assert risk >= 0.48 and error <= 0.05
 
 
 @pytest.mark.slow
