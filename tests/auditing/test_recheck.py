@@ -271,6 +271,9 @@ def audit_of(limits=(), bound=0.06, releases=1, useful=True, rounds=None):
     )
 
 
+A_DAY = {"rounds": 1440, "certificate": {"name": "day", "certifiable": True, "value": 0.09}}
+
+
 @pytest.mark.parametrize(
     ("audit", "limit", "answer"),
     [
@@ -279,7 +282,7 @@ def audit_of(limits=(), bound=0.06, releases=1, useful=True, rounds=None):
         (audit_of([("advantage", "met")]), 0.1, 0.8),
         (audit_of([("advantage", "not shown")]), 0.06, 0.8),
         (audit_of([("advantage", "met")], releases=9), 0.06, 0.8),
-        (audit_of([("advantage", "met")], rounds={"rounds": 1440}), 0.06, 0.8),
+        (audit_of([("advantage", "met")], rounds=A_DAY), 0.06, 0.8),
         (audit_of(bound=None), None, 0.8),
     ],
 )
