@@ -19,7 +19,7 @@ READ = (
     "mqtt://HOST/TOPIC#FIELD; may be given several times. [default: -]"
 )
 HOLD = (
-    "How long a reading stands, for sources that speak only when something changes. "
+    "How long a reading is valid, for sources that report only changes. "
     "[default: the round in which it came]"
 )
 

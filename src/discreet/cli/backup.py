@@ -21,7 +21,7 @@ def backup(
 ) -> None:
     """Copy a site with its database, while it runs.
 
-    The copy is whole or is not there, and holds all keys: keep it as safe as the site.
+    The copy appears whole or not at all, and holds all keys: keep it as safe as the site.
 
     Example:
 
@@ -43,10 +43,10 @@ def restore(
     site: SiteFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Bring back what a site lacks and a backup has; what has come since stays.
+    """Add what a backup has and a site lacks; what has come since stays.
 
-    Files that are missing, and messages and decisions. A damaged database is set aside.
-    The fusion centre may run meanwhile. A site that is not there is made from the backup.
+    That is files, messages and decisions. A damaged database is set aside. The fusion
+    centre may run meanwhile. A site that does not exist is made from the backup.
 
     Example:
 

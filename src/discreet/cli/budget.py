@@ -100,7 +100,7 @@ def budget(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say what many rounds tell about a private fact, under each policy of repeating.
+    """Compute what many rounds tell about a private fact, under each repeat policy.
 
     A message may tell little and a day of messages nearly all. The figures are about the fact of
     the middle round, for an attacker who sees all rounds; they assume that the symbols of a round

@@ -27,11 +27,11 @@ def change_mapping(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Have a site run another mapping; devices change one by one.
+    """Switch a site to another mapping; devices change one by one.
 
-    Workers and dashboard notice it by themselves. A device sends by its old tables until
-    it has a new file, `discreet enroll NAME --renew`; both count meanwhile. Exit code 3 if a
-    worker goes on with the old mapping.
+    Workers and dashboard load it by themselves. A device uses its old tables until it has
+    a new file, `discreet enroll NAME --renew`; both count meanwhile. Exit code 3 if a
+    worker keeps running the old mapping.
 
     Example:
 

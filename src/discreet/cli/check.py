@@ -50,7 +50,7 @@ def check(
     ] = 0.05,
     as_json: Json = False,
 ) -> int:
-    """Say what a table is fit for, with all its problems at once and the command to run.
+    """List all problems of a table at once, what it is fit for, and the command to run.
 
     Nothing is written. Exit code 0 if `discreet learn` would take the table, 1 if it would refuse
     it, 2 if the table cannot be read.

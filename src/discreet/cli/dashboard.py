@@ -38,7 +38,7 @@ def dashboard(
         str | None,
         option(
             "ADDRESS",
-            "Address of a proxy with TLS in front: cookies are kept to TLS, and tries to log in "
+            "Address of a TLS proxy in front: cookies are sent over TLS only, and login attempts "
             "count by the address that it names.",
         ),
     ] = None,
@@ -46,7 +46,7 @@ def dashboard(
         str | None,
         option(
             "ADDRESS",
-            "Address of Home Assistant's Supervisor, which alone is answered then; its pages may "
+            "Address of Home Assistant's Supervisor: only it is answered, and its pages may "
             "frame the dashboard.",
         ),
     ] = None,

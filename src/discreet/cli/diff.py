@@ -56,7 +56,7 @@ def diff(
     compared, too: estimates, which promise nothing.
 
     Exit code 0 if sensors, tables, facts and fusion rule are the same, 1 if something
-    differs, 2 after a mistake. Settings of the design and the id do not count.
+    differs, 2 on wrong input. Settings of the design and the id do not count.
 
     Example:
 

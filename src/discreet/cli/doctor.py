@@ -21,7 +21,7 @@ def doctor(
     as_json: Json = False,
     strict: Annotated[bool, flag("--strict", "Exit code 3 for warnings as well.")] = False,
 ) -> int:
-    """Look for what is wrong with a site, and say what to do about it.
+    """Find what is wrong with a site, and how to fix it.
 
     Clock, randomness, disk, certificates, broker, TLS, database, mapping and guarantee.
     Exit code 3 if something has to be fixed.

@@ -65,7 +65,7 @@ def enroll(
     batch: Annotated[
         int, option("N", "Rounds in one message, for gateways.", min=1, max=65535)
     ] = 1,
-    days: Annotated[int, option("N", "How long the certificate is good.", min=1, max=3650)] = 730,
+    days: Annotated[int, option("N", "How long the certificate is valid.", min=1, max=3650)] = 730,
     budget: Annotated[
         float | None,
         option(
@@ -84,7 +84,7 @@ def enroll(
         bool,
         flag(
             "--renew",
-            "New certificate and tables for a device that is enrolled; its old file ends at once.",
+            "New certificate and tables for an enrolled device; its old file is invalid at once.",
         ),
     ] = False,
     observer: Annotated[
@@ -92,7 +92,7 @@ def enroll(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Let a device in: certificate, tables and configuration in one file.
+    """Admit a device: certificate, tables and configuration in one file.
 
     For all but python it is a folder, with the programs as well. It is secret. The
     device may send on its own topic and read its own acknowledgements, nothing else. Exit
@@ -206,8 +206,8 @@ def revoke(
 ) -> int:
     """Shut a device out at once, and make sure that it is.
 
-    Its session is cut, its certificate refused and its messages are not believed any
-    more. Exit code 3 if a running broker could not be notified.
+    Its session is cut, its certificate is refused and its messages are no longer
+    accepted. Exit code 3 if a running broker could not be notified.
 
     Example:
 

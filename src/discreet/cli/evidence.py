@@ -59,9 +59,9 @@ def evidence(
 
     The folder has a page to read and print, the same for programs, the mapping, the audit
     with its report, the state of the re-check and the health. Every line links to what was
-    measured. It is no legal advice. Exit code 3 if the guarantee does not stand: no
-    certificate, expired, withdrawn or not looked at for 30 days; the folder is written all
-    the same and says so. With --verify also 3 if --public-key is not given.
+    measured. It is not legal advice. Exit code 3 if the guarantee does not hold: no
+    certificate, expired, withdrawn or not checked for 30 days; the folder is still written
+    and says so. With --verify also 3 if --public-key is not given.
 
     Example:
 

@@ -58,8 +58,8 @@ def export(
 ) -> None:
     """Write one bundle per sensor, with its own table only, for the device that reads it.
 
-    Bundles for Python are signed; the public key is printed, and each device must have
-    it by another way than the bundle.
+    Bundles for Python are signed; the public key is printed, and must reach each device
+    separately from the bundle.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""``discreet fleet``: how many sites are, in one table or for Prometheus."""
+"""``discreet fleet``: the state of many sites, in one table or for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fleet(
     ] = None,
     host: Annotated[str, option("HOST", "Address to serve them on.")] = "127.0.0.1",
 ) -> int:
-    """Show how many sites are, the worst first.
+    """Show the state of many sites, the worst first.
 
     Each is judged as `discreet doctor` judges a running site, by its database and its
     files. Exit code 3 if one has to be fixed. A database shows all sites in it; a

@@ -20,9 +20,9 @@ def forget(
 ) -> None:
     """Delete what one device has sent, for good.
 
-    Its messages, what was refused of it and the daily counts of symbols. What it has spent of its
-    budget stays, or the budget would be refilled; so do the decisions. A later `discreet restore`
-    does not bring the messages back.
+    That is its messages, stored and refused, and the daily counts of symbols. Decisions stay, and
+    so does what it has spent, or its budget would be refilled. A later `discreet restore` does not
+    bring the messages back.
 
     Example:
 

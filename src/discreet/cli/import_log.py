@@ -38,7 +38,7 @@ def import_log(
         ),
     ],
     out: Annotated[Path, option("FILE", "Table to write: .csv, .csv.gz, .tsv or .parquet.")],
-    every: Annotated[str, option("TIME", "A row for each, such as 60s, 5m or 1h.")] = "60s",
+    every: Annotated[str, option("TIME", "Time between rows, such as 60s, 5m or 1h.")] = "60s",
     hold: Annotated[
         str, option("TIME", "How long a value holds if no other comes, such as 1h or 1d.")
     ] = "1d",
@@ -68,23 +68,23 @@ def import_log(
         list[str] | None, option("ITEM", "Only whether it changed in each round: 1 or 0.")
     ] = None,
     timezone: Annotated[
-        str, option("ZONE", "Of local times, read and written, such as Europe/Berlin.")
+        str, option("ZONE", "Zone of local times, read and written, such as Europe/Berlin.")
     ] = "UTC",
     begin: Annotated[
-        str | None, option("TIME", "Leave out what was before.", name="--from")
+        str | None, option("TIME", "Leave out what is earlier.", name="--from")
     ] = None,
-    end: Annotated[str | None, option("TIME", "Leave out what was after.", name="--to")] = None,
+    end: Annotated[str | None, option("TIME", "Leave out what is later.", name="--to")] = None,
     statistics: Annotated[
         bool,
         flag("--statistics", "Home Assistant: hourly means from before the states begin, too."),
     ] = False,
-    time_column: Annotated[str | None, option("COLUMN", "Of a long CSV: the time.")] = None,
-    item: Annotated[str | None, option("COLUMN", "Of a long CSV: the item.")] = None,
-    value: Annotated[str | None, option("COLUMN", "Of a long CSV: the value.")] = None,
+    time_column: Annotated[str | None, option("COLUMN", "Time column of a long CSV.")] = None,
+    item: Annotated[str | None, option("COLUMN", "Item column of a long CSV.")] = None,
+    value: Annotated[str | None, option("COLUMN", "Value column of a long CSV.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make a table, a row for every minute, of an event log. The log is only read.
+    """Turn an event log into a table, a row for every minute. The log is only read.
 
     A row holds what was last seen at its end; `unavailable`, gaps of the log and what is older than
     --hold are missing.

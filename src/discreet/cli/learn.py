@@ -127,7 +127,7 @@ def learn(
         bool,
         flag(
             "--beyond-answer",
-            "Ask it of attackers who know the public fact: what the answer itself tells does "
+            "Limit attackers who know the public fact: what the answer itself reveals does "
             "not count.",
         ),
     ] = False,
@@ -193,7 +193,7 @@ def learn(
         Path | None,
         option(
             "FILE",
-            "Options that are not typed, as --write-config wrote them.",
+            "Options that are not given here, as --write-config wrote them.",
             read_config,
             is_eager=True,
         ),

@@ -341,8 +341,8 @@ Group = Annotated[
     str | None,
     option(
         "GROUP",
-        "Rows that agree here stay together, learned from or held out: a column; of a column "
-        "of times date:day, :hour or :week; or rows:60, that many successive rows.",
+        "Rows with the same value stay together, learned from or held out: a column; date:day, "
+        ":hour or :week of a column of times; or rows:60, that many successive rows.",
     ),
 ]
 Seed = Annotated[int, option("N", "Seed of the split and the learning.", is_seed)]
@@ -353,13 +353,13 @@ Dask = Annotated[
     ),
 ]
 Quiet = Annotated[
-    bool, flag("--quiet", "Print warnings, errors and limits that are not met only.", "-q")
+    bool, flag("--quiet", "Print only warnings, errors and limits that are not met.", "-q")
 ]
 AuditGroup = Annotated[
     str | None,
     option(
         "GROUP",
-        "Rows that agree here count as one observation: a column, date:day (hour, week) "
+        "Rows with the same value count as one observation: a column, date:day (hour, week) "
         "or rows:60. [default: as learned]",
     ),
 ]

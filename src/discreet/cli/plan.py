@@ -53,7 +53,7 @@ def plan(
     ] = None,
     share: Annotated[
         float | None,
-        option("P", "Share of the rarest private class. [default: all alike]", is_share),
+        option("P", "Share of the rarest private class. [default: all equal]", is_share),
     ] = None,
     leak: Annotated[float, option("A", "True advantage of the best attacker.", is_part)] = 0.0,
     group_size: Annotated[
@@ -62,10 +62,10 @@ def plan(
     confidence: PointConfidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Say about how many rows an audit needs to certify a limit, before they are collected.
+    """Estimate how many rows an audit needs to certify a limit, before they are collected.
 
-    Sensors are imagined independent, with readings that are equally frequent. After an
-    audit, what it says of its own rows is better.
+    Sensors are assumed independent, with equally frequent readings. After an audit, its
+    own figure is better.
 
     Example:
 

@@ -35,7 +35,7 @@ def plot(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw an audit: what a report is made of, and what it tells, raw and as sent.
+    """Draw an audit: what a report consists of, and what it reveals, raw and as sent.
 
     Example:
 

@@ -15,7 +15,7 @@ def record(
         str,
         argument("BROKER", "mqtt[s]://[USER@]HOST[:PORT]/[TOPIC], such as mqtt://ha/zigbee2mqtt/#"),
     ],
-    out: Annotated[Path, option("FILE", "Log of JSON lines; what is in it stays.")],
+    out: Annotated[Path, option("FILE", "Log of JSON lines to append to.")],
     lasting: Annotated[
         str | None,
         option("TIME", "How long, such as 30m or 7d. [default: until stopped]", name="--for"),

@@ -22,11 +22,11 @@ def renew_site(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give broker and fusion centre new certificates and keys; the old ones end.
+    """Give broker and fusion centre new certificates and keys; the old ones are revoked.
 
-    For when they run out, somebody may have copied them, or the site has another host or
-    folder. Devices go on as they are; the broker's certificate stays good for its old
-    names. The authority is prolonged under its key.
+    For when they expire, may have been copied, or the site has another host or folder.
+    Devices need no change; the broker's certificate stays valid for its old names. The
+    authority's certificate is extended under the same key.
 
     Example:
 

@@ -28,14 +28,14 @@ def sensor(
 
     A message stays on disk until the fusion centre has stored it, and a retry sends the
     same bytes. Exit code 3 if some are left when the readings end; the next start sends
-    them. A signal ends it in order, after a few seconds to deliver what waits. A device needs
-    less than all of discreet: the package discreet-sensor has this command, by that name.
+    them. On a signal it stops cleanly, after a few seconds to deliver what waits. A device
+    needs only the package discreet-sensor, which has this command by that name.
 
     Example:
 
         discreet sensor hall.enrol --state hall --read file:/run/temperature
 
-    A motion sensor of Zigbee2MQTT, whose last word stands for an hour:
+    A motion sensor of Zigbee2MQTT, whose last value is valid for an hour:
 
         discreet sensor h.enrol --state h --hold 3600 --read mqtt://gw/z/h#on
 

@@ -29,25 +29,23 @@ def serve(
         float | None,
         option(
             "DAYS",
-            "Delete readings, decisions and what was refused after that; 0: never. [default: what "
-            "site.json has; 90 in a new site]",
+            "Delete messages, stored and refused, and decisions after that; 0: never. [default: "
+            "what site.json has; 90 in a new site]",
             min=0,
         ),
     ] = None,
     trust_clock: Annotated[
         bool,
-        flag(
-            "--trust-clock", "Take this machine's clock for right, whatever time was seen before."
-        ),
+        flag("--trust-clock", "Trust this machine's clock, whatever time was seen before."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the fusion centre: store what arrives, close rounds, publish decisions.
 
     A message is acknowledged after the commit that holds it. Rounds close on their
-    deadline; sensors that are silent are summed out. Other settings, mappings and
-    certificates are loaded when they are there. Of many sites in one process those that
-    share a database share a connection to it; their metrics: `discreet fleet`.
+    deadline; silent sensors are summed out. New settings, mappings and certificates are
+    loaded as they appear. Sites in one process that share a database share a connection
+    to it; their metrics: `discreet fleet`.
 
     Example:
 
