@@ -175,7 +175,6 @@ def _rounds() -> Iterator[dict[str, int]]:
                 "first": first,
                 "drawn_ms": drawn,
                 "published_ms": drawn + min(interval // 4, 200),
-                "period_of_3600_s": drawn // 1000 // 3600,
             }
 
 
