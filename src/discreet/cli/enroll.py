@@ -174,8 +174,9 @@ def _say_enrolled(name: str, out: Path, done: Enrolled, policy_lines: Sequence[s
 def _say_install(name: str, out: Path, to: str) -> None:
     from discreet.network.site.device_files import TARGETS
 
+    given, whole = shlex.quote(str(out)), shlex.quote(str(out.absolute()))
     for line in TARGETS[to].install:
-        plain_print(line.format(out=shlex.quote(str(out)), name=name))
+        plain_print(line.format(out=given, whole=whole, name=name))
 
 
 def _say_how_it_ends(folder: Path, done: Enrolled) -> int:

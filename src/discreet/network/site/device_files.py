@@ -133,7 +133,8 @@ def _grouped(sources: list[str]) -> str:
 class DeviceTarget:
     """What a kind of device is given. ``files``: None: the one file ``NAME.enrol``.
 
-    ``install``: lines that say how, with {out}, the path of what was written, and {name}.
+    ``install``: lines that say how, with {out}, the path of what was written, {whole}, the same
+    from the root on, and {name}.
     """
 
     files: Callable[[Enrolment], Files] | None
@@ -166,9 +167,10 @@ TARGETS = {
     "node-red": DeviceTarget(
         node_red_files,
         (
-            "carry {out} to the machine with Node-RED, and there:",
-            "  cd ~/.node-red && npm install {out}/node-red-contrib-discreet",
-            "  cp {out}/{name}.enrol ~/.node-red    (then name it in a discreet node)",
+            "carry {out} to the machine with Node-RED, and there, with the path that it has then:",
+            # npm takes a/b for a repository on GitHub, and without the option only links a folder.
+            "  cd ~/.node-red && npm install --install-links {whole}/node-red-contrib-discreet",
+            "  cp {whole}/{name}.enrol ~/.node-red    (then name it in a discreet node)",
         ),
     ),
     "esphome": DeviceTarget(
