@@ -126,3 +126,16 @@ def test_a_budget_of_less_than_a_day_is_refused():
 
 def test_a_day_under_a_budget_tells_no_more_than_the_budget():
     assert lasting([make_sensor(repeat="never", budget=20)], 60.0).day == 20
+
+
+def test_what_was_spent_before_is_not_counted_as_left():
+    table = make_sensor(repeat="never", budget=3000)
+    found = lasting([table], 60.0, spent=2_000_000_000)
+    assert found.releases == 1_000_000_000 // COST == 480
+    assert found.lines()[1].startswith(
+        "the budget of 3000 nats, of which 2000 were spent before, lasts 0.3333 days, 480 releases"
+    )
+    assert "less than a day" in found.shortage
+    over = lasting([table], 60.0, spent=3_500_000_000)
+    assert over.releases == 0 and "of which 3000 were spent before, lasts 0 days" in over.lines()[1]
+    assert lasting([make_sensor(repeat="never")], 60.0, spent=1).lines()[1].startswith("no budget")

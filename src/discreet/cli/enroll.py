@@ -162,7 +162,7 @@ def _say_enrolled(name: str, out: Path, done: Enrolled, policy_lines: Sequence[s
             "to it. Enrol it where the database can be read."
         )
     elif done.spent:
-        plain_print(f"it goes on from {done.spent / 1e6:.3g} nats, which were spent before")
+        plain_print(f"it goes on from {done.spent / 1e6:,.4g} nats, which were spent before")
     if done.late:
         plain_print(
             f"note: {done.late} rounds of each message are closed before it is sent, and "

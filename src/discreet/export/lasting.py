@@ -72,7 +72,7 @@ class Lasting:
     any two sequences of readings, in nats; infinite if there is no bound. ``counted``: what the
     ledgers count in a day. ``budget``: of each sensor. ``releases``: that the budget of the sensor
     called ``first`` lasts, which is spent first; None if it is never spent. ``enough``: a budget
-    that lasts a day.
+    that lasts a day. ``spent``: nats that the fullest ledger holds already.
     """
 
     repeat: str
@@ -83,6 +83,7 @@ class Lasting:
     releases: int | None
     first: str
     enough: float
+    spent: float = 0.0
 
     @property
     def days(self) -> float:
@@ -95,7 +96,7 @@ class Lasting:
         if self.days >= 1.0:
             return ""
         return (
-            f"the budget of {self.budget:g} nats lasts {_count(self.releases or 0)} of sensor "
+            f"{self._left()} lasts {_count(self.releases or 0)} of sensor "
             f"{shown(self.first)}, less than a day of {self.a_day:,}. For a day take "
             f"{_up(self.enough)}, one symbol for each --period (--repeat period), or tables with a "
             "smaller --ldp-epsilon"
@@ -123,13 +124,23 @@ class Lasting:
         if self.releases is None:
             return f"the budget of {self.budget:g} nats is never spent: the symbols tell nothing"
         return (
-            f"the budget of {self.budget:g} nats lasts {self.days:,.4g} days, "
+            f"{self._left()} lasts {self.days:,.4g} days, "
             f"{_count(self.releases)}; from then on symbols depend on no reading"
         )
 
+    def _left(self) -> str:
+        budget = self.budget or 0.0
+        spent = min(self.spent, budget)  # a smaller budget than before may be given
+        before = f", of which {spent:.4g} were spent before," if spent else ""
+        return f"the budget of {budget:g} nats{before}"
 
-def lasting(tables: Sequence[SensorTable], interval: float, anyway: bool = True) -> Lasting:
+
+def lasting(
+    tables: Sequence[SensorTable], interval: float, anyway: bool = True, spent: int = 0
+) -> Lasting:
     """Return what the sensors tell in a day with one release in every so many seconds.
+
+    ``spent``: millionths of a nat that the fullest of their ledgers holds already.
 
     Raises InputError: if their budget lasts less than a day, unless that is wanted ``anyway``.
     """
@@ -140,7 +151,7 @@ def lasting(tables: Sequence[SensorTable], interval: float, anyway: bool = True)
         for table, schedule in zip(tables, schedules, strict=True)
     ]
     spans = [
-        (schedule.answered(policy.micro_budget // table.micro_epsilon), table.name)
+        (schedule.answered(max(0, policy.micro_budget - spent) // table.micro_epsilon), table.name)
         for table, schedule in zip(tables, schedules, strict=True)
         if policy.budget is not None and table.micro_epsilon
     ]
@@ -154,7 +165,8 @@ def lasting(tables: Sequence[SensorTable], interval: float, anyway: bool = True)
         budget=policy.budget,
         releases=releases,
         first=first,
-        enough=max(counts),
+        enough=max(counts) + spent / MICRO,
+        spent=spent / MICRO,
     )
     if found.shortage and not anyway:
         raise InputError(f"--budget: {found.shortage}; or give --anyway.")

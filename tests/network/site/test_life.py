@@ -17,6 +17,7 @@ from support.network_samples import additive_mapping
 from support.network_sites import wait_for
 from support.sites import broker_of, eventually, make_site, needs_mosquitto
 
+from discreet.export.neutral import Policy
 from discreet.mapping.parts import Fact
 from discreet.network.doctor import examine
 from discreet.network.health import BAD, WARN
@@ -325,6 +326,16 @@ def test_what_was_forgotten_stays_so_when_a_device_is_enrolled_again(filled, tmp
     enroll(filled, EnrolmentRequest("hall"), tmp_path / "again.enrol")
     assert load_clients(filled).clients["hall"].forgotten == (5, 8)
     assert load_enrolment(tmp_path / "again.enrol").spent == 80
+
+
+def test_what_is_left_of_a_budget_is_told_when_a_device_is_enrolled_again(filled, tmp_path):
+    with store_of(filled) as store:
+        store.commit(Batch([StoredMessage("hall", 5, 9, 9, b"\1", 19_000_000, 110.0)]))
+    revoke(filled, "hall")
+    policy = Policy(budget=20.0, repeat="period")
+    done = enroll(filled, EnrolmentRequest("hall", policy=policy), tmp_path / "again.enrol")
+    assert done.spent == 19_000_000
+    assert "of which 19 were spent before, lasts 0 days" in done.lasting.lines()[1]
 
 
 @pytest.mark.slow

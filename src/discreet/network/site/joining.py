@@ -113,7 +113,7 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         sensors = _sensors(request, mapping, clients)
         forms = {each.name: each for each in neutral_form(mapping, request.policy)}
         tables = [forms[name] for name in sensors]
-        span = lasting(tables, site.interval, request.anyway)
+        lasting(tables, site.interval, request.anyway)  # raises: the whole budget has to be enough
         authority, moment = load_authority(folder), now()
         made = authority.issue_client(request.name, valid=timedelta(days=request.days))
         before = clients.clients[request.name].key if request.renew else None
@@ -151,6 +151,7 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             save_probe(folder, request.name, probe)
             old = cut_off(folder, site, authority, request.name, probe)
     late, spent = _late(site, client.batch), floor and floor[1]
+    span = lasting(tables, site.interval, spent=spent or 0)
     ends = made.expires.date().isoformat()
     return Enrolled(request.name, sensors, ends, notified, old, late, span, spent)
 
