@@ -10,7 +10,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -211,15 +211,15 @@ def parse_enrolment(data: bytes) -> Enrolment:
 
 
 def _known(content: Any, kind: type) -> dict[str, Any]:
-    """Return the keys of an object if all that are needed are there, and no others."""
+    """Return the keys of an object if all of them are there, and no others."""
     if not isinstance(content, dict):
         raise InputError("is no JSON object where one should be.")
-    needed = {each.name: each.default for each in fields(kind)}
+    needed = [each.name for each in fields(kind)]
     for name in content:
         if name not in needed:
             raise InputError(f"{str(name)[:40]!r} is no key of an enrolment.")
-    for name, default in needed.items():
-        if name not in content and default is MISSING:
+    for name in needed:
+        if name not in content:
             raise InputError(f"{name}: is missing.")
     return dict(content)
 

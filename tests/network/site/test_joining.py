@@ -305,6 +305,17 @@ def test_a_hostile_enrolment_is_refused_without_its_secrets(site, tmp_path, chan
     assert content.mac_key not in repr(content) and "PRIVATE KEY" not in repr(content)
 
 
+def test_an_enrolment_that_lacks_a_key_is_refused(site, tmp_path):
+    content, file = json.loads(enrolled(site).as_json()), tmp_path / "bad.enrol"
+    parts = [(content, name) for name in content]
+    parts += [(content["broker"], name) for name in content["broker"]]
+    for part, name in parts:
+        value = part.pop(name)
+        file.write_text(json.dumps(content))
+        refused(f"{name}: is missing", load_enrolment, file)
+        part[name] = value
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_what_root_changes_stays_readable_for_the_services(site, tmp_path):
     for path in [site, *site.rglob("*")]:
