@@ -112,6 +112,25 @@ def test_a_clock_that_was_ahead_before_a_restart_silences_no_one(rng):
         assert len(numbers) >= 14 // enrolment.batch - 2
 
 
+def test_a_hostile_enrolment_is_refused_with_a_remedy(rng):
+    sound = json.loads(some_enrolment(rng, 0)[0].as_json())
+    broker = sound["broker"]
+    bad = [
+        {name: None} for name in sound if name not in ("previous_key", "certificate", "key", "ca")
+    ]
+    bad += [
+        {"format": "other"}, {"version": 2}, {"site": "../x"}, {"bundles": []}, {"interval": "60"},
+        {"epoch": 1.5}, {"boot": -1}, {"spent": 2**32}, {"mac_key": "00"}, {"mac_key": "zz" * 32},
+        {"previous_key": "00"}, {"public_key": "0"}, {"broker": broker | {"port": 0}},
+        {"broker": broker | {"host": "a\nb"}}, {"broker": broker | {"mqtt": "4"}},
+    ]  # fmt: skip
+    texts = [json.dumps(sound | change) for change in bad]
+    told = run_job("enrolments", [json.dumps(sound), *texts, "", "null", "[]"])
+    assert told[0] is None
+    for change, words in zip([*bad, "", "null", "[]"], told[1:], strict=True):
+        assert words is not None and words.endswith("Enrol the device again."), (change, words)
+
+
 @pytest.mark.parametrize("behind", [50, 3_600, 10**6])
 def test_a_clock_that_is_behind_after_a_start_costs_no_message_that_waits(rng, behind):
     enrolment, _ = some_enrolment(rng, 0)

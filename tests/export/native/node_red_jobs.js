@@ -1,5 +1,5 @@
 // Runs jobs from stdin through the modules of the Node-RED node: JSON in, JSON out.
-// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts
+// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts|enrolments
 "use strict";
 const fs = require("node:fs");
 const os = require("node:os");
@@ -98,4 +98,20 @@ function starts({ enrolment, offsets, count, connected }) {
   return found;
 }
 
-process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts }[job](input)));
+// Why each of some enrolments is refused; null if it is not.
+function enrolments(texts) {
+  const { readEnrolment } = lib("client"), place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
+  const found = texts.map((text) => {
+    fs.writeFileSync(file, text);
+    try {
+      readEnrolment(file);
+      return null;
+    } catch (error) {
+      return error.message;
+    }
+  });
+  fs.rmSync(place, { recursive: true });
+  return found;
+}
+
+process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts, enrolments }[job](input)));

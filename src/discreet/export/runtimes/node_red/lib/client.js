@@ -12,10 +12,13 @@ const { Sensor } = require("./sensor");
 const { Table, verified } = require("./table");
 const { STOPPED, STORED, decodeAck, encode } = require("./wire");
 
-const NAME = /^[a-z0-9][a-z0-9-]{0,31}$/, MAX_BYTES = 64 * 2 ** 20;
+const NAME = /^[a-z0-9][a-z0-9-]{0,31}$/, KEY = /^[0-9a-f]{64}$/, HOST = /^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$/, MAX_BYTES = 64 * 2 ** 20;
 const WINDOW = 100, PUBACK_MS = 10000, TICK_MS = 100, BACK_ROUNDS = 3;
 // While the clock is in doubt: rounds in which the site may take what waits, and the time for a connection to it.
 const ANSWER_ROUNDS = 5, OFFLINE_MS = 600000;
+
+const fits = (value, pattern) => typeof value === "string" && pattern.test(value); // test() alone takes null for "null"
+const whole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
 
 function readEnrolment(file) {
   if (fs.statSync(file).size > MAX_BYTES) throw new Error(`${file} is too large for an enrolment.`);
@@ -26,10 +29,13 @@ function readEnrolment(file) {
   } catch {
     return wrong("this is no enrolment");
   }
-  if (found.format !== "discreet-enrolment" || found.version !== 1) wrong("this is no enrolment of this version");
-  if (!NAME.test(found.site) || !NAME.test(found.client)) wrong("the names make no sense");
-  if (!Number.isInteger(found.batch) || found.batch < 1 || !(found.interval > 0) || found.interval > 86400) wrong("the rounds make no sense");
-  if (!Array.isArray(found.sensors) || found.sensors.length !== found.bundles.length || !found.sensors.length) wrong("the sensors make no sense");
+  if (found === null || found.format !== "discreet-enrolment" || found.version !== 1) wrong("this is no enrolment of this version");
+  if (!fits(found.site, NAME) || !fits(found.client, NAME)) wrong("the names make no sense");
+  if (!whole(found.batch, 1, 65535) || !whole(found.epoch, 0, 2 ** 40 - 1) || typeof found.interval !== "number" || !(found.interval > 0) || found.interval > 86400) wrong("the rounds make no sense");
+  if (!whole(found.boot, 0, 2 ** 63) || !whole(found.spent, 0, 2 ** 32 - 1)) wrong("boot or spent makes no sense");
+  if (!Array.isArray(found.sensors) || found.sensors.length !== found.bundles?.length || !found.sensors.length) wrong("the sensors make no sense");
+  if (![found.mac_key, found.public_key, found.previous_key ?? found.mac_key].every((each) => fits(each, KEY)) || !fits(found.mapping, /^sha256:[0-9a-f]{64}$/)) wrong("the keys make no sense");
+  if (!fits(found.broker?.host, HOST) || !whole(found.broker.port, 1, 65535) || !["5", "3.1.1"].includes(found.broker.mqtt)) wrong("the broker makes no sense");
   if (found.sensors.length * found.batch > 65535) wrong("there are too many symbols");
   if (!found.broker.tls && !["127.0.0.1", "::1", "localhost"].includes(found.broker.host)) wrong("it has no TLS");
   const topic = `discreet/v1/${found.site}/${found.client}`;
