@@ -134,6 +134,18 @@ def test_nothing_is_left_beside_a_database(tmp_path, state):
     writer.close()
 
 
+@pytest.mark.parametrize("state", ["in use", "after a crash"])
+def test_what_is_written_ahead_is_read_through_a_link(tmp_path, state):
+    file, link, writer = tmp_path / "ha.db", tmp_path / "link.db", write_ahead(tmp_path / "ha.db")
+    if state == "after a crash":
+        file = tmp_path / "crashed.db"
+        for end in ["", "-wal"]:
+            shutil.copyfile(f"{tmp_path / 'ha.db'}{end}", f"{file}{end}")
+    link.symlink_to(file)
+    assert listed(read_log(str(link), "UTC")) == WANTED
+    writer.close()
+
+
 def test_a_database_that_begins_to_be_written_meanwhile_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "ha.db"
     write_ahead(file).close()

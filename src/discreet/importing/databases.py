@@ -262,6 +262,7 @@ def _connected(source: str) -> Iterator[_Questions]:
 @contextmanager
 def _sqlite(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a file so that none appears beside it."""
+    file = file.resolve()  # what SQLite has written ahead is beside the file, not beside a link
     log, shared = (file.with_name(f"{file.name}-{each}") for each in ("wal", "shm"))
     if not _writes_ahead(file) or (log.exists() and shared.exists()):  # in use, then
         with closing(_open_sqlite(file, "mode=ro")) as connection:
