@@ -354,6 +354,15 @@ def test_columns_of_other_names_are_named(tmp_path):
     refused("which is no time", read_log, str(file), "UTC", time="b", item="c", value="a")
 
 
+@pytest.mark.parametrize(
+    "far", ["9999-12-31T23:59:59Z", "9999-12-31 23:59:59", "0001-01-01", "1e30"]
+)
+def test_a_time_that_no_clock_shows_is_none(tmp_path, far):
+    file = tmp_path / "log.csv"
+    file.write_text(f"time,item,value\n{far},a,1\n")
+    refused("which is no time", read_log, str(file), "Europe/Berlin")
+
+
 def test_the_hour_that_occurs_twice_may_be_read_in_two_parts(tmp_path):
     moments = 1_792_886_400 + 0.06 * np.arange(70_000)  # 25 October 2026, 2:00 in Berlin
     local = pd.to_datetime(moments, unit="s", utc=True).tz_convert("Europe/Berlin")

@@ -155,6 +155,8 @@ def _text(value: object) -> str:
 
 _BOTH = re.compile(r"Z(?=[+-]\d{2}:?\d{2}$)", re.ASCII)
 _BACK = 1_800.0  # seconds that a clock goes back by when summer time ends, at least
+_YEARS = 1678, 2261  # that nanoseconds since 1970 can hold
+_FARTHEST = 9.2e9  # seconds since 1970, likewise
 
 
 def utc_seconds(texts: pd.Series, zone: str, items: pd.Series | None = None) -> Floats:
@@ -169,6 +171,7 @@ def utc_seconds(texts: pd.Series, zone: str, items: pd.Series | None = None) -> 
     numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     scale = 1000.0 ** np.clip(np.floor((np.log10(np.maximum(numbers, 1.0)) - 8.0) / 3.0), 0, 3)
     found: Floats = np.asarray(numbers / scale, dtype=np.float64)
+    found[np.abs(found) > _FARTHEST] = np.nan
     rest = np.flatnonzero(np.isnan(found) & texts.notna().to_numpy())
     if len(rest):
         written = texts.iloc[rest].astype(str).str.strip()
@@ -190,15 +193,19 @@ def _text_seconds(texts: pd.Series, zone: str, blocks: NDArray[np.int64]) -> Flo
     # An offset, as +02:00 or Z, or the name of a zone, stands behind the seconds.
     told = texts.str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$", regex=True).to_numpy(dtype=bool)
     if told.any():
-        moments = pd.to_datetime(texts[told], errors="coerce", utc=True, format="ISO8601")
-        found[told] = _since(moments)
+        found[told] = _since(_moments(texts[told], utc=True))
     if not told.all():
-        local = pd.to_datetime(texts[~told], errors="coerce", format="ISO8601")
+        local = _moments(texts[~told], utc=False)
         zoned = local.dt.tz_localize(
             zone, ambiguous=_first_hour(local, blocks[~told]), nonexistent="shift_forward"
         )
         found[~told] = _since(zoned.dt.tz_convert("UTC"))
     return found
+
+
+def _moments(texts: pd.Series, *, utc: bool) -> pd.Series:
+    found = pd.to_datetime(texts, errors="coerce", utc=utc, format="ISO8601")
+    return found.where(found.dt.year.between(*_YEARS))
 
 
 def _since(moments: pd.Series) -> Floats:
