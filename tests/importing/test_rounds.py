@@ -231,6 +231,13 @@ def test_rounds_without_end_are_refused():
         make_table(told([(10**9, "a", "1"), (2 * 10**9, "a", "2")]), Rounds(1.0, 60.0))
 
 
+def test_an_item_does_not_take_the_place_of_the_times():
+    events = EventList()
+    events.add(np.array([0.0, 60.0]), ["time", "hall"], ["1", "2"])
+    with pytest.raises(InputError, match=r"an item is called 'time'.*--items"):
+        make_table(events.finish(), Rounds(60.0, 3600.0))
+
+
 def test_a_log_without_events_is_refused():
     with pytest.raises(InputError, match="no events with a time"):
         EventList().finish()

@@ -43,7 +43,14 @@ class Rounds:
 
 
 def make_table(events: Events, rounds: Rounds) -> pd.DataFrame:
-    """Return the table; its first column is the local time at the end of each round."""
+    """Return the table; its first column is the local time at the end of each round.
+
+    Raises InputError: if there are too many rounds, or an item has the name of that column.
+    """
+    if TIME in events.items:
+        raise InputError(
+            f"an item is called {TIME!r}, as the column of times is. Name the others with --items."
+        )
     ends = _ends(events, rounds.every)
     order = _in_time(events)
     times, item, value = events.times[order], events.item[order], events.value[order]
