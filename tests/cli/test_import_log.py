@@ -79,6 +79,16 @@ def test_rows_without_a_label_are_dropped_and_counted(command, tmp_path):
     assert table["sensor.power"].tolist() == [5.0, 5.0]
 
 
+def test_lines_without_an_item_or_a_time_are_left_out_and_counted(command, tmp_path):
+    lines = ["2026-01-01,a,1", "1/31/2026,a,2", ",a,3", "2026-01-01,,4", ",,", "2026-01-02,a,5"]
+    (tmp_path / "log.csv").write_text("\n".join(["time,item,value", *lines]))
+    code, printed, _ = command("import", "log.csv", "--every", "1d", "--out", "t.csv")
+    assert code == 0 and "3 lines without an item or a time were left out" in printed
+    assert pd.read_csv("t.csv")["a"].tolist() == [1, 5]
+    printed = command("import", "log.csv", "--every", "1d", "--out", "t.csv", "--json")[1]
+    assert json.loads(printed)["unread"] == 3
+
+
 def test_a_label_that_is_a_pattern_is_renamed(command, tmp_path):
     write_recorder(tmp_path / "ha.db", home(days=1))
     label = ("--label", "person.*=who")

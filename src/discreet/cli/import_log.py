@@ -140,7 +140,7 @@ def import_log(
     with json_result(as_json) as result:
         result |= {"out": str(out), "rows": len(whole), "dropped": len(table) - len(whole)}
         result |= {"columns": list(whole.columns), "events": len(events.times)}
-        result |= {"gaps": len(events.gaps)}
+        result |= {"gaps": len(events.gaps), "unread": events.unread}
         if not quiet:
             print_lines(_summary(events, rounds, table, whole, out))
 
@@ -211,6 +211,8 @@ def _summary(
     ]
     if len(whole) < len(table):
         lines.append(f"{len(table) - len(whole)} rows without a label were dropped")
+    if events.unread:
+        lines.append(f"{events.unread} lines without an item or a time were left out")
     if events.gaps:
         lines.append(f"{len(events.gaps)} times the recorder did not run: missing there")
     empty = whole.drop(columns="time").isna().mean()

@@ -28,7 +28,8 @@ class Events:
     ``times``: in seconds since 1970, UTC. ``item``, ``value``: numbers into ``items`` and
     ``values``; ``NOTHING`` for a value such as ``unavailable``. ``gaps``: stretches of time in
     which nothing was recorded, from and to. ``repeated``: which tell a state from before, as
-    retained messages do, and nothing that happened then.
+    retained messages do, and nothing that happened then. ``unread``: how many lines of the log
+    had no item, or no time that can be read.
     """
 
     times: Floats
@@ -38,6 +39,7 @@ class Events:
     values: list[str]
     repeated: NDArray[np.bool_]
     gaps: list[tuple[float, float]] = field(default_factory=list)
+    unread: int = 0
 
     def only(self, patterns: Sequence[str]) -> Events:
         """Return the events of the items that match a name or a pattern such as ``sensor.*``.

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -47,6 +48,7 @@ def read_csv_log(
     found = EventList(tell)
     chosen: list[str] = []
     earlier: list[pd.DataFrame] = []
+    unread = 0
     for batch in _batches(file):
         names = [str(name) for name in batch.columns]
         if not chosen:
@@ -55,7 +57,7 @@ def read_csv_log(
                 _column(file, names, item, ITEMS, "--item") if item or len(names) > 2 else "",
                 _column(file, names, value, VALUES, "--value"),
             ]
-        whole = batch.dropna(subset=[chosen[0]])
+        whole = batch.dropna(subset=[name for name in chosen[:2] if name])
         items = whole[chosen[1]].astype(str) if chosen[1] else [file.stem] * len(whole)
         rows = pd.DataFrame({"time": whole[chosen[0]], "item": items})
         rows = pd.concat([*earlier, rows])
@@ -63,7 +65,8 @@ def read_csv_log(
         earlier = [rows[_same_day(rows["time"])]]
         _check_times(file, whole[chosen[0]], seconds)
         found.add(seconds, items, map(_plain, whole[chosen[2]]))
-    return found.finish()
+        unread += len(batch.dropna(how="all")) - int(np.isfinite(seconds).sum())
+    return replace(found.finish(), unread=unread)
 
 
 def _batches(file: Path) -> Iterator[pd.DataFrame]:
