@@ -28,6 +28,7 @@ from discreet.design.answers import answer_unseen_codes, raw_advantage
 from discreet.design.deciding import Aim
 from discreet.design.folds import split_folds
 from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError
+from discreet.files import as_argument
 from discreet.learning import Prepared, learn, open_table, prepare
 from discreet.progress import Progress, Report
 from discreet.task import Task, check_no_log, look_at_roles
@@ -265,7 +266,7 @@ def _seconds(prepared: Prepared) -> float | None:
 def _command(task: Task, group: str | None) -> str:
     """Return the command to run next; what has to be filled in is in capitals."""
     stem = Path(str(task.table)).name.split(".")[0].replace("*", "") or "mapping"
-    words: list[Any] = ["discreet", "learn", str(task.table), *map(str, task.further)]
+    words: list[Any] = ["discreet", "learn", *map(as_argument, (task.table, *task.further))]
     words += ["--public", task.public or "PUBLIC"]
     words += [word for name in (task.private or ["PRIVATE"]) for word in ("--private", name)]
     if task.sensors is not None:

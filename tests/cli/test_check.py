@@ -1,5 +1,6 @@
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,6 +34,28 @@ def test_everything_is_said_and_the_command_comes_last(command):
     assert lines[-1] == (
         "next: discreet learn home.csv --public fall --private who --out home.json"
     )
+
+
+@pytest.mark.parametrize("name", ["-home.csv", "my home.csv"])
+def test_the_command_runs_whatever_the_table_is_called(command, name):
+    Path("home.csv").rename(name)
+    words = shlex.split(command("check", f"./{name}", *FACTS)[1].splitlines()[-1])
+    assert words[:3] == ["next:", "discreet", "learn"]
+    assert command(*words[2:], "--time-limit", "1", "--quiet")[0] in (0, 3)
+
+
+@pytest.mark.parametrize("name", ["-log.csv", "my log.csv", "-log.jsonl"])
+def test_the_import_of_a_log_runs_and_what_follows_too(command, name):
+    line = '{"time": 1767225600, "topic": "hall", "payload": "1"}\n'
+    events = "".join(f"2026-01-01T00:{k:02}:00Z,{'ab'[k % 2]},{k}\n" for k in range(60))
+    Path(name).write_text(line if "json" in name else f"last_changed,entity_id,state\n{events}")
+    _, printed, error = command("check", f"./{name}")
+    words = shlex.split((printed + error).splitlines()[-1].partition("discreet import")[2])
+    code, printed, _ = command("import", *words)
+    assert code == 0
+    words = shlex.split(printed.splitlines()[-1])
+    assert words[1:3] == ["discreet", "check"]
+    assert "no column 'PUBLIC'" in command(*words[2:])[1]
 
 
 def test_why_raw_readings_cannot_be_judged_is_said(command):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from discreet.cli.options import (
 )
 from discreet.cli.terminal import check_out, interruptible, json_result, plain_console, print_lines
 from discreet.errors import InputError
+from discreet.files import as_argument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,4 +225,5 @@ def _summary(
             f"missing in most rows: {', '.join(often[:_LISTED])}{more}: unavailable then, or older "
             "than --hold"
         )
-    return [*lines, f"next: discreet check {out} --public PUBLIC --private PRIVATE"]
+    check = shlex.join(["discreet", "check", as_argument(out)])
+    return [*lines, f"next: {check} --public PUBLIC --private PRIVATE"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 from discreet.cli.options import Quiet, argument, option, seconds_of
 from discreet.cli.terminal import check_out, log_to_stderr, on_signals, plain_print
 from discreet.errors import InputError
+from discreet.files import as_argument
 
 
 def record(
@@ -51,4 +53,5 @@ def record(
             raise
     if not quiet:
         plain_print(f"{recorder.recorded} messages recorded")
-        plain_print(f"next: discreet import {out} --out {out.stem}.csv")
+        words = ["discreet", "import", as_argument(out), "--out", f"{out.stem}.csv"]
+        plain_print(f"next: {shlex.join(words)}")

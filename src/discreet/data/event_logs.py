@@ -15,6 +15,7 @@ import pandas as pd
 
 from discreet.data.columns import Column, is_missing, is_numeric, unusable_kind, word_kind
 from discreet.data.roles import Role
+from discreet.files import as_argument
 
 # What those who write such logs call the columns, the most telling first.
 TIMES = ("last_updated", "last_changed", "when", "time", "timestamp", "tst", "ts", "date")
@@ -98,7 +99,7 @@ def _kinds_differ(items: Column, values: Column) -> bool:
 
 def import_command(table: str, log: EventLog, names: Sequence[str], facts: Iterable[str]) -> str:
     """Return the command that makes a table of the log; ``facts`` that are items are labels."""
-    words = ["discreet", "import", table]
+    words = ["discreet", "import", as_argument(table)]
     wanted = ((log.time, TIMES, "--time-column"), (log.item, ITEMS, "--item"),
               (log.value, VALUES, "--value"))  # fmt: skip
     for column, usual, option in wanted:
@@ -126,5 +127,5 @@ def hint_at_import(file: Path) -> str:
     """Return what to run for a file that is no table but, by its name, may be a log."""
     if file.suffix.lower() not in _SUFFIXES:
         return ""
-    command = shlex.join(["discreet", "import", str(file), "--out", table_name(str(file))])
+    command = shlex.join(["discreet", "import", as_argument(file), "--out", table_name(str(file))])
     return f" If it is a log of events, run: {command}"
