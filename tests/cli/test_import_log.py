@@ -177,11 +177,13 @@ def test_a_live_broker_is_recorded_and_imported(command, tmp_path):
 @needs_mosquitto
 def test_the_command_records_for_a_while(command, tmp_path):
     with Broker.plain(tmp_path / "broker") as broker:
-        multiple([("a/b", "1", 1, True)], port=broker.port)  # retained
+        long = ("a/c", "x" * 70_000, 1, True)
+        multiple([("a/b", "1", 1, True), long], port=broker.port)  # retained
         (tmp_path / "log.jsonl").write_text('{"cut')
         address = f"mqtt://127.0.0.1:{broker.port}"
         code, printed, _ = command("record", address, "--for", "3s", "--out", "log.jsonl")
-    assert code == 0 and printed.startswith("1 messages recorded\nnext: discreet import log.jsonl")
+    said = "1 messages recorded, 1 left out that are longer than 65536 bytes"
+    assert code == 0 and printed.startswith(f"{said}\nnext: discreet import log.jsonl")
     cut, _, line, _ = (tmp_path / "log.jsonl").read_text().splitlines()
     assert cut == '{"cut' and json.loads(line)["retain"] is True
 

@@ -35,7 +35,7 @@ def record(
     """
     import threading
 
-    from discreet.importing.recording import Recorder, open_log
+    from discreet.importing.recording import MAX_PAYLOAD, Recorder, open_log
 
     seconds = seconds_of("--for", lasting)
     check_out(out, None)
@@ -52,6 +52,7 @@ def record(
                 out.unlink()
             raise
     if not quiet:
-        plain_print(f"{recorder.recorded} messages recorded")
+        longer = f", {recorder.too_long} left out that are longer than {MAX_PAYLOAD} bytes"
+        plain_print(f"{recorder.recorded} messages recorded{longer if recorder.too_long else ''}")
         words = ["discreet", "import", as_argument(out), "--out", f"{out.stem}.csv"]
         plain_print(f"next: {shlex.join(words)}")

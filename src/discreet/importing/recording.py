@@ -50,7 +50,7 @@ class Recorder:
     """Records what a broker sends for some topics.
 
     ``address``: ``mqtt[s]://[USER@]HOST[:PORT]/[TOPIC]``; without a topic, everything. ``recorded``
-    counts messages. Raises InputError: if the address cannot be used.
+    counts messages, ``too_long`` those left out. Raises InputError: if the address cannot be used.
     """
 
     def __init__(self, address: str, log: TextIO) -> None:
@@ -67,7 +67,8 @@ class Recorder:
                 f"{address[:80]!r} is no address of a broker. Write mqtt://HOST/TOPIC, such as "
                 "mqtt://homeassistant.local/zigbee2mqtt/#"
             )
-        self.recorded, self._log, self._lock = 0, log, threading.Lock()
+        self.recorded, self.too_long = 0, 0
+        self._log, self._lock = log, threading.Lock()
         self._host, self._port = host, port
         self._connected, self._refused = threading.Event(), ""
         self._receives = False
@@ -122,6 +123,7 @@ class Recorder:
 
     def _on_message(self, _c: Client, _u: Any, message: Any) -> None:
         if len(message.payload) > MAX_PAYLOAD:
+            self.too_long += 1
             return
         payload = message.payload.decode("utf-8", "replace")
         line = {"topic": message.topic, "payload": payload}
