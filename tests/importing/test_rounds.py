@@ -226,9 +226,15 @@ def test_an_offset_behind_z_counts_as_mosquitto_sub_writes_it():
 # --- What is refused ---------------------------------------------------------------------------
 
 
+def test_a_clock_that_was_not_set_is_named():
+    events = told([(100, "a", "1"), (BEGIN, "a", "2"), (BEGIN + 60, "a", "1")])
+    with pytest.raises(InputError, match=r"nothing from 1970-01-01 to 2026-03-28: .* --from 2026"):
+        make_table(events, Rounds(60.0, 60.0))
+
+
 def test_rounds_without_end_are_refused():
     with pytest.raises(InputError, match=r"from 2001-09-09 to 2033-05-18.*--every"):
-        make_table(told([(10**9, "a", "1"), (2 * 10**9, "a", "2")]), Rounds(1.0, 60.0))
+        make_table(told([(k * 10**7, "a", "1") for k in range(100, 201)]), Rounds(1.0, 60.0))
 
 
 def test_an_item_does_not_take_the_place_of_the_times():

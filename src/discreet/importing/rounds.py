@@ -23,6 +23,8 @@ from discreet.importing.events import NOTHING, Events
 TIME = "time"
 MOST_CELLS = 200_000_000
 """Most rows times columns of a table."""
+_LONGEST_SILENCE = 2 * 365.25 * 86400.0
+"""Seconds; a log that has nothing for longer was written with a clock that was not set."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def make_table(events: Events, rounds: Rounds) -> pd.DataFrame:
 
 
 def _ends(events: Events, every: float) -> Floats:
+    _check_silence(np.sort(events.times))
     first, last = np.ceil(events.times.min() / every), np.ceil(events.times.max() / every)
     if (last - first + 1) * (len(events.items) + 1) > MOST_CELLS:
         raise InputError(
@@ -82,6 +85,17 @@ def _ends(events: Events, every: float) -> Floats:
             "--every, or a part of the log with --from and --to."
         )
     return np.asarray(np.arange(first, last + 1) * every, dtype=np.float64)
+
+
+def _check_silence(times: Floats) -> None:
+    """Refuse times that lie years apart: most rows would be empty, and there may be millions."""
+    longest = int(np.argmax(np.diff(times))) if len(times) > 1 else 0
+    before, after = times[longest], times[min(longest + 1, len(times) - 1)]
+    if after - before > _LONGEST_SILENCE:
+        raise InputError(
+            f"the log has nothing from {_day(before)} to {_day(after)}: was a clock not set? Take "
+            f"one part with --from {_day(after)} or --to {_day(before + 86400.0)}."
+        )
 
 
 def _day(seconds: float) -> str:
