@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from discreet.data.strict_model import Items, Model
-from discreet.mapping.text import format_text, load_result, write_file
+from discreet.mapping.file_format import format_text, load_result, write_file
 
 MAX_BYTES = 2**20
 MAX_ROUNDS = 1_000

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from discreet.data.strict_model import Items, Model
+from discreet.mapping.file_format import format_text, load_result, write_file
 from discreet.mapping.parts import flaw
-from discreet.mapping.text import format_text, load_result, write_file
 
 MAX_BYTES = 8 * 2**20
 MAX_DRAWS = 10_000

@@ -32,7 +32,7 @@ from discreet.arrays import Floats
 from discreet.auditing.recheck_bets import Part, RowsOfNumbers
 from discreet.data.strict_model import MAX_TEXT
 from discreet.errors import InputError
-from discreet.mapping.text import load_result
+from discreet.mapping.file_format import load_result
 
 FALSE_PER_MONTH = 0.01
 REFERENCE_DAYS = 20

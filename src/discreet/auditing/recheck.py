@@ -35,8 +35,8 @@ from discreet.data.strict_model import MAX_TEXT
 from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, write_whole
+from discreet.mapping.file_format import load_result
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.text import load_result
 from discreet.quoting import at_most, down, percent, points
 
 FALSE_SHARE = 0.05

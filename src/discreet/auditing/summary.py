@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.auditing.names import BEYOND, INDEPENDENT_RELEASES
 from discreet.data.strict_model import MAX_TEXT
-from discreet.mapping.text import load_result
+from discreet.mapping.file_format import load_result
 from discreet.quoting import say_span
 
 _MOST_BYTES = 64 * 2**20

@@ -26,8 +26,8 @@ from discreet.frontiers.points import (
     dominated,
     find_knee,
 )
+from discreet.mapping.file_format import MAX_ITEMS, format_text, load_result, write_file
 from discreet.mapping.parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
-from discreet.mapping.text import MAX_ITEMS, format_text, load_result, write_file
 from discreet.quoting import down
 
 if TYPE_CHECKING:

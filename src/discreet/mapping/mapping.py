@@ -27,6 +27,17 @@ from pydantic import Field, ValidationError, model_validator
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.strict_model import Items, Model, explain
 from discreet.errors import CodeRangeError, InputError, MappingFileError, shown
+from discreet.mapping.file_format import (
+    FORMAT,
+    MAX_ITEMS,
+    RESTORE,
+    VERSION,
+    content_id,
+    format_text,
+    parse_text,
+    read_file,
+    write_file,
+)
 from discreet.mapping.parts import (
     MAX_SENSORS,
     MAX_SYMBOLS,
@@ -39,17 +50,6 @@ from discreet.mapping.parts import (
     TableFusion,
     flaw,
     frozen,
-)
-from discreet.mapping.text import (
-    FORMAT,
-    MAX_ITEMS,
-    RESTORE,
-    VERSION,
-    content_id,
-    format_text,
-    parse_text,
-    read_file,
-    write_file,
 )
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from discreet.data.encoders import Encoder
 from discreet.data.split import Split
 from discreet.data.strict_model import Items, Model, Scalar, check_distinct, check_scalar
 from discreet.errors import InputError, shown
-from discreet.mapping.text import MAX_ITEMS
+from discreet.mapping.file_format import MAX_ITEMS
 
 TOTAL = 2**32
 """What every row of weights sums to."""

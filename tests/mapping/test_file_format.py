@@ -17,7 +17,8 @@ from support.helpers import DESIGN, joint, make_mapping
 from discreet.auditing.mapping_diff import Change, compare_mappings
 from discreet.data.encoders import CodesEncoder
 from discreet.errors import InputError, MappingFileError
-from discreet.mapping import text as mapping_file
+from discreet.mapping import file_format as mapping_file
+from discreet.mapping.file_format import MAX_BYTES
 from discreet.mapping.mapping import Mapping, json_schema, now
 from discreet.mapping.parts import (
     TOTAL,
@@ -28,7 +29,6 @@ from discreet.mapping.parts import (
     Fact,
     TableFusion,
 )
-from discreet.mapping.text import MAX_BYTES
 
 
 def as_content(mapping):
