@@ -78,6 +78,16 @@ def test_figures_are_those_of_the_sensors_in_the_command(tmp_path):
     assert found.raw is not None and found.raw.public < 0.95
 
 
+@pytest.mark.parametrize("every", [2, 3])
+def test_sensors_that_report_in_the_same_rows_are_no_copies(tmp_path, every):
+    table, rng = clean(2), np.random.default_rng(0)
+    for name in ("slow", "also_slow"):
+        values = rng.normal(size=len(table))
+        table[name] = np.where(np.arange(len(table)) % every, np.nan, values)
+    found = looked_at(table, tmp_path)
+    assert {role_of(found, "slow"), role_of(found, "also_slow")} == {"sensor"}
+
+
 def test_a_command_leaves_sensors_to_learn_from(tmp_path):
     table = clean(2)[["fall", "who"]].assign(siren=lambda each: each["fall"] * 3)
     found = looked_at(table, tmp_path)

@@ -1,6 +1,6 @@
 """How many rows a day needs: do as many as `learn --rounds` names show it, or certify it?
 
-    python -m research.benchmarks.day_rows [--draws 8] [--rows 1000]
+    python -m research.benchmarks.day_rows [--draws 8] [--rows 1000] [--certified-only]
 
 A mapping of the paper's world is learned from few rows for 1,440 rounds of a private fact that
 stays with 0.99 from one to the next, asked to tell at most 0.10 in all of them. Then others are

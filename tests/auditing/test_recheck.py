@@ -1,6 +1,7 @@
 """The re-check: its promise by enumeration, what it notices, its file and its one state."""
 
 import itertools
+import re
 from datetime import date, timedelta
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_a_rise_is_noticed_and_final():
         found = begun(limit=0.1)
         judge(found, TWO, drawn(300, 0.7, seed), DAY)
         assert found.withdrawn is not None and found.evidence >= 20
-        assert "an attacker gained about " in found.withdrawn.words
+        assert re.search(r"an attacker gained about \d+\.\d points", found.withdrawn.words)
         seen = found.withdrawn.rows
         judge(found, TWO, drawn(300, 0.0), DAY + DAYS(1))
         assert found.withdrawn.rows == found.rows == seen
@@ -289,6 +290,12 @@ A_DAY = {"rounds": 1440, "certificate": {"name": "day", "certifiable": True, "va
 def test_the_claim_is_the_limit_that_is_met_and_else_the_bound(audit, limit, answer):
     claims = [] if limit is None else [Claim(fact="who", limit=limit)]
     assert claims_of(audit) == (claims, answer)
+
+
+def test_a_file_without_the_bound_over_all_reports_promises_none():
+    assert audit_of().promised(audit_of().private[0]) == 0.06
+    many = audit_of(releases=9)  # the bound on one of them is no bound on nine
+    assert many.promised(many.private[0]) is None
 
 
 def test_without_a_claim_there_is_nothing_to_check():

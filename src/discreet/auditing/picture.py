@@ -152,13 +152,13 @@ def _draw_facts(half: SubFigure, found: AuditSummary, names: Mapping[str, str]) 
 
 
 def _kept(found: AuditSummary) -> bool:
-    return found.stated is None or found.stated.state == "met"
+    return all(each.state == "met" for each in found.limits)
 
 
 def _limit_words(found: AuditSummary) -> str:
     """Say which limit was stated and what came of it."""
     if found.stated is None:
-        return "no limit was stated"
+        return "the limit on ε is not drawn" if found.limits else "no limit was stated"
     said = {"met": "kept", "not shown": "NOT SHOWN to be kept", "broken": "BROKEN by an attacker"}
     said["met"] += " on condition" * bool(found.conditions)
     return f"┆ limit {plain_points(found.stated.limit)}, {said[found.stated.state]}"

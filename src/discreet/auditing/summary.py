@@ -231,12 +231,14 @@ class AuditSummary(_Part):
         beyond = self.stated is not None and self.stated.name == BEYOND
         if fact.rounds is not None:
             return fact.rounds.certificate.value if fact.rounds.beyond_answer == beyond else None
-        if self.releases > 1 and fact.over_time is not None:
+        if self.releases > 1:
             apart = INDEPENDENT_RELEASES in self.conditions and not beyond
             over = fact.over_time
+            if over is None:
+                return None
             return (over.independent_advantage if apart else over.any_advantage).value
-        if beyond and fact.beyond_answer is not None:
-            return fact.beyond_answer.total.value
+        if beyond:
+            return None if fact.beyond_answer is None else fact.beyond_answer.total.value
         return fact.bound
 
     @property

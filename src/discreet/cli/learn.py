@@ -59,6 +59,7 @@ from discreet.cli.terminal import (
     warn,
 )
 from discreet.errors import InputError
+from discreet.files import as_argument
 from discreet.quoting import gain, percent, percents, plain_points, points, with_error
 
 if TYPE_CHECKING:
@@ -394,7 +395,7 @@ def say_rounds(figure: RoundsFigure) -> str:
         f"{points(figure.reached)} on {figure.fact!r}"
         f"{' beyond the public fact' if figure.beyond_answer else ''} (by rows left out, with one "
         "standard error: an estimate and no certificate, if that fact is all that links rounds); "
-        f"{plain_points(figure.asked)} were asked"
+        f"asked: {plain_points(figure.asked)}"
     )
     if figure.met:
         return line
@@ -569,10 +570,12 @@ def _audit_command(task: Task, out: Path, rounds: int | None, stay: float | None
         given += ["--rounds", str(rounds)]
         given += ["--time-column", str(task.time_column)] if stay is None else ["--stay", str(stay)]
     if not task.split.holdout:
-        command = shlex.join(["discreet", "audit", str(out), "TABLE", *given])
+        command = shlex.join(["discreet", "audit", as_argument(out), "TABLE", *given])
         return f"{command}, with rows that it was not taught"
-    files = [str(each) for each in (task.table, *task.further)]
-    return shlex.join(["discreet", "audit", str(out), *files, *given, "--html", "report.html"])
+    files = [as_argument(each) for each in (out, task.table, *task.further)]
+    command = shlex.join(["discreet", "audit", *files, *given, "--html", "report.html"])
+    usual = rounds is not None and stay is None and task.every is not None
+    return command + "  # where a round is the usual step between rows" * usual
 
 
 def _chain_line(chain: PublicChain, public: Fact) -> str:
@@ -589,8 +592,8 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 def _privacy_line(expected: Expected, beyond: bool) -> str:
     if expected.silent:
         return (
-            f"the symbols are pure noise: at no level that was tried, nor with 80 % of them "
-            f"drawn evenly, are estimate and half a standard error within "
+            f"the symbols are pure noise: no level that was tried leaves a standard error, nor one "
+            f"with 80 % of the symbols drawn evenly half of one, within "
             f"{plain_points(expected.asked or 0.0)} (raw readings: "
             f"{gain(expected.raw_advantage)}); NOT MET"
         )

@@ -265,7 +265,7 @@ def _coded(column: Column) -> _Codes | None:
         numbers = np.asarray(ranks.fillna(0), dtype=np.int64)
     else:
         numbers = pd.factorize(column, use_na_sentinel=True)[0].astype(np.int64) + 1
-    many = int(numbers.max(initial=0)) > len(numbers) / 2
+    many = int(numbers.max(initial=0)) > int(np.count_nonzero(numbers)) / 2
     if len(numbers) < _FEWEST or numbers.max() < 2 or (many and not numeric):
         return None
     return _Codes(numbers, many, bool((numbers == 0).any()))

@@ -136,9 +136,10 @@ def _gaps(ask: _Questions, columns: list[str], states: Floats) -> list[tuple[flo
     """
     flag = "closed_incorrect" if "closed_incorrect" in columns else "0"
     query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')}, {flag} FROM recorder_runs"
-    starts, ends, bad = ([each for batch in ask.batches(query) for each in batch[k]]
-                         for k in range(3))  # fmt: skip
-    runs = sorted(zip(_utc(starts), _utc(ends), map(bool, bad), strict=True))
+    rows = [row for batch in ask.batches(query) for row in zip(*batch, strict=True)]
+    starts, ends = (_utc([row[k] for row in rows]) for k in range(2))
+    known = zip(starts, ends, (bool(row[2]) for row in rows), strict=True)
+    runs = sorted(run for run in known if not np.isnan(run[0]))
     gaps = []
     for (start, end, crashed), (begin, _, _) in pairwise(runs):
         if crashed or not end < begin:
@@ -269,20 +270,41 @@ def _sqlite(file: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     elif log.exists():  # of a crash, and what it holds counts
         with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
-            for each in (file, log):
-                shutil.copyfile(each, Path(folder, each.name))
+            with _unchanged(file, log):
+                for each in (file, log):
+                    _copy(each, Path(folder, each.name))
             with closing(_open_sqlite(Path(folder, file.name), "mode=ro")) as connection:
                 yield connection
     else:
-        before = file.stat()
-        with closing(_open_sqlite(file, "immutable=1")) as connection:
+        with _unchanged(file, log), closing(_open_sqlite(file, "immutable=1")) as connection:
             yield connection
-        after = file.stat()
-        if log.exists() or (before.st_mtime_ns, before.st_size) != (
-            after.st_mtime_ns,
-            after.st_size,
-        ):
-            raise InputError(f"{file}: began to be written while it was read. Import it again.")
+
+
+@contextmanager
+def _unchanged(*files: Path) -> Iterator[None]:
+    """Refuse what was read from files that were written meanwhile, or came to be."""
+    before = [_state(each) for each in files]
+    yield
+    if [_state(each) for each in files] != before:
+        raise InputError(f"{files[0]}: began to be written while it was read. Import it again.")
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _copy(file: Path, to: Path) -> None:
+    try:
+        shutil.copyfile(file, to)
+    except OSError as error:
+        raise InputError(
+            f"{file}: cannot be copied to {to.parent} ({error.strerror}). Name a folder with room "
+            "for it in TMPDIR."
+        ) from None
 
 
 def _writes_ahead(file: Path) -> bool:
@@ -304,6 +326,7 @@ def _open_postgres(url: str) -> Any:
 
     connection = psycopg.connect(url.replace("postgres://", "postgresql://"), connect_timeout=10)
     connection.read_only = True
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one state of all tables
     return connection
 
 

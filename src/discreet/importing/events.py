@@ -28,8 +28,8 @@ class Events:
     ``times``: in seconds since 1970, UTC. ``item``, ``value``: numbers into ``items`` and
     ``values``; ``NOTHING`` for a value such as ``unavailable``. ``gaps``: stretches of time in
     which nothing was recorded, from and to. ``repeated``: which tell a state from before, as
-    retained messages do, and nothing that happened then. ``unread``: how many lines of the log
-    had no item, or no time that can be read.
+    retained messages do, and nothing that happened then. ``unread``: how many lines of a CSV
+    had no item, or no time that can be read; of other logs none are counted.
     """
 
     times: Floats

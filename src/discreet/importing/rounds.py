@@ -94,7 +94,7 @@ def _check_silence(times: Floats) -> None:
     if after - before > _LONGEST_SILENCE:
         raise InputError(
             f"the log has nothing from {_day(before)} to {_day(after)}: was a clock not set? Take "
-            f"one part with --from {_day(after)} or --to {_day(before + 86400.0)}."
+            f"one part with --from {_day(after - 86400.0)} or --to {_day(before + 2 * 86400.0)}."
         )
 
 

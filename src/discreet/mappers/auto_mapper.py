@@ -54,8 +54,8 @@ class Mapper(PrivacyMapper):
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
-        standard errors to spare, 1.6 of fewer than 100 groups (``expected_.met``). If they are too
-        few to show that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict limit
+        standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
+        are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
         that keeps it with one standard error to spare; without one, it draws a share of the symbols
         evenly, so that half a standard error is to spare. If four fifths of the symbols are not
         enough, all of them are noise.
