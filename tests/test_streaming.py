@@ -471,7 +471,9 @@ def test_an_interrupt_leaves_nothing(tmp_path, moment):
     write(tmp_path, house())
     script = (
         "import time, discreet.learning as s\n"
-        "def endless(*args): print('there', flush=True); time.sleep(600)\n"
+        "def endless(*args):\n"
+        "    print('there', flush=True)\n"
+        "    while True: time.sleep(0.05)\n"  # a signal just before a long sleep would wait
         f"s.{moment} = endless\n"
         "from discreet.cli import main\nmain()"
     )

@@ -49,14 +49,14 @@ discreet.cli.progress._QUIET_SECONDS = 0.0
 SLOW_FUSION = """
 def endless(*args):
     print("the mapping is nearly there")
-    time.sleep(600)
+    while True: time.sleep(0.05)  # a signal just before a long sleep would wait
 import discreet.design.answers
 discreet.design.answers.learn_fusion = endless
 """
 SLOW_READING = """
 def endless(*args):
     print("reading")
-    time.sleep(600)
+    while True: time.sleep(0.05)  # a signal just before a long sleep would wait
 import discreet.data.opening
 discreet.data.opening.read_tables = endless
 """
