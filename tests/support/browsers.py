@@ -40,8 +40,19 @@ class Reader:
 
     def picture(self, of=None, **options):
         """Take a picture of what the reader sees first, or of one part of the page."""
-        png = (of or self.page).screenshot(**options)
+        png = _screenshot(of or self.page, options)
         return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+
+
+def _screenshot(of, options):
+    """Take a picture; a part of a live page may be replaced meanwhile, and is looked for again."""
+    for _ in range(9):
+        try:
+            return of.screenshot(**options)
+        except Exception as error:
+            if "not attached to the DOM" not in str(error):
+                raise
+    return of.screenshot(**options)
 
 
 PICTURES = """() => {
