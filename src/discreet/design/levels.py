@@ -412,7 +412,7 @@ def _mixed(designed: Designed, kept: float) -> Designed:
     if isinstance(fusion, TableFusion):
         fusion = fusion.with_noise(kept, [table.shape[1] for table in tables])
     else:
-        fusion = None  # to be learned anew
+        fusion = None  # to be learned from the noisy symbols
     return replace(designed, tables=tables, fusion=fusion)
 
 
