@@ -212,3 +212,43 @@ def test_a_class_that_a_fold_lacks_is_told_by_the_others():
     assert lost.tolist() == [False, True, True, True]  # pairs (0,1), (0,2), (1,2), and all
     np.testing.assert_allclose(both.distance[lost], full.distance[lost])
     assert np.isfinite(both.advantage)
+
+
+def rare_class(n_rare):
+    """Rows of three classes, of which the last is rare and shown by every reading."""
+    rng = np.random.default_rng(3)
+    rows = draw(300, 0.0, rng, n_classes=2)
+    g = rows.private[0].index.copy()
+    g[:n_rare] = 2
+    rows.codes[:n_rare] = 2
+    return Sample(rows.codes, rows.sizes, rows.public, (Labels("g", g, ("0", "1", "2")),))
+
+
+@pytest.mark.parametrize(("n_rare", "shown"), [(2, False), (6, True), (0, True)])
+def test_what_no_fold_shows_may_leak_all(n_rare, shown):
+    """One row of a class in each fold tells nothing of it; a class that no row has is no secret."""
+    rows = rare_class(n_rare)
+    ours = [np.array([[0.6, 0.4], [0.6, 0.4], [0.4, 0.6]])] * 4
+    even = np.arange(300) % 2 == 0
+    found = average(
+        [
+            estimate_leaks(
+                ours, rows.take(np.flatnonzero(known)), rows.take(np.flatnonzero(~known))
+            )
+            for known in (even, ~even)
+        ]
+    )
+    assert np.isfinite(found.error) == shown
+    assert np.isfinite(found.variance).all() == shown
+
+
+def test_of_a_class_that_an_answer_excludes_nothing_leaks_beyond_it():
+    rng = np.random.default_rng(4)
+    rows = draw(400, 0.2, rng, n_classes=2)
+    alike = Sample(
+        rows.codes, rows.sizes, rows.public, (Labels("g", rows.public.index, ("0", "1")),)
+    )
+    found = estimate_leaks(
+        tables(4, rng), alike.take(slice(200)), alike.take(slice(200, 400)), beyond=True
+    )
+    assert average([found]).advantage + average([found]).error == 0.0

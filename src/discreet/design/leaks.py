@@ -82,7 +82,8 @@ class Leaks:
 def average(parts: Sequence[Leaks]) -> Leaks:
     """Average over folds, whose rows are others.
 
-    A fold that lacks a class, or has it in one group, says nothing of it where others do.
+    A fold that lacks a class, or has it in one group, says nothing of it where others do. Of what
+    no fold shows, everything may leak.
     """
     distance, variance, slope = (
         np.stack([getattr(part, name) for part in parts])
@@ -90,11 +91,11 @@ def average(parts: Sequence[Leaks]) -> Leaks:
     )
     told = np.isfinite(variance)
     told |= np.isfinite(distance) & ~told.any(axis=0)
-    count = np.maximum(told.sum(axis=0), 1)
+    count, shown = np.maximum(told.sum(axis=0), 1), told.any(axis=0)
     return Leaks(
         np.where(told, distance, 0.0).sum(axis=0) / count,
-        np.where(told, variance, 0.0).sum(axis=0) / count**2,
-        np.where(told, slope, 0.0).sum(axis=0) / count,
+        np.where(shown, np.where(told, variance, 0.0).sum(axis=0) / count**2, np.inf),
+        np.where(shown, np.where(told, slope, 0.0).sum(axis=0) / count, 1.0),
     )
 
 
@@ -115,10 +116,10 @@ def estimate_leaks(
     found = [
         _estimate(view, fact.index[rows], classes, None if groups is None else groups[rows])
         for fact, held, inside, rows in _audiences(known, unseen, beyond)
-        for classes in _questions(fact.n_classes)
+        for classes in _questions(np.union1d(held.index[inside], fact.index[rows]))
         for view in _views(tables, known, unseen.codes[rows], held, inside, classes, n_rows)
     ]
-    return Leaks(*(np.array(column) for column in zip(*found, strict=True)))
+    return Leaks(*np.reshape(found, (-1, 3)).T)
 
 
 def _audiences(
@@ -135,10 +136,10 @@ def _audiences(
             yield fact, held, inside, rows
 
 
-def _questions(n_classes: int) -> list[tuple[int, ...]]:
-    """Return the classes to tell apart: any two, and all of more than two."""
-    found: list[tuple[int, ...]] = list(combinations(range(n_classes), 2))
-    return found if n_classes == 2 else [*found, tuple(range(n_classes))]
+def _questions(classes: Ints) -> list[tuple[int, ...]]:
+    """Return which of the classes that occur to tell apart: any two, and all of more than two."""
+    found: list[tuple[int, ...]] = list(combinations(classes.tolist(), 2))
+    return found if len(classes) <= 2 else [*found, tuple(classes.tolist())]
 
 
 # --- What attackers look at -----------------------------------------------------------------
