@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from support.commands import FACTS, rooms, run, run_apart
+from support.commands import AT_ONCE, FACTS, rooms, run, run_apart
 
 from discreet import Mapping, __version__, cli
 from discreet.choices import METHODS
@@ -254,6 +254,7 @@ def test_what_cannot_be_learned_from_is_named_with_what_to_do(mistake, table, wo
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_attackers")
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_sensor_that_changes_only_in_held_out_rows_is_left_out(command, in_memory, monkeypatch):
     if not in_memory:
@@ -262,7 +263,7 @@ def test_a_sensor_that_changes_only_in_held_out_rows_is_left_out(command, in_mem
     held_out = split_rows(home, Split(), ["fall", "who"])[1]
     home["door"] = np.isin(np.arange(N), held_out[:3]).astype(int)
     home.assign(lamp="on").to_csv("home.csv", index=False)
-    asked = ("--exclude", "day", "--symbols", "door=3", "--max-advantage", "0.3")
+    asked = ("--exclude", "day", "--symbols", "door=3", *AT_ONCE)
     code, _, error = command("learn", "home.csv", *FACTS, "--out", "home.json", *asked)
     assert code in (0, 3)
     assert error.count("warning: the same in all 56 rows looked at: 'door' (0), 'lamp' ('on')") == 1
@@ -401,7 +402,7 @@ def test_a_column_of_times_teaches_how_long_the_public_fact_lasts(command, strea
     home = rooms().drop(columns="day")
     home["at"] = pd.date_range("2024-03-01", periods=len(home), freq="60s").astype(str)
     home.to_parquet("t.parquet")
-    options = ["--time-column", "at", "--every", "1m", "--holdout", "0", "--out", "m"]
+    options = ["--time-column", "at", "--every", "1m", "--holdout", "0", *AT_ONCE, "--out", "m"]
     code, printed, progress = command("learn", "t.parquet", *FACTS, *options)
     assert (
         code == 0 and "2 sensors (hall, door)" in progress and ("streamed" in progress) == streamed
@@ -455,7 +456,7 @@ def test_a_mapping_that_answers_nothing_is_called_useless(command):
     [("likely", [1.0, 1.0]), ("cost=True:10", [1.0, 10.0]), ("cost=True:2,False:.5", [0.5, 2.0])],
 )
 def test_what_decisions_are_good_for_is_written_down(command, decide, weights):
-    options = ["--exclude", "day", "--ratio", "0.9", "--decide", decide, "--out", "m"]
+    options = ["--exclude", "day", *AT_ONCE, "--decide", decide, "--out", "m"]
     code, _, _ = command("learn", "home.csv", *FACTS, *options)
     stated = Mapping.load("m").fusion.decide
     assert code == 0 and stated.rule == decide.split("=")[0]
@@ -466,9 +467,8 @@ def test_what_decisions_are_good_for_is_written_down(command, decide, weights):
 def test_by_default_rare_classes_are_decided_as_readily(command):
     table = rooms(300)
     table[(table["fall"].cumsum() % 4 == 0) | ~table["fall"]].to_csv("rare.csv", index=False)
-    code, _, _ = command(
-        "learn", "rare.csv", *FACTS, "--exclude", "day", "--ratio", "0.9", "--out", "m"
-    )
+    options = ["--exclude", "day", *AT_ONCE, "--out", "m"]
+    code, _, _ = command("learn", "rare.csv", *FACTS, *options)
     stated = Mapping.load("m").fusion.decide
     assert code == 0 and stated.rule == "balanced"
     assert stated.shares[1] == pytest.approx(0.2, abs=0.05)
@@ -489,7 +489,7 @@ def test_rows_that_resemble_their_neighbours_are_reported_with_a_group(command):
     times = pd.date_range("2015-02-04", periods=400, freq="h")
     home["bed"] -= np.repeat(home["bed"][::24].to_numpy(), 24)[:400]  # every day begins at 0
     home.assign(date=times).to_csv("series.csv", index=False)
-    options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]
+    options = [*FACTS, "--out", "m", *AT_ONCE, "--quiet"]
     code, printed, said = command("learn", "series.csv", "--exclude", "date", *options)
     assert (code, printed) == (0, "")
     assert said.startswith("warning: rows that follow one another resemble each other: ")
@@ -509,7 +509,8 @@ def test_odd_names_are_no_markup_and_no_trouble(command):
     rooms().rename(columns=odd).to_csv("odd.csv", index=False)
     names = ["--sensors", '[/red] küche 🏠 :smile:,"a, b"']
     facts = ["--public", "fall", "--private", "wér"]
-    code, _, progress = command("learn", "odd.csv", *facts, *names, "--out", "[red] é.json")
+    options = [*names, *AT_ONCE, "--out", "[red] é.json"]
+    code, _, progress = command("learn", "odd.csv", *facts, *options)
     assert code == 0
     assert "2 sensors ([/red] küche 🏠 :smile:, a, b)" in progress
     mapping = Mapping.load("[red] é.json")
@@ -526,7 +527,7 @@ def test_symbols_and_bins_are_chosen_for_all_columns_and_for_single_ones(command
     home.rename(columns=names).to_csv("home.csv", index=False)
     options = ["--symbols", "3", "--symbols", "a = b=2", "--exclude", "day", "--holdout", "0"]
     options += ["--bins", '8,"c, d"=4', "--bins", "a = b=5", "--quiet", "--out", "m"]
-    options += ["--binning", "uniform", "--binning", '"c, d"=categories']
+    options += ["--binning", "uniform", "--binning", '"c, d"=categories', *AT_ONCE]
     assert command("learn", "home.csv", *FACTS, *options)[0] == 0
     mapping = Mapping.load("m")
     assert mapping.names == ["a = b", "c, d", "level", "room"]
@@ -540,7 +541,7 @@ def test_symbols_and_bins_are_chosen_for_all_columns_and_for_single_ones(command
 @pytest.mark.slow
 def test_a_choice_for_every_column_is_the_choice_for_all(command):
     for out, choice in (("a", "3"), ("b", "hall=3,door=3")):
-        options = ["--exclude", "day", "--symbols", choice, "--quiet", "--out", out]
+        options = ["--exclude", "day", "--symbols", choice, "--quiet", *AT_ONCE, "--out", out]
         assert command("learn", "home.csv", *FACTS, *options)[0] == 0
     assert Mapping.load("a").id == Mapping.load("b").id
 
@@ -554,14 +555,15 @@ def test_the_same_table_in_another_format_gives_the_same_mapping(command, name, 
     else:
         home.to_csv(name, index=False, sep="\t" if "tsv" in name else ",")
     for table, out in (("home.csv", "a"), (name, "b")):
-        arguments = ["--exclude", "day", "--out", out, "--ratio", "0.9", "--quiet"]
+        arguments = ["--exclude", "day", "--out", out, *AT_ONCE, "--quiet"]
         assert command("learn", table, *FACTS, *arguments)[0] == 0
     assert Mapping.load("a").id == Mapping.load("b").id
 
 
 @pytest.mark.slow
 def test_no_holdout_is_said_aloud(command):
-    _, _, progress = command("learn", "home.csv", *FACTS, "--out", "m", "--holdout", "0")
+    options = ["--holdout", "0", *AT_ONCE, "--out", "m"]
+    _, _, progress = command("learn", "home.csv", *FACTS, *options)
     assert "80 rows to learn from, none held out" in progress
 
 
@@ -657,7 +659,7 @@ def homes(rng, count=60, rows=10, effect=0.0):
 @pytest.mark.slow
 def test_a_column_that_rows_may_belong_together_by_is_hinted_at(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
-    options = [*FACTS, "--out", "m", "--ratio", "0.9", "--quiet"]
+    options = [*FACTS, "--out", "m", *AT_ONCE, "--quiet"]
     _, _, said = command("learn", "homes.csv", "--exclude", "Home ID", *options)
     assert said.startswith("warning: column 'Home ID' has 60 values in 600 rows, and 'who' is the ")
     assert "rows of one 'Home ID' group may belong together" in said
@@ -669,7 +671,7 @@ def test_a_column_that_rows_may_belong_together_by_is_hinted_at(command, rng):
 @pytest.mark.slow
 def test_homes_that_follow_one_another_are_proposed_before_stretches_of_rows(command, rng):
     homes(rng, effect=2.0).sort_values("Home ID").to_csv("homes.csv", index=False)
-    options = [*FACTS, "--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]
+    options = [*FACTS, "--exclude", "Home ID", "--out", "m", *AT_ONCE, "--quiet"]
     _, _, said = command("learn", "homes.csv", *options)
     assert "resemble each other" in said and "Run again with --group 'Home ID'." in said
 
@@ -681,7 +683,7 @@ def test_homes_that_follow_one_another_are_proposed_before_stretches_of_rows(com
 )
 def test_groups_that_leave_one_to_the_audit_are_warned_of(command, count, advice):
     rooms().assign(day=np.arange(N) % count).to_csv("few.csv", index=False)
-    options = ["--group", "day", "--out", "m", "--ratio", "0.9", "--quiet"]
+    options = ["--group", "day", "--out", "m", *AT_ONCE, "--quiet"]
     code, _, said = command("learn", "few.csv", *FACTS, *options)
     assert code == 0
     assert f"group 'day' has {count} groups, 1 of which is held out: an audit needs" in said
@@ -771,9 +773,10 @@ def test_the_module_runs_like_the_command_and_a_mistake_has_no_traceback(tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_attackers")
 def test_an_audit_of_homes_that_are_not_grouped_rests_on_that(command, rng):
     homes(rng).to_csv("homes.csv", index=False)
-    options = ["--exclude", "Home ID", "--out", "m", "--ratio", "0.9", "--quiet"]
+    options = ["--exclude", "Home ID", "--out", "m", *AT_ONCE, "--quiet"]
     command("learn", "homes.csv", *FACTS, *options)
     _, out, _ = command("audit", "m", "homes.csv", "--max-advantage", "0.9")
     first = out.splitlines()[0]
