@@ -88,7 +88,6 @@ def act(line):
         with open("now.enrolment", "wb") as stream:
             stream.write(enrolment)
         device = client.Device("now.enrolment", "/state", read, make_new=True, now=int(rest))
-        device.up = False
         state(0)
     elif what == "V":
         rows = [int(each) for each in rest.split()]
@@ -96,15 +95,14 @@ def act(line):
         now, ticks, uptime[0] = [int(each) for each in rest.split()]
         try:
             if not device.stopped:
-                device.rounds(now)
+                device.rounds(now, ticks)
         except (discreet_sensor.SensorError, OSError):
             pass
         publish(now, ticks)
     elif what == "C":
-        device.up = True
         device.connected()
     elif what == "D":
-        device.up = False
+        device.disconnected()
     elif what == "A":
         state(0 if device.heard(unhexlify(rest)) else -9)
     elif what == "M":

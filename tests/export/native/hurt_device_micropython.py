@@ -13,7 +13,7 @@ class Enrolment:
 class Device:
     enrolment, topic, ack_topic, stopped = Enrolment, b"z", b"ack", False
 
-    def rounds(self, now):
+    def rounds(self, now, ticks):
         pass
 
     def wait(self, now):
@@ -21,6 +21,9 @@ class Device:
 
     def connected(self):
         self.sent = False
+
+    def disconnected(self):
+        pass
 
     def due(self, now, ticks):
         return [] if self.sent else [0]

@@ -1,9 +1,13 @@
-"""A device under MicroPython that notes what it writes and loses a tenth of the answers."""
+"""A device under MicroPython that notes what it writes and loses a tenth of the answers.
+
+The file CLOCK, if it is there, holds the seconds by which its clock is ahead.
+"""
 
 import os
 import sys
 
 import discreet_client
+import discreet_mqtt
 from discreet_client import Device
 from discreet_mqtt import Client
 from umqtt_like import MQTTClient
@@ -11,6 +15,18 @@ from umqtt_like import MQTTClient
 enrolment, state = sys.argv[1:3]
 store = discreet_client._store
 discreet_client._make(state)
+true_utc, clock = discreet_client.utc, os.getenv("CLOCK")
+
+
+def wrong_utc():
+    try:
+        with open(clock) as stream:
+            return true_utc() + 1000 * int(stream.read())
+    except OSError:
+        return true_utc()
+
+
+discreet_client.utc = discreet_mqtt.utc = wrong_utc
 
 
 def note(mark, message):

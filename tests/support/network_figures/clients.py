@@ -125,13 +125,17 @@ class Observer:
 
 
 class MixedHome(Home):
-    """A site with one device of each kind, called like its kind."""
+    """A site with one device of each kind, called like its kind.
+
+    The clocks of its devices are wrong by the seconds in the file ``clock``, if there is one.
+    """
 
     def __init__(self, folder, kinds=KINDS, interval=0.1, deadline=0.5):
         self.folder, self.names = Path(folder), list(kinds)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.state, self.prefix = self.folder / "state", []
         self.state.mkdir()
+        self.clock = self.folder / "clock"
         self.mapping = additive_mapping(names=self.names)
         changes = {"interval": interval, "deadline": deadline, "workers": 2}
         self.site = make_site(self.folder, self.mapping, **changes)
@@ -176,7 +180,7 @@ class MixedHome(Home):
     def start_sensor(self, name, table="readings.csv", drain=30.0):
         state = self.state / name
         if name == "node-red":
-            self.red.start(**LOSSY)
+            self.red.start(**LOSSY, CLOCK=str(self.clock))
             self.processes[name] = self.red.process
             return
         if name == "python":
@@ -199,7 +203,12 @@ class MixedHome(Home):
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, "HOME": str(state), "JOURNAL": str(state / "journal")},
+            env={
+                **os.environ,
+                "HOME": str(state),
+                "JOURNAL": str(state / "journal"),
+                "CLOCK": str(self.clock),
+            },
         )
         log.close()
 
@@ -240,6 +249,9 @@ class MixedHome(Home):
 
     # -- what happened --
 
+    def fusion_says(self):
+        return (self.folder / "fusion.log").read_text()
+
     def written(self):
         """All messages that were written, and whether the device has given them up as done."""
         found = {}
@@ -278,7 +290,8 @@ class MixedHome(Home):
     def _written_c(self):
         for file in (self.state / "c").glob("slot-*"):
             data = file.read_bytes()
-            if data[:3] == b"DSO" and zlib.crc32(data[:-4]).to_bytes(4, "big") == data[-4:]:
+            sound = zlib.crc32(data[:-4]).to_bytes(4, "big") == data[-4:]
+            if sound and data[:4] in (b"DSOw", b"DSOd"):
                 yield data[4:-4], data[3:4] == b"d"
 
     def _written_micropython(self):

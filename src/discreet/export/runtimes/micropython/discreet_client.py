@@ -23,6 +23,8 @@ else:
 
 FREE, WAITING, DONE = 0, 1, 2
 STORED, REFUSED, STOP = 0, 1, 2
+_BACK, _ANSWERS = 3, 5  # rounds: see Device._may_be_behind
+_OFFLINE, _SLOT = 600000, 200  # milliseconds: without a connection; from a batch to its message
 _HEAD = "<IIIQIIIQI8s32s32sI6I"
 _HEAD_SIZE = 144
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
@@ -172,7 +174,8 @@ class Device:
         self.ack_topic = ("discreet/v1/" + e.site + "/" + e.client + "/ack").encode()
         self.window, self.retry = 16, 2000
         self.given_up = self.refused = 0
-        self.stopped = False
+        self.stopped = self.up = False
+        self._doubt = None  # type: list[int] | None
         _make(folder)
         self.names = [name_of(table) for table in e.tables]
         self.sensors = [self._open(i, make_new) for i in range(len(e.tables))]
@@ -242,17 +245,23 @@ class Device:
 
     # -- rounds --
 
-    def rounds(self, now: int) -> bool:
+    def rounds(self, now: int, ticks: int) -> bool:
         """Follow the clock; draw and store where a batch has ended. Returns whether it drew.
 
-        ``now``: UTC in milliseconds. Raises SensorError or OSError: nothing is sent for the batch.
+        ``now``: UTC in milliseconds. ``ticks``: of ``time.ticks_ms``. Raises SensorError or
+        OSError: nothing is sent for the batch.
         """
         e = self.enrolment
         present = (now - 1000 * e.epoch) // e.interval
         if present < 0 or present > 0xFFFFFFFF - e.batch:
             return False
-        if max(self._round, self.next_round) > present + e.batch + 3:
+        if max(self._round, self.next_round) > present + e.batch + _BACK:
+            if self._may_be_behind(present, ticks):
+                return False
             self._turn_back(present)
+        elif self._doubt:
+            self._round, self._found = -1, {}
+        self._doubt = None
         if self._round < 0:
             self._round = present
         if present <= self._round:
@@ -266,9 +275,23 @@ class Device:
         if first < self.next_round:
             return False
         self._publish_at = 1000 * e.epoch + (first + e.batch) * e.interval
-        self._publish_at += min(e.interval // 4, 200)
+        self._publish_at += min(e.interval // 4, _SLOT)
         self._release(first, found)
         return True
+
+    def _may_be_behind(self, present: int, ticks: int) -> bool:
+        """Whether what waits for later rounds is kept for now.
+
+        A clock that is behind after a start is set soon, or the site takes what waits; it does not
+        if the clock was ahead before.
+        """
+        seen, doubted, answerable = self._doubt or (ticks, 0, 0)
+        passed = ticks - seen & 0x3FFFFFFF  # they wrap
+        doubted, answerable = doubted + passed, answerable + (passed if self.up else 0)
+        self._doubt = [ticks, doubted, answerable]
+        if doubted >= _OFFLINE or answerable >= _ANSWERS * self.enrolment.interval:
+            return False
+        return any([each[0] == WAITING and each[3] >= present for each in self.flights])
 
     def _release(self, first: int, found: "dict[int, list[object]]") -> None:
         e, width = self.enrolment, len(self.sensors)
@@ -334,8 +357,13 @@ class Device:
 
     def connected(self) -> None:
         """Have everything that waits sent over a new connection."""
+        self.up = True
         for flight in self.flights:
             flight[4] = 0
+
+    def disconnected(self) -> None:
+        """Note that the connection is lost."""
+        self.up = False
 
     def due(self, now: int, ticks: int) -> "list[int]":
         """Return the slots whose messages are to be published now, oldest first."""
@@ -345,7 +373,8 @@ class Device:
             if state != WAITING:
                 continue
             under_way += sent
-            held = boot == self.boot and seq + 1 == self.seq and now < self._publish_at
+            held = 0 < self._publish_at - now <= _SLOT  # more: the clock went back
+            held = held and boot == self.boot and seq + 1 == self.seq
             if not held and (not sent or ticks - at & 0x3FFFFFFF < 0x20000000):
                 found.append((boot, seq, i))
         found.sort()

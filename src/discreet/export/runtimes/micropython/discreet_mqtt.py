@@ -45,13 +45,15 @@ class Client:
         device, now = self.device, utc()
         try:
             if now:
-                device.rounds(now)
+                device.rounds(now, time.ticks_ms())
         except (SensorError, OSError) as error:
             self.problem = "nothing is drawn (" + str(error) + ")"
         ticks = time.ticks_ms()
         try:
             self._speak(now, ticks)
-        except Exception as error:  # of whatever kind: what umqtt.simple raises is not OSError only
+        # No narrower: MQTTException derives from Exception and cannot be named where only the class
+        # of a client is given; umqtt.simple also fails assertions and indexes what did not come.
+        except Exception as error:
             self._hang_up(_why(error))
         # To the millisecond: how long the work took must not show in when the message leaves.
         return max(1, min(device.wait(utc()), 20))
@@ -92,6 +94,7 @@ class Client:
     def _hang_up(self, problem: str) -> None:
         self.problem = problem
         line, self._line = self._line, None
+        self.device.disconnected()
         try:
             if line is not None:
                 line.sock.close()

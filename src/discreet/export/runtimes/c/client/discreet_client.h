@@ -77,7 +77,8 @@ struct discreet_client {
     uint64_t boot, next_round, round, publish_at;
     uint32_t seq, window, retry; /* under way at most; milliseconds to the first retry */
     uint32_t waiting, given_up, refused;
-    int up, running, stopped, error; /* error: why the last batch was not released */
+    uint32_t seen, doubted, answerable; /* ticks; milliseconds in doubt of the clock, of them connected */
+    int up, running, doubt, stopped, error; /* error: why the last batch was not released */
 };
 
 static inline void discreet_topic(char *to, const discreet_enrolment *e, const char *end)
@@ -378,6 +379,26 @@ static inline int discreet_turn_back(discreet_client *c, uint64_t present)
     return discreet_put_head(c);
 }
 
+enum { DISCREET_BACK = 3, DISCREET_ANSWERS = 5 }; /* rounds */
+#define DISCREET_OFFLINE 600000u                  /* milliseconds without a connection */
+#define DISCREET_SLOT_MS 200u                     /* from the end of a batch to its message, at most */
+
+/* Whether what waits for later rounds is kept for now. A clock that is behind after a start is set soon,
+ * or the site takes what waits; it does not if the clock was ahead before. */
+static inline int discreet_may_be_behind(discreet_client *c, uint64_t present, uint32_t ticks)
+{
+    const uint32_t passed = c->doubt ? ticks - c->seen : 0;
+    uint32_t i, later = 0;
+    c->doubted = c->doubt ? c->doubted + passed : 0;
+    c->answerable = c->doubt ? c->answerable + (c->up ? passed : 0) : 0;
+    c->doubt = 1;
+    c->seen = ticks;
+    for (i = 0; i < c->memory.slots; i++)
+        later += c->memory.flights[i].state == DISCREET_WAITING && c->memory.flights[i].round >= present;
+    return later && c->doubted < DISCREET_OFFLINE &&
+           c->answerable < DISCREET_ANSWERS * c->enrolment.words[DISCREET_E_INTERVAL];
+}
+
 /* Have no reading in the rounds of a batch that has begun. */
 static inline void discreet_clear_rows(discreet_client *c)
 {
@@ -396,7 +417,8 @@ static inline void discreet_read_rows(discreet_client *c)
 }
 
 /* Follow the clock from round to round; draw where a batch has ended. */
-static inline int discreet_client_rounds(discreet_client *c, uint64_t now, uint32_t uptime)
+static inline int discreet_client_rounds(discreet_client *c, uint64_t now, uint32_t ticks,
+                                         uint32_t uptime)
 {
     const uint32_t *words = c->enrolment.words;
     const uint64_t begin = 1000u * discreet_pair(words + DISCREET_E_EPOCH);
@@ -405,12 +427,15 @@ static inline int discreet_client_rounds(discreet_client *c, uint64_t now, uint3
     if (now < begin || (present = (now - begin) / interval) > 0xFFFFFFFFu - batch)
         return 0;
     latest = c->running && c->round > c->next_round ? c->round : c->next_round;
-    if (latest > present + batch + 3) {
-        c->running = 0;
+    if (latest > present + batch + DISCREET_BACK) {
+        if (discreet_may_be_behind(c, present, ticks))
+            return 0;
         if (discreet_turn_back(c, present))
-            return DISCREET_BAD_STORAGE;
+            return c->error = DISCREET_BAD_STORAGE;
+        c->doubt = 1;
     }
-    if (!c->running) {
+    if (!c->running || c->doubt) {
+        c->doubt = 0;
         c->running = 1;
         c->round = present;
         discreet_clear_rows(c);
@@ -425,7 +450,7 @@ static inline int discreet_client_rounds(discreet_client *c, uint64_t now, uint3
     if (first >= c->next_round) {
         const uint32_t quarter = interval / 4;
         c->error = discreet_client_release(c, first, uptime);
-        c->publish_at = begin + (first + batch) * interval + (quarter < 200 ? quarter : 200);
+        c->publish_at = begin + (first + batch) * interval + (quarter < DISCREET_SLOT_MS ? quarter : DISCREET_SLOT_MS);
     }
     discreet_clear_rows(c);
     return c->error;
@@ -466,7 +491,9 @@ static inline int discreet_is_due(const discreet_client *c, const discreet_fligh
         return 0;
     if (f->sent == 2 && f->due - ticks - 1u < 0x7FFFFFFFu)
         return 0; /* its retry is to come */
-    return now >= c->publish_at || f->boot != c->boot || f->seq + 1u != c->seq;
+    if (f->boot != c->boot || f->seq + 1u != c->seq)
+        return 1;
+    return now >= c->publish_at || c->publish_at - now > DISCREET_SLOT_MS; /* else the clock went back */
 }
 
 /* The oldest message that is due and later than another one; NULL if there is none. */
@@ -534,7 +561,7 @@ static inline uint32_t discreet_client_poll(discreet_client *c, uint64_t now, ui
         return 1000;
     begin = 1000u * discreet_pair(words + DISCREET_E_EPOCH);
     if (now != 0 && !c->stopped)
-        (void)discreet_client_rounds(c, now, uptime);
+        (void)discreet_client_rounds(c, now, ticks, uptime);
     discreet_client_send_due(c, now, ticks);
     if (now < begin)
         return 1000;
