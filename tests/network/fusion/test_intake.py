@@ -96,10 +96,32 @@ def test_what_is_numbered_against_the_rounds_is_refused(desk):
     assert desk.refusals() == ({("one", "reordered"): 2}, [("one", 9, 3), ("one", 9, 7)])
 
 
+def test_a_round_within_a_batch_is_refused(desk):
+    assert desk.send("two", round=31) is None
+    assert desk.refusals() == ({("two", "numbers"): 1}, [("two", 9, 0)])
+    assert desk.send("two", round=32)
+
+
+def test_a_boot_from_before_the_enrolment_is_refused_unless_it_is_under_the_previous_key(desk):
+    old = desk.sealed(boot=9, seq=0)
+    client = desk.site.clients["one"]
+    until = datetime.fromtimestamp(desk.now + 60, UTC)
+    renewed = {"boot": 10, "key": "ab" * 32, "previous": client.key, "previous_until": until}
+    desk.site.clients["one"] = client.model_copy(update=renewed)
+    desk.site.save()
+    assert desk.registry.refresh()
+    assert desk.send(boot=9, seq=1, round=31) is None
+    assert desk.refusals() == ({("one", "numbers"): 1}, [("one", 9, 1)])
+    assert desk.intake.take(*old, desk.now)  # it waited on the device
+    assert desk.send(boot=10, seq=0, round=32)
+
+
 def test_late_messages_are_taken_in_and_counted(desk):
     desk.closed = 31
     assert desk.send(round=31)
-    assert desk.send("two", round=31)  # its second round is still open
+    assert desk.send("two", round=32)  # its rounds are still open
+    desk.closed = 32
+    assert desk.send("two", round=32)  # its second round is
     assert desk.refusals() == ({("one", "late"): 1}, [])
 
 

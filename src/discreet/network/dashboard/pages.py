@@ -142,6 +142,7 @@ REASONS = {
     "replay": "came before: acknowledged again, counted once",
     "conflict": "another message was stored under the same number",
     "reordered": "number and round contradict an earlier message",
+    "numbers": "a round or a start that an enrolled device does not have",
     "late": "after its round was closed: stored, not decided on",
     "early": "for a round that is still far off",
     "mapping": "drawn from the tables of another mapping",

@@ -74,8 +74,9 @@ class ClientSpec:
     ``topic``: where its messages come from. ``batch``: rounds in one message. ``symbols``: how many
     symbols a message has. ``drawn``: by the tag of each mapping that has all of its sensors.
     ``mapping``: id of the one that it was enrolled with, if that is known.
-    ``previous``: key before the last renewal, which counts until a moment. ``forgotten``: boot and
-    seq up to which its messages were deleted, and are not taken again.
+    ``boot``: the least number of a start under its key. ``previous``: key before the last renewal,
+    which counts until a moment. ``forgotten``: boot and seq up to which its messages were deleted,
+    and are not taken again.
     """
 
     name: str
@@ -87,6 +88,7 @@ class ClientSpec:
     drawn: dict[bytes, Drawn]
     revoked: bool
     mapping: str | None = None
+    boot: int = 0
     previous: bytes | None = None
     previous_until: float = 0.0
     forgotten: tuple[int, int] = (-1, 0)
@@ -145,6 +147,7 @@ class Registry:
             drawn=drawn,
             revoked=client.revoked is not None,
             mapping=client.mapping,
+            boot=client.boot or 0,
             previous=None if client.previous is None else bytes.fromhex(client.previous),
             previous_until=until.timestamp() if until else 0.0,
             forgotten=client.forgotten or (-1, 0),
@@ -187,13 +190,14 @@ _BOOTS = 4  # of each client that are remembered
 _MAX_KEPT = 4096  # bytes of a refused message that are kept
 
 
-def _decoded(payload: bytes, known: ClientSpec, now: float) -> Message:
+def _decoded(payload: bytes, known: ClientSpec, now: float) -> tuple[Message, int]:
+    """Return an authentic message, and the least boot that it may have."""
     try:
-        return decode(payload, known.symbols, known.key, known.topic)
+        return decode(payload, known.symbols, known.key, known.topic), known.boot
     except WireError as error:
         if error.reason != "mac" or known.previous is None or now > known.previous_until:
             raise
-        return decode(payload, known.symbols, known.previous, known.topic)
+        return decode(payload, known.symbols, known.previous, known.topic), 0
 
 
 class Intake:
@@ -243,9 +247,12 @@ class Intake:
             self._count(known.name, "suspended")
             return None
         try:
-            message = _decoded(payload, known, now)
+            message, least = _decoded(payload, known, now)
         except WireError as error:
             self._refuse(known.name, error.reason, payload, now)
+            return None
+        if message.boot < least or message.round % known.batch:
+            self._reject(known.name, message, "numbers", payload, now)
             return None
         self._heard(known.name, message[:2], message.round, known.batch)
         objection = self._objection(known, message, max(now, latest))

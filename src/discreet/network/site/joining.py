@@ -117,6 +117,8 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         authority, moment = load_authority(folder), now()
         made = authority.issue_client(request.name, valid=timedelta(days=request.days))
         before = clients.clients[request.name].key if request.renew else None
+        floor = floor_of(folder, site, clients, request.name, sensors)
+        boot, spent = floor or (0, 0)
         client = Client(
             sensors=sensors,
             batch=request.batch,
@@ -129,13 +131,13 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             budget=request.policy.budget,
             period=request.policy.period,
             repeat=request.policy.repeat,
+            boot=max(int(moment.timestamp()), boot + 1),
             forgotten=clients.clients[request.name].forgotten
             if request.name in clients.clients
             else None,
         )
-        floor = floor_of(folder, site, clients, request.name, sensors)
         anchor = trust_anchor(authority, register)
-        content = _enrolment(folder, site, tables, request.name, client, made, floor, anchor)
+        content = _enrolment(folder, site, tables, request.name, client, made, spent, anchor)
         probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
             register = register.with_issued(request.name, "sensor", probe)
@@ -150,10 +152,10 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         if probe is not None:  # whoever is connected with the old file would stay so
             save_probe(folder, request.name, probe)
             old = cut_off(folder, site, authority, request.name, probe)
-    late, spent = _late(site, client.batch), floor and floor[1]
-    span = lasting(tables, site.interval, spent=spent or 0)
+    late, known = _late(site, client.batch), floor and floor[1]
+    span = lasting(tables, site.interval, spent=spent)
     ends = made.expires.date().isoformat()
-    return Enrolled(request.name, sensors, ends, notified, old, late, span, spent)
+    return Enrolled(request.name, sensors, ends, notified, old, late, span, known)
 
 
 def _late(site: Site, batch: int) -> int:
@@ -260,10 +262,10 @@ def _enrolment(
     name: str,
     client: Client,
     made: Issued,
-    floor: tuple[int, int] | None,
+    spent: int,
     anchor: bytes,
 ) -> Enrolment:
-    key, (boot, spent) = load_signing_key(folder), floor or (0, 0)
+    key = load_signing_key(folder)
     return Enrolment(
         site=site.site,
         client=name,
@@ -272,7 +274,7 @@ def _enrolment(
         epoch=site.epoch,
         interval=site.interval,
         broker=site.broker.place,
-        boot=max(int(client.enrolled.timestamp()), boot + 1),
+        boot=client.boot or 0,
         spent=spent,
         mapping=tables[0].mapping_id,
         certificate=made.certificate.decode(),

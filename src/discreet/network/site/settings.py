@@ -161,8 +161,9 @@ class Client(SiteModel):
     ``budget``: what each of its sensors may release in all, in nats, as in its bundle; none: no
     limit. ``period``, ``repeat``: the rest of that policy, for when it is renewed. ``mapping``: id
     of the mapping that its bundles are of. ``previous``: the key before the last renewal, which
-    vouches for what waited on the device, until a day. ``forgotten``: boot and seq up to which its
-    messages were deleted.
+    vouches for what waited on the device, until a day. ``boot``: the least number of a start in
+    messages under the present key; devices that an earlier version enrolled have none.
+    ``forgotten``: boot and seq up to which its messages were deleted.
     """
 
     sensors: SensorNames
@@ -177,6 +178,7 @@ class Client(SiteModel):
     budget: Budget | None = None
     period: Period | None = None
     repeat: Repeat | None = None
+    boot: Boot | None = None
     forgotten: tuple[Boot, Boot] | None = None
 
 
