@@ -131,6 +131,16 @@ def test_a_hostile_enrolment_is_refused_with_a_remedy(rng):
         assert words is not None and words.endswith("Enrol the device again."), (change, words)
 
 
+def test_nothing_is_written_for_a_bundle_that_is_refused(rng):
+    sound = json.loads(some_enrolment(rng, 0)[0].as_json())
+    unsigned = [base64.b64encode(bytes(200)).decode()] * len(sound["bundles"])
+    bad = [{"bundles": unsigned}, {"public_key": "11" * 32}, {"mapping": "sha256:" + "0" * 64}]
+    texts = [json.dumps(sound | change) for change in ({}, *bad)]
+    (told, written), *refused = run_job("refusals", texts)
+    assert told is None and written
+    assert all(told and not written for told, written in refused)
+
+
 @pytest.mark.parametrize("behind", [50, 3_600, 10**6])
 def test_a_clock_that_is_behind_after_a_start_costs_no_message_that_waits(rng, behind):
     enrolment, _ = some_enrolment(rng, 0)

@@ -23,7 +23,7 @@ from discreet_sensor.errors import InputError
 from discreet_sensor.files import PRIVATE, write_whole
 from discreet_sensor.outbox import MOST_MESSAGES, Outbox, OutboxError, PendingMessage
 from discreet_sensor.parsing import problem_of, row_of
-from discreet_sensor.runtime import LedgerError, Sensor, SensorError
+from discreet_sensor.runtime import SIGNED_AS, LedgerError, Sensor, SensorError, Table, verify
 from discreet_sensor.sources import Sources
 from discreet_sensor.wire import (
     Message,
@@ -41,6 +41,28 @@ logger = logging.getLogger(__name__)
 
 
 Readings = Mapping[str, object]
+
+
+def check_bundles(enrolment: Enrolment) -> None:
+    """Check that each bundle is signed, and of its sensor and the enrolment's mapping.
+
+    Raises InputError: if one is not. Nothing is written before that is known.
+    """
+    key = bytes.fromhex(enrolment.public_key)
+    for name, bundle in zip(enrolment.sensors, enrolment.bundle_bytes):
+        body, signature = bundle[:-64], bundle[-64:]
+        if len(bundle) <= 64 or not verify(key, signature, SIGNED_AS + body):
+            raise InputError(
+                f"the bundle for {name!r} is not signed with the key of the enrolment. Enrol again."
+            )
+        try:
+            table = Table(body)
+        except SensorError as error:
+            raise InputError(str(error)) from None
+        if table.name != name or table.mapping_id != enrolment.mapping:
+            raise InputError(
+                f"the bundle for {name!r} is of another sensor or mapping. Enrol again."
+            )
 
 
 class Releaser:
@@ -85,11 +107,9 @@ class Releaser:
                 public_key=self._enrolment.public_key,
                 ledger=folder / f"{stem}.ledger",
                 make_new=not self._outbox.note(note),
+                name=name,
+                mapping_id=self._enrolment.mapping,
             )
-            if sensor.table.name != name or sensor.table.mapping_id != self._enrolment.mapping:
-                raise InputError(
-                    f"the bundle for {name!r} is of another sensor or mapping. Enrol again."
-                )
             if not os.path.exists(sensor.ledger.path):
                 sensor.ledger.store(sensor.ledger.record)
             self._outbox.set_note(note, 1)
@@ -182,6 +202,7 @@ def run_sensor(
 
     Raises InputError: if the folder, a bundle or a certificate cannot be used.
     """
+    check_bundles(task.enrolment)
     with Outbox(task.folder, task.enrolment.boot, task.most) as outbox:
         _give_up_strange(task.enrolment, outbox)
         releaser = Releaser(task.enrolment, task.folder, outbox)

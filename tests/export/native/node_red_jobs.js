@@ -1,5 +1,5 @@
 // Runs jobs from stdin through the modules of the Node-RED node: JSON in, JSON out.
-// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts|enrolments
+// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts|enrolments|refusals
 "use strict";
 const fs = require("node:fs");
 const os = require("node:os");
@@ -114,4 +114,22 @@ function enrolments(texts) {
   return found;
 }
 
-process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts, enrolments }[job](input)));
+// What a client says to each of some enrolments, and whether it has written anything.
+function refusals(texts) {
+  const { Client } = lib("client"), place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
+  const found = texts.map((text, i) => {
+    const state = path.join(place, `state-${i}`);
+    let told = null;
+    fs.writeFileSync(file, text);
+    try {
+      new Client(file, state);
+    } catch (error) {
+      told = error.message;
+    }
+    return [told, fs.existsSync(state)];
+  });
+  fs.rmSync(place, { recursive: true });
+  return found;
+}
+
+process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts, enrolments, refusals }[job](input)));

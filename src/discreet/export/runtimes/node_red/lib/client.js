@@ -50,21 +50,26 @@ class Client extends EventEmitter {
     super();
     this.enrolment = readEnrolment(file);
     Object.assign(this, { clock, steady, uptime, maxAge: 1000 * maxAge, readings: new Map(), rows: new Map() });
+    const tables = this.enrolment.sensors.map((name, i) => this.verify(name, i)); // before anything is written
     fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.outbox = new Outbox(folder, this.enrolment, clock());
-    this.sensors = this.enrolment.sensors.map((name, i) => this.open(folder, name, i, source));
+    this.sensors = tables.map((table) => this.open(folder, table, source));
     this.mapping = Buffer.from(this.enrolment.mapping.replace("sha256:", ""), "hex").subarray(0, 8);
     if (this.spent < this.enrolment.spent) this.sensors.forEach((each) => each.spend(this.enrolment.spent));
     this.next = this.roundAt(clock());
     Object.assign(this, { stopped: false, connection: null, pause: 200, connectAt: 0, told: "", doubt: null });
   }
 
-  open(folder, name, i, source) {
+  verify(name, i) {
     const body = verified(Buffer.from(this.enrolment.bundles[i], "base64"), Buffer.from(this.enrolment.public_key, "hex"));
     const table = new Table(body);
     if (table.name !== name || `sha256:${table.mapping.toString("hex")}` !== this.enrolment.mapping)
       throw new Error(`the bundle for ${name} is of another sensor or mapping. Enrol the device again.`);
-    const stem = crypto.createHash("sha256").update(name).digest("hex").slice(0, 16);
+    return table;
+  }
+
+  open(folder, table, source) {
+    const stem = crypto.createHash("sha256").update(table.name).digest("hex").slice(0, 16);
     const file = path.join(folder, `${stem}.ledger`);
     // A ledger is begun when this folder is new, or where the table has no budget to lose.
     return new Sensor(table, file, source, this.outbox.isNew || table.budget === 0xffffffff);
