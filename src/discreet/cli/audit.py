@@ -32,6 +32,7 @@ from discreet.cli.terminal import (
     check_order,
     check_out,
     interruptible,
+    line_width,
     plain_console,
     print_json,
     print_lines,
@@ -39,6 +40,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
+from discreet.layout import Column, table
 from discreet.quoting import (
     at_least,
     at_most,
@@ -369,12 +371,13 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
         names += [over.independent, over.independent_advantage]
     if fact.rounds is not None:
         names += [fact.rounds.certificate]
-    width = max(len(each.name) for each in names) + 2
-    lines.append(f"  {'':{width}}{'at most':>20}   on these rows")
-    for each in names:
-        estimate = fact.estimates.get(each.name)
-        estimated = "" if estimate is None else f"   {measured(each.name, estimate)}"
-        lines.append(f"  {each.name:{width}}{_bound(each):>20}{estimated}")
+    columns = Column(gap=0), Column("at most", right=True, least=20), Column("on these rows", gap=3)
+    estimates = ((each, fact.estimates.get(each.name)) for each in names)
+    listed = [
+        (each.name, _bound(each), "" if own is None else measured(each.name, own))
+        for each, own in estimates
+    ]
+    lines += table(columns, listed, line_width(), indent=2)
     reasons = dict.fromkeys(
         getattr(each.value, "reason", None) for each in names if each.bound is None
     )
@@ -401,18 +404,20 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
     if not found.attacks:
         return []
     bounds = {} if found.bound is None else dict(found.by_window)
-    lines = [
-        f"  {'rounds seen':>13}{'at most':>14}   reached in points (an estimate, with its "
-        "standard error)"
-    ]
+    columns = (
+        Column("rounds seen", right=True, least=13, gap=0),
+        Column("at most", right=True, least=12),
+        Column("reached in points (an estimate, with its standard error)", gap=3),
+    )
+    rows = []
     for window in dict.fromkeys(each.window for each in found.attacks):
         here = [each for each in found.attacks if each.window == window]
         bound = _window_bound(found, bounds.get(window))
         reached = ", ".join(
             f"{each.name} {gain(each.advantage)} ({gain(each.error)})" for each in here
         )
-        lines.append(f"  {window:>13}{bound:>14}   {reached}")
-    return lines
+        rows.append((str(window), bound, reached))
+    return table(columns, rows, line_width(), indent=2)
 
 
 def _window_bound(found: RoundsAudit, bound: float | None) -> str:
@@ -446,12 +451,17 @@ def _bound(certificate: Certificate) -> str:
 
 
 def _attack_table(attacks: Attacks) -> list[str]:
-    lines = [f"  {'balanced accuracy of':24}{'symbols':>22}{'readings':>22}"]
+    columns = (
+        Column("balanced accuracy of", gap=0, least=24),
+        Column("symbols", right=True, least=21, gap=1),
+        Column("readings", right=True, least=21, gap=1),
+    )
+    rows = []
     raw = {each.name: each for each in attacks.readings}
     for each in attacks.symbols:
         beside = _cell(raw[each.name]) if each.name in raw else ""
-        lines.append(f"  {each.name:24}{_cell(each):>22}{beside:>22}")
-    return lines
+        rows.append((each.name, _cell(each), beside))
+    return table(columns, rows, line_width(), indent=2)
 
 
 def _cell(result: AttackResult) -> str:

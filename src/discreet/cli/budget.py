@@ -19,8 +19,16 @@ from discreet.cli.options import (
     option,
 )
 from discreet.cli.policies import read_stay, rows_to_estimate
-from discreet.cli.terminal import check_order, check_out, interruptible, print_json, print_lines
+from discreet.cli.terminal import (
+    check_order,
+    check_out,
+    interruptible,
+    line_width,
+    print_json,
+    print_lines,
+)
 from discreet.errors import InputError
+from discreet.layout import Column, table
 from discreet.quoting import down, up
 
 if TYPE_CHECKING:
@@ -41,6 +49,15 @@ _POLICIES = {
     "code": "same code, same symbol",
     "period": "one symbol a period",
 }
+_COLUMNS = (
+    Column("policy", gap=0, least=32),
+    Column("releases", right=True, least=8, gap=1),
+    Column("advantage", right=True, least=23, gap=1),
+    Column("closed form", right=True, least=11),
+    Column("information", right=True, least=11),
+    Column("epsilon", right=True, least=8),
+    Column("anything (epsilon, advantage)", gap=3),
+)
 
 
 def budget(
@@ -342,15 +359,11 @@ def _table(each: LeakOverTime) -> Iterator[str]:
         one = f"advantage {most}{up(gain, 4):.4f}, information {most}{information:.2g} nats"
     epsilon = _number(each.one_round_epsilon)
     yield f"private fact {shown(each.fact)}, one round: {one}, epsilon {epsilon}"
-    yield (
-        f"{'policy':32}{'releases':>9}{'advantage':>24}{'closed form':>13}{'information':>13}"
-        f"{'epsilon':>10}   anything: epsilon, advantage"
-    )
-    for leak in each.leaks:
-        yield _row(leak, 1.0 - 1.0 / each.law.n_classes)
+    always = 1.0 - 1.0 / each.law.n_classes
+    yield from table(_COLUMNS, [_row(leak, always) for leak in each.leaks], line_width())
 
 
-def _row(leak: PolicyLeak, most: float) -> str:
+def _row(leak: PolicyLeak, most: float) -> tuple[str, ...]:
     name = f"{leak.policy}: {_POLICIES[leak.policy]}" if leak.policy in _POLICIES else leak.policy
     closed = "" if leak.closed_form is None else f"{leak.closed_form:.4f}"
     information = (
@@ -358,8 +371,13 @@ def _row(leak: PolicyLeak, most: float) -> str:
     )
     without = f"{_number(leak.any_epsilon)}, {_any_advantage(leak, most)}"
     return (
-        f"{name:32}{leak.releases:>9,}{_range(leak.advantage):>24}{closed:>13}{information:>13}"
-        f"{_number(leak.epsilon):>10}   {without}"
+        name,
+        f"{leak.releases:,}",
+        _range(leak.advantage),
+        closed,
+        information,
+        _number(leak.epsilon),
+        without,
     )
 
 

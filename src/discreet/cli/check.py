@@ -17,7 +17,14 @@ from discreet.cli.options import (
     name_list,
     option,
 )
-from discreet.cli.terminal import interruptible, plain_console, print_json, print_lines
+from discreet.cli.terminal import (
+    interruptible,
+    line_width,
+    plain_console,
+    print_json,
+    print_lines,
+)
+from discreet.layout import Column, table
 from discreet.quoting import percent, plain_points, points
 
 if TYPE_CHECKING:
@@ -132,12 +139,12 @@ def _form(found: Checked) -> str:
 
 def _columns(found: Checked) -> list[str]:
     shown = found.roles[:_LISTED]
-    width = min(max((len(each.column) for each in shown), default=0), 40)
-    lines = [
-        f"  {each.column:<{width}}  {each.role:<12}  {each.why}"
-        + (f"; missing in {each.missing} rows" if each.missing else "")
-        for each in shown
+    missing = (f"; missing in {each.missing} rows" if each.missing else "" for each in shown)
+    rows = [
+        (each.column, each.role, each.why + more) for each, more in zip(shown, missing, strict=True)
     ]
+    form = Column(gap=0, most=40), Column(least=12), Column()
+    lines = table(form, rows, line_width(), indent=2)
     more = len(found.roles) - len(shown)
     return lines + ([f"  ... and {more} more columns"] if more else [])
 

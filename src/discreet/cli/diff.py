@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
-from discreet.cli.terminal import interruptible, print_json, print_lines
+from discreet.cli.terminal import interruptible, line_width, print_json, print_lines
 from discreet.errors import shown
+from discreet.layout import Column, table, table_rows
 from discreet.quoting import gain, percent, up
 
 if TYPE_CHECKING:
@@ -144,19 +145,27 @@ def _sensor_lines(found: MappingDiff) -> list[str]:
 
 
 def _table_of_sensors(sensors: Sequence[SensorDiff]) -> list[str]:
-    width = max(6, *(len(shown(each.name)) for each in sensors))
-    lines = [
-        f"{'sensor':{width}}  {'codes':>10}  {'symbols':>10}  {'largest TV':>10}  {'mean TV':>10}  "
-        "structural epsilon"
-    ]
-    for each in sensors:
-        lines.append(
-            f"{shown(each.name):{width}}  {_pair(each.encoder.codes):>10}  "
-            f"{_pair(each.symbols):>10}  {_distance(each.largest):>10}  "
-            f"{_distance(each.mean):>10}  {_pair(each.epsilon, _epsilon)}"
+    figures = ("codes", "symbols", "largest TV", "mean TV")
+    columns = (
+        Column("sensor", gap=0),
+        *(Column(title, right=True, least=10) for title in figures),
+        Column("structural epsilon"),
+    )
+    rows = [
+        (
+            shown(each.name),
+            _pair(each.encoder.codes),
+            _pair(each.symbols),
+            _distance(each.largest),
+            _distance(each.mean),
+            _pair(each.epsilon, _epsilon),
         )
-        lines += [f"  {note}" for note in _notes(each)]
-    return lines
+        for each in sensors
+    ]
+    lines = list(table_rows(columns, rows, line_width()))
+    for each, own in zip(sensors, lines[1:], strict=True):
+        own += [f"  {note}" for note in _notes(each)]
+    return [line for own in lines for line in own]
 
 
 def _notes(sensor: SensorDiff) -> Iterator[str]:
@@ -222,10 +231,12 @@ def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:
 
 def _measured_lines(found: RowsDiff, names: tuple[str, str]) -> Iterator[str]:
     rows = list(_figures(found))
-    width = max(len(name) for name, _, _ in rows) + 2
-    yield f"{f'on {found.rows} rows':{width}}{'before':>10}{'after':>10}"
-    for name, before, after in rows:
-        yield f"  {name:{width - 2}}{before:>10}{after:>10}"
+    columns = (
+        Column(f"on {found.rows} rows", gap=0),
+        Column("before", right=True, least=8),
+        Column("after", right=True, least=8),
+    )
+    yield from table(columns, [(f"  {name}", *both) for name, *both in rows], line_width())
     yield _ESTIMATES
     if any(None in (each.before, each.after) for each in found.advantages):
         yield "  not listed: the outputs are too many to compute what the best attacker gains"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 UNWELL = 3
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}
+_HANG = 9  # behind the marks
 
 
 def doctor(
@@ -38,9 +39,9 @@ def doctor(
         for each in examine(find_site(site)):
             found.append(each)
             if not as_json:
-                plain_print(f"{_MARKS[each.level]}  {each.subject}: {each.words}")
+                plain_print(f"{_MARKS[each.level]}  {each.subject}: {each.words}", hang=_HANG)
                 if each.fix:
-                    plain_print(f"         -> {each.fix}")
+                    plain_print(f"{' ' * _HANG}-> {each.fix}", hang=3)
         if as_json:
             print_json([asdict(each) for each in found])
         else:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import Json, argument, option
-from discreet.cli.terminal import interruptible, on_signals, plain_print, print_lines
+from discreet.cli.terminal import (
+    interruptible,
+    line_width,
+    on_signals,
+    plain_print,
+    print_json,
+    print_lines,
+)
+from discreet.layout import Column, table
 from discreet.network import need_network
 
 if TYPE_CHECKING:
@@ -61,14 +70,15 @@ def fleet(
         finally:
             found.close()
         if as_json:
-            plain_print(about.decode())
+            print_json(json.loads(about))
         else:
             print_lines(_table(states))
         return UNWELL if level == "bad" else 0
 
 
 def _table(states: list[SiteState]) -> list[str]:
-    rows = [("SITE", "STATE", "HEARD", "DECIDED", "WHAT")]
+    columns = Column("SITE", gap=0), *map(Column, ("STATE", "HEARD", "DECIDED", "WHAT"))
+    rows = []
     for each in states:
         devices = dict(each.devices)
         live = sum(count for state, count in devices.items() if state != "revoked")
@@ -76,11 +86,5 @@ def _table(states: list[SiteState]) -> list[str]:
         what = "; ".join(finding.short for finding in each.findings[:3])
         heard = f"{devices.get('reporting', 0)} of {live}"
         rows.append((each.site, _MARKS[each.level], heard, age, what))
-    widths = [max(len(row[k]) for row in rows) for k in range(4)]
-    lines = [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False))
-        for row in rows
-    ]
     bad = sum(each.level == "bad" for each in states)
-    ended = f"{len(states)} sites, {bad} to fix"
-    return [f"{line}  {row[4]}".rstrip() for line, row in zip(lines, rows, strict=True)] + [ended]
+    return [*table(columns, rows, line_width()), f"{len(states)} sites, {bad} to fix"]

@@ -44,9 +44,11 @@ from discreet.cli.options import (
 from discreet.cli.terminal import (
     check_out,
     interruptible,
+    line_width,
     plain_console,
     print_json,
     print_lines,
+    print_on,
     told_warnings,
 )
 from discreet.errors import InputError
@@ -241,7 +243,7 @@ def _compute(job: Job, console: Console) -> Frontier:
     check_parameters(job.specs, parameters)
     study = study_table(task, prepared, assume_independent=job.assume_independent)
     if not job.quiet:
-        console.print(announce(prepared))
+        print_on(console, announce(prepared))
     if study.order is not None and study.dependence:
         order = describe_order(
             study.order,
@@ -252,7 +254,7 @@ def _compute(job: Job, console: Console) -> Frontier:
             task.split.group,
             override="add --assume-independent",
         )
-        console.print(f"warning: {order}", style="yellow")
+        print_on(console, f"warning: {order}", "yellow")
     points = closing(PointsReport(console, job.out))
     with connected(job.dask) as client, points as report:
         return compute(
@@ -270,11 +272,11 @@ def _compute(job: Job, console: Console) -> Frontier:
 
 def summarise(job: Job, found: Frontier) -> list[str]:
     """Return the table, what it means, how to have the knee, and what was written."""
-    lines = found.table().split("\n")
+    lines = found.table(line_width()).split("\n")
     if (knee := found.knee) is not None:
         ratio = "" if knee.ratio is None else f" --ratio {knee.ratio:g}"
         lines.append(
-            "To have it: discreet learn with the same options and "
+            "To have it, run discreet learn with the same options and "
             f"--method {knee.method}{ratio} --symbols {knee.n_symbols}"
         )
     files = [str(job.out)] + ([] if job.plot is None else [str(job.plot)])
@@ -303,8 +305,9 @@ class PointsReport:
 
     def _say_found(self, standing: Standing) -> None:
         if standing.restarted:
-            self.console.print(
-                f"{self.out} holds points of another table or other options; starting over"
+            print_on(
+                self.console,
+                f"{self.out} holds points of another table or other options; starting over",
             )
         elif standing.found:
             self.console.print(f"{standing.found} of {standing.planned} points from {self.out}")

@@ -54,6 +54,7 @@ from discreet.cli.terminal import (
     plain_console,
     print_json,
     print_lines,
+    print_on,
     print_verdict,
     told_warnings,
     warn,
@@ -373,9 +374,9 @@ def run_learn(
         table = open_table(task, memory, folder)
         prepared = prepare(task, table, report=report, client=client)
         if not quiet:
-            console.print(announce(prepared))
+            print_on(console, announce(prepared))
         if prepared.warning:
-            console.print(f"warning: {prepared.warning}", style="yellow")
+            print_on(console, f"warning: {prepared.warning}", "yellow")
         if rounds is None:
             learned, figure = learn(prepared, report=report), None
         else:

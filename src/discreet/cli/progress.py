@@ -18,6 +18,7 @@ from rich.progress import Task as BarTask
 from rich.table import Column
 from rich.text import Text
 
+from discreet.cli.terminal import print_on
 from discreet.progress import Progress, cost, standing
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
@@ -64,7 +65,7 @@ class ProgressReport:
     def say(self, line: str) -> None:
         """Print one line, unless the user wants quiet."""
         if not self.quiet:
-            self.console.print(line)
+            print_on(self.console, line)
 
     def show(self, what: str, done: float, detail: str = "", limit: float | None = None) -> None:
         """Show what is being done and how much of it is; a share that falls begins a new phase.

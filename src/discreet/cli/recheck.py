@@ -23,6 +23,7 @@ from discreet.cli.terminal import (
     plain_console,
     plain_print,
     print_json,
+    print_on,
 )
 from discreet.errors import InputError
 
@@ -143,8 +144,9 @@ def _read_rows(
         mapping, table, group=group, assume_independent=assume_independent, least=0
     )
     if reason := withheld(data):
-        plain_console().print(
-            f"note: the promise on false withdrawals is for independent rows; {reason}"
+        print_on(
+            plain_console(),
+            f"note: the promise on false withdrawals is for independent rows; {reason}",
         )
     return LabelledRows(
         data.codes, data.public.index, [fact.index for fact in data.private], data.groups

@@ -16,18 +16,43 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from discreet.errors import DiscreetWarning, InputError, StoppedError
+from discreet.layout import HANG, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from discreet.export.lasting import Lasting
 
+_NARROWEST = 30  # columns; what is narrower gets broken lines
 
-def plain_print(text: str = "") -> None:
-    """Print a line of results, in order with what goes to stderr."""
+
+def columns_of(stream: IO[str]) -> int | None:
+    """Return how wide lines may be on a terminal; None in a pipe or a file, for any width."""
+    if not stream.isatty():
+        return None
+    asked = os.environ.get("COLUMNS", "")
+    columns = int(asked) if asked.isdecimal() else 0
+    try:
+        columns = columns or os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        return None
+    return max(columns, _NARROWEST) if columns else None  # there are some that do not know
+
+
+def line_width() -> int | None:
+    """Return how wide lines of results may be."""
+    return columns_of(sys.stdout)
+
+
+def plain_print(text: str = "", hang: int = HANG) -> None:
+    """Print a line of results, in order with what goes to stderr; a terminal gets it wrapped."""
+    _print("\n".join(wrapped(text, line_width(), hang)))
+
+
+def _print(text: str) -> None:
     print(text, file=sys.stdout, flush=True)
 
 
@@ -40,12 +65,13 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_verdict(line: str, code: str) -> None:
     """Print a verdict, on a terminal in colour: "32" is green, "33" yellow and "31" red."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    plain_print(f"\x1b[1;{code}m{line}\x1b[0m" if coloured else line)
+    for each in wrapped(line, line_width()):
+        _print(f"\x1b[1;{code}m{each}\x1b[0m" if coloured else each)
 
 
 def print_json(content: Any) -> None:
     """Print results for a program."""
-    plain_print(json.dumps(content, indent=1, ensure_ascii=False))
+    _print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
 @contextmanager
@@ -69,7 +95,12 @@ def plain_console() -> Console:
 
 def warn(words: str) -> None:
     """Print a warning at once."""
-    plain_console().print(f"warning: {words}", style="yellow")
+    print_on(plain_console(), f"warning: {words}", "yellow")
+
+
+def print_on(console: Console, line: str, style: str | None = None) -> None:
+    """Print a line that is no result; a terminal gets it wrapped."""
+    console.print("\n".join(wrapped(line, columns_of(console.file))), style=style)
 
 
 def say_lasting(span: Lasting) -> None:
@@ -88,7 +119,7 @@ def told_warnings(console: Console) -> Iterator[None]:
     for message in dict.fromkeys(
         str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
     ):
-        console.print(f"warning: {message}", style="yellow")
+        print_on(console, f"warning: {message}", "yellow")
 
 
 def check_order(mapping: Path, tables: Iterable[Path]) -> None:

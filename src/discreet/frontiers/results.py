@@ -26,6 +26,7 @@ from discreet.frontiers.points import (
     dominated,
     find_knee,
 )
+from discreet.layout import Column, table, wrapped
 from discreet.mapping.file_format import MAX_ITEMS, format_text, load_result, write_file
 from discreet.mapping.parts import MAX_SENSORS, Name, Note, Parameter, Source, flaw
 from discreet.quoting import down
@@ -207,24 +208,20 @@ class Frontier(Model):
         with matplotlib_settings("discreet-frontier"):
             return draw(self, limit=limit, paper=PAPER)
 
-    def table(self) -> str:
+    def table(self, width: int | None = None) -> str:
         """Return the points as lines, and what they mean.
 
-        Lines have at most 80 characters for usual ratios, ten more where misses have costs.
+        ``width``: of a terminal that is narrower than the table, which has at most 80 characters
+        for usual ratios, ten more where misses have costs.
         """
         about = self.about
-        rows = [_header(about.rule), *(_row(point, about.rule) for point in self.points)]
+        rows = [_row(point, about.rule) for point in self.points]
         rows += [_row_beside(name, worth, about.rule) for name, worth in
                  (("guessing", about.guessing), ("raw readings", about.raw))]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                text.ljust(width) if k == 0 else text.rjust(width)
-                for k, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, "", *self.words()])
+        first, *others = _header(about.rule)
+        columns = Column(first, gap=0), *(Column(title, right=True) for title in others)
+        said = [line for words in self.words() for line in wrapped(words, width)]
+        return "\n".join([*table(columns, rows, width), "", *said])
 
     def words(self) -> list[str]:
         """Return what may be said of the figures, and what may not."""
