@@ -1,5 +1,6 @@
 """``discreet export`` as typed: what it prints and writes, and what it refuses."""
 
+import json
 import re
 import stat
 import subprocess
@@ -50,6 +51,17 @@ def mistake(export, tmp_path):
 def table_in(folder):
     public = (folder / "public_key.txt").read_text()
     return device.read_bundle(next(folder.glob("*.bundle")), public)
+
+
+def test_a_program_learns_what_was_written(export, tmp_path):
+    code, printed, _ = export("home.json", "--to", "python", "--out", "edge", "--json")
+    found, mapping = json.loads(printed), json.loads((tmp_path / "home.json").read_text())
+    sensors = [each["name"] for each in mapping["sensors"]]
+    assert code == 0 and (found["out"], found["mapping_id"]) == ("edge", mapping["id"])
+    assert list(found["sensors"].values()) == sensors
+    assert {each.stem for each in (tmp_path / "edge").glob("*.bundle")} == set(found["sensors"])
+    key = (tmp_path / "edge" / "public_key.txt").read_text().strip()
+    assert (found["public_key"], found["repeat"]) == (key, "code")
 
 
 @pytest.mark.slow

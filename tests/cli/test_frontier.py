@@ -65,6 +65,10 @@ def test_table_json_and_picture_from_one_command(command, tmp_path):
     assert all(line in printed for line in found.table().splitlines())
     assert "wrote f.json and f.svg" in printed
     assert "<svg" in (tmp_path / "f.svg").read_text()
+    code, printed, _ = command(
+        "home.csv", *FACTS, *QUICK, "--out", "f.json", "--methods", "npo,ndd", "--json"
+    )
+    assert code == 0 and Frontier.from_dict(json.loads(printed)) == found
 
 
 def test_the_same_command_again_computes_nothing(command, monkeypatch):

@@ -77,6 +77,9 @@ def test_rows_without_a_label_are_dropped_and_counted(command, tmp_path):
     table = pd.read_parquet("t.parquet")
     assert table["time"].tolist() == ["2026-01-01T00:03:00+00:00", "2026-01-01T00:04:00+00:00"]
     assert table["sensor.power"].tolist() == [5.0, 5.0]
+    label = ("--label", "person.ann")
+    found = json.loads(command("import", "ha.db", *label, "--out", "t.csv", "--json")[1])
+    assert (found["rows"], found["dropped"]) == (2, 3)
 
 
 def test_lines_without_an_item_or_a_time_are_left_out_and_counted(command, tmp_path):
@@ -85,8 +88,12 @@ def test_lines_without_an_item_or_a_time_are_left_out_and_counted(command, tmp_p
     code, printed, _ = command("import", "log.csv", "--every", "1d", "--out", "t.csv")
     assert code == 0 and "3 lines without an item or a time were left out" in printed
     assert pd.read_csv("t.csv")["a"].tolist() == [1, 5]
-    printed = command("import", "log.csv", "--every", "1d", "--out", "t.csv", "--json")[1]
-    assert json.loads(printed)["unread"] == 3
+    code, printed, words = command("import", "log.csv", "--every", "1d", "--out", "t.csv", "--json")
+    assert code == 0 and "wrote t.csv" in words
+    assert json.loads(printed) == {
+        "out": "t.csv", "rows": 2, "dropped": 0, "columns": ["time", "a"], "events": 2, "gaps": 0,
+        "unread": 3,
+    }  # fmt: skip
 
 
 def test_a_label_that_is_a_pattern_is_renamed(command, tmp_path):

@@ -1,5 +1,6 @@
 """What happens to a site in its life: other mappings, hosts and machines, ends, deletion."""
 
+import json
 import socket
 import ssl
 import subprocess
@@ -336,6 +337,15 @@ def test_what_is_left_of_a_budget_is_told_when_a_device_is_enrolled_again(filled
     done = enroll(filled, EnrolmentRequest("hall", policy=policy), tmp_path / "again.enrol")
     assert done.spent == 19_000_000
     assert "of which 19 were spent before, lasts 0 days" in done.lasting.lines()[1]
+
+
+def test_a_program_learns_what_was_forgotten(filled, monkeypatch, capsys):
+    code, printed, words = run(monkeypatch, capsys, "forget", "hall", "--site", filled, "--json")
+    assert code == 0 and "deleted 9 messages of hall" in words
+    assert json.loads(printed) == {"device": "hall", "messages": 9, "live": True}
+    revoke(filled, "hall")
+    _, printed, _ = run(monkeypatch, capsys, "forget", "hall", "--site", filled, "--json")
+    assert json.loads(printed) == {"device": "hall", "messages": 0, "live": False}
 
 
 @pytest.mark.slow
