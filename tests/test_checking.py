@@ -57,6 +57,15 @@ def test_a_planted_problem_is_found_and_named(tmp_path, name):
     assert found, said
 
 
+def test_a_unit_is_shown_by_a_value_that_has_it(tmp_path):
+    table = clean(0)
+    degrees = [f"{20 + k % 40 / 8:g}" for k in range(len(table))]
+    table["warmth"] = degrees[:3] + [f"{each} °C" for each in degrees[3:]]
+    problems = looked_at(table, tmp_path, "home.csv").problems
+    said = "sensor 'warmth' writes the unit '°C' behind its numbers, like '20.375 °C' in row 4"
+    assert len(problems) == 1 and said in problems[0]
+
+
 @pytest.mark.parametrize("seed", SEVERAL)
 def test_several_problems_are_found_at_once(tmp_path, seed):
     unsaid, said = missed(seed, tmp_path)

@@ -19,7 +19,7 @@ from discreet.data.columns import (
     word_kind,
 )
 from discreet.data.labels import Labels
-from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of
+from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.errors import InputError, shown
 
 _FEWEST_ROWS = 20  # of a class that something can be learned of
@@ -64,9 +64,10 @@ def check_mixed(name: str, column: Column) -> None:
 def _check_units(name: str, present: Column) -> None:
     unit = unit_of(present)
     if unit is not None and present.nunique() >= _FEWEST_NUMBERS:
+        seen = present[present.map(with_unit).notna()]  # others may be plain numbers
         raise InputError(
             f"sensor {name!r} writes the unit {unit!r} behind its numbers, like "
-            f"{shown(present.iloc[0])} in row {int(present.index[0]) + 1}, so that they would be "
+            f"{shown(seen.iloc[0])} in row {int(seen.index[0]) + 1}, so that they would be "
             f"taken for {present.nunique()} words. Write numbers alone."
         )
 

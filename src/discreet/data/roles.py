@@ -192,12 +192,17 @@ def unit_of(present: Column) -> str | None:
     """Return the unit that stands behind all numbers, as in ``21.5 °C``; None if there is none."""
     found = set()
     for value in present.unique() if unusable_kind(present) is None else ():
-        match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
-        if match is not None:
-            found.add(match[1])
+        if (unit := with_unit(value)) is not None:
+            found.add(unit)
         elif word_kind(value) not in ("number", "missing"):
             return None
     return found.pop() if len(found) == 1 else None
+
+
+def with_unit(value: object) -> str | None:
+    """Return the unit behind a number in a text such as ``21.5 °C``; None if there is none."""
+    match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+    return None if match is None else match[1]
 
 
 def has_decimal_comma(value: object) -> bool:
