@@ -641,7 +641,8 @@ def test_the_overview_names_what_the_site_does_not_know(inside):
     text = inside.get("/").text
     half = text[text.index('id="unknown"') : text.index('id="figures"')]
     assert "Certified</strong>, " in half and "days left" in half and "<strong>who</strong>" in half
-    assert "at most 6.0 points, certified; limit 10" in half and "50 = always right" in half
+    assert "at most 6.0 points, certified; ◇" in half and "50 = always right" in half
+    assert "The dashed line is the limit, 10 points." in half
     assert 'width="12.0%"' in half and 'x1="20.0%"' in half
     assert "◇ raw readings: at least 44.1" in half and '<svg x="88.38%"' in half
     assert "From one report of every sensor" in half and "The re-check agrees" in half

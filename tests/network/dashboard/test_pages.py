@@ -169,9 +169,22 @@ def test_an_audit_of_a_day_is_shown_with_its_span_and_the_bound_on_all_of_it():
     assert held.facts[0].bound == 0.2111 and held.certificate.short == "A limit is not shown"
     unknown = pages._templates().get_template("live/unknown.html")
     text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=MAPPING)
-    assert "at most 21.2 points, certified; limit 10, not shown" in text
+    assert "at most 21.2 points, certified; ◇" in text
+    assert "The dashed line is the limit, 10 points: not shown." in text
     assert "raw readings, one report: at least 44.1" in text
     assert "From 1440 rounds of 60 s, a day of every sensor" in text
+
+
+def test_a_limit_is_said_once_for_all_private_facts():
+    mapping = make_mapping(private=("who", "how many"))
+    content = make_audit(mapping, datetime.now(UTC).date(), facts=("who", "how many"))
+    content["limits"][0] |= {"limit": 0.05, "state": "not shown"}
+    audit = AuditSummary.model_validate(content)
+    held = assess(audit, None, mapping.id, None, datetime.now(UTC).date())
+    unknown = pages._templates().get_template("live/unknown.html")
+    text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=mapping)
+    assert text.count('class="scale"') == text.count('class="limit"') == 2
+    assert text.count("limit, 5 points: not shown") == text.count("not shown.") == 1
 
 
 # --- The frontier ----------------------------------------------------------------------------
