@@ -37,7 +37,7 @@ def test_asked_is_delivered_in_the_papers_world():
         figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
         found.append((figures.public_error, 0.5 - figures.risk))
         assert fitted.expected_.met
-    error, leak = np.median(found, axis=0)
+    error, leak = np.max(found, axis=0)  # the worst draw, not only the usual one
     assert leak <= 0.05
     assert error <= 0.05
 
@@ -67,15 +67,21 @@ def test_a_limit_that_no_attacker_can_exceed_is_refused():
 
 @pytest.mark.slow
 def test_where_nothing_speaks_against_it_tables_are_blind_within_each_public_class():
-    """The paper's bar, on five draws. At correlation 0, perfect privacy costs an error of 1/162."""
+    """The paper's bar, on five draws. At correlation 0, perfect privacy costs an error of 1/162.
+
+    The bar on the risk is for the usual draw; the worst one has 0.472. Its leak is still less than
+    the 5 points of the usual limit, though none was asked for.
+    """
     found = []
     for seed in range(100, 105):
         X, h, g = draw_table(1000, 0.0, seed)
         fitted = Mapper(random_state=0, time_budget=None).fit(X, h, private=g)
         figures = exact_figures(tables_by_reading(fitted.mapping_), 0.0)
         found.append((figures.risk, figures.public_error))
-    risk, error = np.mean(found, axis=0)
-    assert risk >= 0.48 and error <= 0.05
+    for usual in (np.mean, np.median):
+        risk, error = usual(found, axis=0)
+        assert risk >= 0.48 and error <= 0.05
+    assert np.min(found, axis=0)[0] >= 0.45 and np.max(found, axis=0)[1] <= 0.05
 
 
 @pytest.mark.slow
