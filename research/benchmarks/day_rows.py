@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from discreet.auditing.bounds.needed import rounded
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.rows_needed import rounded
 from discreet.auditing.bounds.window import bound_window
 from discreet.data.split import Split
 from discreet.learning import Learned, prepare

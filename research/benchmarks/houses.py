@@ -19,8 +19,7 @@ import pandas as pd
 
 from discreet import RandomizedResponseMapper
 from discreet.arrays import Floats, Ints
-from discreet.auditing.attackers.windows import Rounds, attack_windows, watch
-from discreet.auditing.rounds import RoundsAudit, certify_series
+from discreet.auditing.rounds import Rounds, RoundsAudit, attack_windows, certify_series, watch
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping

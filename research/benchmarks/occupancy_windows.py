@@ -22,7 +22,7 @@ import pandas as pd
 
 from discreet import Mapper, RandomizedResponseMapper
 from discreet.arrays import Floats, Ints
-from discreet.auditing.attackers.windows import Rounds, WindowAttack, attack_windows
+from discreet.auditing.rounds import Rounds, WindowAttack, attack_windows
 from discreet.data.series import Series, check_hidden_state, count_steps, read_series
 from discreet.data.tables import read_table
 from discreet.leakage.joint_outputs import average_outputs

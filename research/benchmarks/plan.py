@@ -18,12 +18,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from discreet.auditing.bounds.certificates import certify_advantage
-from discreet.auditing.bounds.needed import rows_needed
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.planning import (
+from discreet.auditing.bounds.rows_needed import (
     IN_COMMON,
     Plan,
     rows_for,
+    rows_needed,
     sketch_tables,
 )
 

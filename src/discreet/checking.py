@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from discreet.auditing.bounds.planning import Plan, Planned, planned, sketch_tables
+from discreet.auditing.bounds.rows_needed import Plan, Planned, planned, sketch_tables
 from discreet.data.columns import plain, written
 from discreet.data.labels import Labels
 from discreet.data.proposals import propose_group

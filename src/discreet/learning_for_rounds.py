@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from discreet.arrays import Floats
-from discreet.auditing.bounds.needed import rows_for_rounds
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
+from discreet.auditing.bounds.rows_needed import rows_for_rounds
 from discreet.choices import METHODS
 from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS

@@ -8,8 +8,7 @@ import pytest
 from support.commands import run
 from support.helpers import make_mapping
 
-from discreet.auditing.bounds.needed import rounded
-from discreet.auditing.bounds.planning import Plan, rows_for
+from discreet.auditing.bounds.rows_needed import Plan, rounded, rows_for
 
 NOISY = [
     np.array([[0.7, 0.3], [0.5, 0.5], [0.3, 0.7]]),

@@ -22,14 +22,14 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.auditing.bounds.beyond_answer import BEYOND, rows_within
-from discreet.auditing.bounds.needed import (
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.over_time import certify_structure
+from discreet.auditing.bounds.rows_needed import (
     say_needed,
     say_needed_for_epsilon,
     say_needed_for_rounds,
     say_needed_within,
 )
-from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.over_time import certify_structure
 from discreet.auditing.data import AuditData, AuditOptions, audit_data_from_arrays, check_options
 from discreet.auditing.facts import Steps, audit_fact, audit_public
 from discreet.auditing.other_secrets import find_other_secrets

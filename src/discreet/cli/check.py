@@ -197,7 +197,7 @@ def _worth(found: Checked) -> list[str]:
 
 
 def _needed(found: Checked) -> list[str]:
-    from discreet.auditing.bounds.needed import rounded
+    from discreet.auditing.bounds.rows_needed import rounded
 
     if found.needed is None:
         return []

@@ -389,7 +389,7 @@ def run_learn(
 
 def say_rounds(figure: RoundsFigure) -> str:
     """Return what all rounds tell together, beside what was asked."""
-    from discreet.auditing.bounds.needed import rounded
+    from discreet.auditing.bounds.rows_needed import rounded
 
     line = (
         f"{figure.rounds} rounds together: an attacker's advantage of about "

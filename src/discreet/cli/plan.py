@@ -21,7 +21,7 @@ from discreet.cli.terminal import interruptible, print_json, print_lines
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
-    from discreet.auditing.bounds.planning import Plan, Planned
+    from discreet.auditing.bounds.rows_needed import Plan, Planned
 
 _TIMES = (2.0, 1.0, 0.5)  # limits in the table, in units of the one asked for
 IN_GROUPS = ", and rows of a group that have half of their variance in common"
@@ -83,7 +83,7 @@ def plan(
         "sensors": sensors, "symbols": symbols, "noise": noise, "classes": classes, "facts": facts
     }  # fmt: skip
     with interruptible("stopped."):
-        from discreet.auditing.bounds.planning import Plan, planned
+        from discreet.auditing.bounds.rows_needed import Plan, planned
 
         tables, n_classes, n_facts = (
             _sketch(sketch) if mapping is None else _of_mapping(mapping, sketch)
@@ -138,7 +138,7 @@ def _of_mapping(file: Path, sketch: dict[str, Any]) -> tuple[tuple[Any, ...], in
 
 def _sketch(sketch: dict[str, Any]) -> tuple[tuple[Any, ...], int, int]:
     """Return the same for sensors that are alike and send a wrong symbol now and then."""
-    from discreet.auditing.bounds.planning import sketch_tables
+    from discreet.auditing.bounds.rows_needed import sketch_tables
 
     if sketch["sensors"] is None:
         raise InputError("name a mapping file, or sketch the sensors by --sensors N.")
@@ -158,7 +158,7 @@ def _sketch(sketch: dict[str, Any]) -> tuple[tuple[Any, ...], int, int]:
 
 def describe(made: Plan, found: list[Planned]) -> list[str]:
     """Return the table, line by line."""
-    from discreet.auditing.bounds.needed import rounded
+    from discreet.auditing.bounds.rows_needed import rounded
 
     unit = "groups" if made.group_size else "rows"
     lines = [f"{'limit':>7}{unit:>16}  with the rarest class"]
@@ -173,7 +173,7 @@ def describe(made: Plan, found: list[Planned]) -> list[str]:
 def sentence(made: Plan, asked: Planned, confidence: float) -> str:
     """Return what the plan says of the limit that was asked for."""
     from discreet.auditing.bounds.certificates import percent
-    from discreet.auditing.bounds.needed import rounded
+    from discreet.auditing.bounds.rows_needed import rounded
 
     unit = f"groups of {made.group_size} rows" if made.group_size else "rows"
     imagined = IMAGINED + (IN_GROUPS if made.group_size else "")

@@ -4,7 +4,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from discreet.auditing.attackers.windows import Rounds, attack_windows, watch, window_statistics
+from discreet.auditing.rounds import Rounds, attack_windows, watch, window_statistics
 
 MOVES = np.array([[0.8, 0.2], [0.3, 0.7]])
 LAW = np.array([0.6, 0.4])  # stationary

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from support.sensor_worlds import alike, flips, hidden, kernel_advantage, telling_homes
 
-from discreet.auditing.bounds import kernel_bound, kernel_rows, product_kernel
+from discreet.auditing.bounds import kernel_bound, kernel_rows
 from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.kernel_bound import (
     apart_deviation,
@@ -20,11 +20,13 @@ from discreet.auditing.bounds.kernel_rows import (
     _EIGEN_GAP,
     _WORTH_LANCZOS,
     KernelRows,
+    ProductKernel,
     _largest_eigenvalue,
+    minimax_law,
+    mixed_law,
     set_variance,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.product_kernel import ProductKernel, minimax_law, mixed_law
 from discreet.auditing.bounds.spread import capped_deviation
 from discreet.leakage.exact import balanced_accuracy, total_variation
 from discreet.leakage.joint_outputs import dobrushin, output_probabilities
@@ -78,7 +80,7 @@ def observations(rows, k):
 def test_inner_products_and_variances_are_those_of_explicit_features(
     rng, monkeypatch, grouped, block
 ):
-    monkeypatch.setattr(product_kernel, "_BLOCK_NUMBERS", block * 40)
+    monkeypatch.setattr(kernel_rows, "_BLOCK_NUMBERS", block * 40)
     rows = some_rows(rng, grouped=grouped)
     each = [observations(rows, k) for k in range(3)]
     means = np.array([found.mean(axis=0) for found in each])
@@ -110,7 +112,7 @@ def test_sensors_with_many_codes_are_looked_up_alike(rng, monkeypatch):
     rows = some_rows(rng)
     again = KernelRows(rows.audited)
     expected = rows.inner
-    monkeypatch.setattr(product_kernel, "_FEW_KINDS", 1)
+    monkeypatch.setattr(kernel_rows, "_FEW_KINDS", 1)
     np.testing.assert_allclose(again.inner, expected, rtol=1e-12)
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
-from discreet.auditing.bounds.needed import (
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.pointwise import PointwiseAudit
+from discreet.auditing.bounds.rows_needed import (
     rounded,
     rows_for_rounds,
     say_needed,
@@ -12,8 +14,6 @@ from discreet.auditing.bounds.needed import (
     say_needed_for_rounds,
     say_needed_within,
 )
-from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.pointwise import PointwiseAudit
 from discreet.auditing.bounds.window import bound_window
 
 NOISY = np.array([[0.9, 0.1], [0.1, 0.9]])

@@ -4,17 +4,18 @@ from support.sensor_worlds import kernel_advantage
 
 from discreet.auditing.bounds.certificates import certify_advantage
 from discreet.auditing.bounds.kernel_rows import KernelRows
-from discreet.auditing.bounds.needed import Shown, rows_needed
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.planning import (
+from discreet.auditing.bounds.rows_needed import (
     MOST_ROWS,
     Plan,
+    Shown,
     expected_advantage,
     expected_largest,
     folded_mean,
     listed_deviation,
     planned,
     rows_for,
+    rows_needed,
     sketch_tables,
 )
 from discreet.auditing.bounds.spread import deviation, pair_spread
