@@ -26,9 +26,8 @@ import numpy as np
 from support.sensor_worlds import alike, hidden, kernel_advantage, telling_homes
 
 from discreet.auditing.bounds.certificates import certify_advantage
-from discreet.auditing.bounds.kernel_bound import kernel_parts
+from discreet.auditing.bounds.deviations import VARIANCE_SHARE, kernel_parts
 from discreet.auditing.bounds.kernel_rows import set_variance
-from discreet.auditing.bounds.spread import VARIANCE_SHARE
 
 ALPHA = 0.05
 

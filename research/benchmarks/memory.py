@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from discreet import Mapper
 from discreet.data.series import read_series
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, estimate_chain
 from discreet.leakage.speaking import (
     LivedRounds,
     Way,
@@ -34,7 +34,6 @@ from discreet.leakage.speaking import (
     tell,
     ways_to_speak,
 )
-from discreet.mapping.memory import estimate_chain
 from discreet.mapping.parts import mix_evenly
 from research.paper.synthetic import exact_joint
 from research.paper_tables import tables_for_a_day

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import Mapper, NPOMapper
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, figures_between
 from discreet.leakage.exact import advantage
-from discreet.leakage.policies import closed_form, leaks_of_policies
-from discreet.leakage.round_law import RoundLaw
+from discreet.leakage.over_time import closed_form, leaks_of_policies
+from discreet.leakage.sequences import RoundLaw
 from research.paper.synthetic import draw_table, exact_joint, tables_by_reading
 
 Floats = NDArray[np.float64]

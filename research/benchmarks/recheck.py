@@ -34,8 +34,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from discreet.auditing.drift import FALSE_PER_MONTH, REFERENCE_DAYS, begin_watch
-from discreet.auditing.recheck import FALSE_SHARE, Claim, begin, judge
+from discreet.auditing.recheck import (
+    FALSE_PER_MONTH,
+    FALSE_SHARE,
+    REFERENCE_DAYS,
+    Claim,
+    begin,
+    begin_watch,
+    judge,
+)
 from discreet.auditing.recheck_bets import LabelledRows
 from discreet.data.encoders import BinsEncoder
 from discreet.leakage.exact import advantage

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 from discreet.auditing.bounds.rows_needed import Plan, Planned, planned, sketch_tables
 from discreet.data.columns import plain, written
 from discreet.data.labels import Labels
-from discreet.data.proposals import propose_group
 from discreet.data.roles import MOST_ROWS, Role, guess_facts
+from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows
 from discreet.data.text_files import TextForm, text_form
 from discreet.design.answers import answer_unseen_codes, raw_advantage

@@ -25,20 +25,26 @@ from numpy.typing import NDArray
 from discreet.arrays import Ints
 from discreet.choices import METHODS
 from discreet.cluster import file_parts, run_on
-from discreet.data.column_scan import DEFAULT_STRATEGY, ColumnScan
 from discreet.data.columns import as_series
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.encoders import Encoder
-from discreet.data.fit_encoders import fit_sensors
+from discreet.data.fit_encoders import DEFAULT_STRATEGY, ColumnScan, fit_sensors
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.labels import Labels, LabelTally
-from discreet.data.oddities import check_mixed, odd_classes, odd_columns, odd_readings
 from discreet.data.opening import open_table as open_files
-from discreet.data.proposals import check_both_orders, warn_of_groups, warn_of_rows
 from discreet.data.roles import MOST_ROWS as LOOKED_AT
 from discreet.data.roles import Role
 from discreet.data.series import read_series
 from discreet.data.split import Split, hold_out
+from discreet.data.table_warnings import (
+    check_both_orders,
+    check_mixed,
+    odd_classes,
+    odd_columns,
+    odd_readings,
+    warn_of_groups,
+    warn_of_rows,
+)
 from discreet.data.tables import Frame, Table, add_clock, first_rows, read_tables, take
 from discreet.design.coded import Coded, code_sample
 from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
@@ -46,9 +52,9 @@ from discreet.design.counts.one_pass import Part, Passed, Plan, Run, add_up, in_
 from discreet.design.deciding import aim_for
 from discreet.design.inputs import check_name, describe_fact
 from discreet.errors import InputError, Problems, StoppedError, TableWarning
+from discreet.leakage.chains import estimate_chain
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.memory import estimate_chain
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
 from discreet.task import (

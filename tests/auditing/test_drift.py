@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from discreet.auditing.drift import REFERENCE_DAYS, DriftWatch, begin_watch, how_far
+from discreet.auditing.recheck import REFERENCE_DAYS, DriftWatch, begin_watch, how_far
 from discreet.errors import InputError
 
 DAY = date(2026, 5, 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.helpers import DESIGN, DOOR, HALL, TABLES, home, joint, make_mapping, refused
 
 from discreet import compare_mappings
-from discreet.auditing.mapping_match import match_symbols, rename_symbols, same_readings
+from discreet.auditing.mapping_diff import match_symbols, rename_symbols, same_readings
 from discreet.cli.diff import describe
 from discreet.data.digest import table_digest
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.helpers import make_mapping
 
+from discreet.auditing.audit_file import AuditSummary
 from discreet.auditing.recheck import (
     Claim,
     begin,
@@ -19,7 +20,6 @@ from discreet.auditing.recheck import (
     standing,
 )
 from discreet.auditing.recheck_bets import Attackers, LabelledRows, Waiting
-from discreet.auditing.summary import AuditSummary
 from discreet.data.encoders import BinsEncoder
 from discreet.errors import InputError
 from discreet.mapping.parts import AdditiveFusion, Fact

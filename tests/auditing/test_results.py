@@ -8,9 +8,8 @@ from support.report_cases import hostile, private
 
 import discreet
 from discreet.auditing.audit import audit_checked_data
+from discreet.auditing.audit_file import AuditSummary, draw_audit
 from discreet.auditing.data import AuditOptions
-from discreet.auditing.picture import draw_audit
-from discreet.auditing.summary import AuditSummary
 from research.paper.synthetic import SENSORS
 
 

@@ -18,8 +18,8 @@ from discreet import Mapping, __version__, cli
 from discreet.choices import METHODS
 from discreet.cli import options
 from discreet.data import opening
-from discreet.data.column_scan import STRATEGIES
 from discreet.data.encoders import MAX_CODES
+from discreet.data.fit_encoders import STRATEGIES
 from discreet.data.split import Split, split_rows
 from discreet.errors import InputError, Parameter
 from discreet.mapping.parts import MAX_COST, MAX_SYMBOLS

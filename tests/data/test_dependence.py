@@ -14,7 +14,7 @@ from discreet.data.dependence import (
     correlation_length,
     worse_of,
 )
-from discreet.data.proposals import (
+from discreet.data.table_warnings import (
     _settles,
     check_both_orders,
     find_shared,

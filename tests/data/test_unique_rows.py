@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.data.unique_rows import distinct_rows
+from discreet.arrays import distinct_rows
 
 
 @given(

@@ -3,8 +3,7 @@ import pytest
 from scipy.stats import binom
 from support.rounds import HALF, law_of_sequences, random_law, skewed_chain
 
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, figures_between
 from discreet.leakage.exact import advantage, mutual_information
 
 

@@ -3,12 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.leakage.epsilon_bounds import (
+from discreet.leakage.exact import (
     extreme_probability,
+    information_epsilon,
+    pair_risk,
     proposition_budget,
     theorem_budget,
 )
-from discreet.leakage.exact import information_epsilon, pair_risk
 
 COIN = np.array([[0.6, 0.4], [0.3, 0.7]])
 LOGISTIC = {"at_zero": np.log(2), "a": 0.5**0.5, "r": 2}

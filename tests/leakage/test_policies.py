@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from support.rounds import HALF, law_of_sequences, random_law, skewed_chain
 
-from discreet.leakage import round_law
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage import sequences
+from discreet.leakage.chains import Chain, figures_between
 from discreet.leakage.exact import advantage, advantage_at, squared_information
-from discreet.leakage.policies import choose_policy, closed_form, leaks_of_policies
-from discreet.leakage.round_law import RoundLaw
-from discreet.leakage.sequences import PeriodLaws, sequence_figures
+from discreet.leakage.over_time import choose_policy, closed_form, leaks_of_policies
+from discreet.leakage.sequences import PeriodLaws, RoundLaw, sequence_figures
 
 FACT = np.array([0, 1])
 
@@ -119,7 +117,7 @@ def test_too_many_ways_to_remember_are_bounded_by_showing_them(monkeypatch):
     law = RoundLaw.of_rows([HALF], codes[:, None].astype(int), index, 2)
     chain = skewed_chain(0.2, 0.6)
     exact = leaks(law, chain)["code"].advantage
-    monkeypatch.setattr(round_law, "_MOST_LAWS", 1)
+    monkeypatch.setattr(sequences, "_MOST_LAWS", 1)
     bound = leaks(law, chain)["code"].advantage
     assert bound.how == "at most, 95 %" and exact.high <= bound.high
 

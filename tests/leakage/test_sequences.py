@@ -5,8 +5,7 @@ from support.rounds import HALF, law_of_remembered, law_of_sequences, random_law
 from discreet.leakage import sequences
 from discreet.leakage.chains import Chain
 from discreet.leakage.exact import advantage, mutual_information
-from discreet.leakage.round_law import RoundLaw, remembered_laws
-from discreet.leakage.sequences import PeriodLaws, sequence_figures
+from discreet.leakage.sequences import PeriodLaws, RoundLaw, remembered_laws, sequence_figures
 
 
 def law_of(tables, codes, index, classes=2):

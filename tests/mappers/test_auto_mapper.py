@@ -15,8 +15,7 @@ from discreet.errors import (
     UninformativeMappingWarning,
     UnmetRequestWarning,
 )
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, figures_between
 from research.paper.synthetic import draw_table, exact_figures, exact_joint, tables_by_reading
 
 

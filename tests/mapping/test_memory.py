@@ -13,8 +13,8 @@ from support.helpers import make_mapping, refused
 
 from discreet.data.series import read_series
 from discreet.errors import InputError, MappingFileError
+from discreet.leakage.chains import estimate_chain, filter_rounds, moves_over
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.memory import estimate_chain, filter_rounds, moves_over
 from discreet.mapping.parts import PublicChain
 
 STICKY = ((0.97, 0.03), (0.2, 0.8))

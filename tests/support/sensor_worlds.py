@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
+from discreet.auditing.bounds.deviations import kernel_balanced_gain, kernel_total_variation
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.leakage.exact import advantage

@@ -28,9 +28,9 @@ import numpy as np
 from discreet import quoting
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import percent
+from discreet.auditing.bounds.deviations import mean_lower, mean_upper
 from discreet.auditing.bounds.intervals import clopper_pearson_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import mean_lower, mean_upper
 from discreet.auditing.data import AuditData
 from discreet.data.labels import Labels
 from discreet.errors import shown

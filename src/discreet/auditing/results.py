@@ -1,4 +1,9 @@
-"""What an audit found, in one object: figures, certificates, attacks and the verdict."""
+"""What an audit found, in one object: figures, certificates, attacks and the verdict.
+
+*One report as an example for pictures: what a sensor may read, draws from, and sends.* It comes
+from the tables alone. An audit is shown around, so that no reading of the audited rows may be in
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,14 @@ import pandas as pd
 from discreet.auditing.attackers.scores import AttackResult, BestAttack
 from discreet.auditing.bounds.beyond_answer import BeyondAnswer
 from discreet.auditing.bounds.certificates import Certificate
+from discreet.auditing.bounds.epsilon import BEYOND_MASS
 from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.over_time import OverTime, Structural
-from discreet.auditing.bounds.pointwise import BEYOND_MASS
-from discreet.auditing.example import example_report
 from discreet.auditing.findings import Contribution, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
-from discreet.leakage.epsilon_bounds import Budget
+from discreet.data.encoders import CategoriesEncoder, Encoder
+from discreet.leakage.exact import Budget
 from discreet.mapping.mapping import Mapping
 from discreet.quoting import down, percent
 
@@ -30,6 +35,34 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from discreet.auditing.other_secrets import OtherSecrets
+
+_SHOWN = 4  # sensors
+
+
+def example_report(mapping: Mapping) -> list[dict[str, Any]]:
+    """Return a code of each of the first sensors, the row of its table, and a symbol of it.
+
+    Both are drawn, and are the same each time.
+    """
+    rng = np.random.default_rng(0)
+    found = []
+    for sensor, table in list(zip(mapping.sensors, mapping.tables, strict=True))[:_SHOWN]:
+        code = int(rng.integers(_plain_codes(sensor.encoder)))
+        found.append(
+            {
+                "sensor": sensor.name,
+                "reading": sensor.encoder.labels()[code],
+                "row": table[code].tolist(),
+                "symbol": int(rng.choice(table.shape[1], p=table[code])),
+            }
+        )
+    return found
+
+
+def _plain_codes(encoder: Encoder) -> int:
+    """Return how many codes stand for a reading that is there and known."""
+    return max(encoder.n_codes - encoder.missing - isinstance(encoder, CategoriesEncoder), 1)
+
 
 FEW_ROWS = 200
 """Below this many rows no method certifies a useful epsilon, and every account says so."""
@@ -305,8 +338,7 @@ class Audit:
 
         Returns a Matplotlib figure.
         """
-        from discreet.auditing.picture import draw_audit
-        from discreet.auditing.summary import AuditSummary
+        from discreet.auditing.audit_file import AuditSummary, draw_audit
 
         return draw_audit(AuditSummary.model_validate(self.to_dict()))
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from discreet.auditing.data import AuditData
     from discreet.auditing.rounds import SeriesData
-    from discreet.leakage.over_time import LeakOverTime
-    from discreet.leakage.policies import PolicyLeak, Range
+    from discreet.leakage.over_time import LeakOverTime, PolicyLeak, Range
     from discreet.leakage.speaking import AnsweringWay
     from discreet.mapping.mapping import Mapping
     from discreet.mapping.parts import PublicChain
@@ -393,7 +392,7 @@ def _range(found: Range) -> str:
 
 
 def _any_advantage(leak: PolicyLeak, most: float) -> str:
-    from discreet.leakage.policies import NO_BETTER
+    from discreet.leakage.over_time import NO_BETTER
 
     return (
         f"{up(leak.any_advantage, 4):.4f}" if leak.any_advantage < NO_BETTER * most else "no bound"

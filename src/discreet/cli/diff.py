@@ -15,13 +15,13 @@ from discreet.quoting import gain, percent, up
 if TYPE_CHECKING:
     from discreet.auditing.mapping_diff import (
         Change,
+        EncoderDiff,
         FactDiff,
         FusionDiff,
         MappingDiff,
         RowsDiff,
         SensorDiff,
     )
-    from discreet.auditing.mapping_match import EncoderDiff
     from discreet.data.columns import Plain
     from discreet.mapping.mapping import Mapping
 

@@ -232,7 +232,7 @@ def _check_files(job: Job) -> None:
 
 def _compute(job: Job, console: Console) -> Frontier:
     from discreet.cluster import connected
-    from discreet.data.proposals import describe_order
+    from discreet.data.table_warnings import describe_order
     from discreet.frontiers.frontier import compute
     from discreet.frontiers.study import check_parameters, study_table
     from discreet.learning import prepare

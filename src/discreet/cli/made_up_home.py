@@ -13,8 +13,7 @@ import pandas as pd
 
 from discreet.arrays import Floats
 from discreet.data.columns import written
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, figures_between
 from discreet.leakage.exact import bayes_error
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping

@@ -16,7 +16,7 @@ from discreet.files import write_whole
 from discreet.plots import check_suffix, matplotlib_settings, rendered
 
 if TYPE_CHECKING:
-    from discreet.auditing.summary import AuditSummary
+    from discreet.auditing.audit_file import AuditSummary
 
 _DOTS = 160  # per inch in a PNG
 
@@ -45,8 +45,7 @@ def plot(
     called = _names(names or [])
     check_out(out, audit)
     with interruptible("stopped. Nothing was written."), json_result(as_json) as result:
-        from discreet.auditing.picture import draw_audit
-        from discreet.auditing.summary import load_audit
+        from discreet.auditing.audit_file import draw_audit, load_audit
 
         found = load_audit(audit)
         if found is None:

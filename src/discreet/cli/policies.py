@@ -72,7 +72,7 @@ def _leaks(
 
 
 def _lines(found: Sequence[LeakOverTime], stated: str | None, least: str) -> list[str]:
-    from discreet.leakage.policies import NO_BOUND
+    from discreet.leakage.over_time import NO_BOUND
 
     lines = []
     for each in found:

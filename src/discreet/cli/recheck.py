@@ -105,8 +105,8 @@ def _recheck(
     mapping: Mapping, path: Path, certificate: Path, max_advantage: float | None, today: date
 ) -> Recheck:
     """Return the re-check of the certificate in force, begun now if there is none yet."""
+    from discreet.auditing.audit_file import load_audit
     from discreet.auditing.recheck import Claim, begin, claims_of, load_recheck
-    from discreet.auditing.summary import load_audit
 
     kept = load_recheck(path, mapping) if path.exists() else None
     if kept is not None and kept.withdrawn is not None:

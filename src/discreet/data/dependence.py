@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.data.chance import (
     MIN_PAIRS,
     Copies,
@@ -41,7 +41,6 @@ from discreet.data.columns import (
     written_column,
 )
 from discreet.data.strict_model import Model
-from discreet.data.unique_rows import distinct_rows
 
 MIN_ROWS = 30
 """Fewest rows whose order is looked at."""

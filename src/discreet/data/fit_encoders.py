@@ -4,18 +4,285 @@ One encoder per column, chosen from its readings and, where asked, the facts of 
 learned from. Applying an encoder needs nothing of this; see ``encoders``.
 """
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from discreet.data.column_scan import DEFAULT_BINS, DEFAULT_STRATEGY, ColumnScan
-from discreet.data.columns import as_series, check_names
-from discreet.data.encoders import Encoder
+from discreet.arrays import Floats
+from discreet.data.binning import (
+    FINER,
+    MOST_MERGED,
+    Numbers,
+    choose_bins,
+    count_cells,
+    supervised_edges,
+)
+from discreet.data.columns import (
+    Column,
+    NotNumberError,
+    Plain,
+    as_floats,
+    as_series,
+    check_kind,
+    check_names,
+    distinct_values,
+    is_missing,
+    is_missing_word,
+    is_numeric,
+    map_distinct,
+    plain,
+    understood,
+    word_kind,
+    written,
+)
+from discreet.data.encoders import (
+    MAX_CODES,
+    BinsEncoder,
+    CategoriesEncoder,
+    CodesEncoder,
+    Encoder,
+    encode_column,
+)
 from discreet.data.labels import Labels
+from discreet.data.strict_model import explain
 from discreet.errors import ConstantSensorWarning, InputError, Parameter, shown, suggest
+
+# --- One column -----------------------------------------------------------------------------
+
+STRATEGIES = ("merged", "quantile", "uniform", "supervised", "categories", "codes")
+DEFAULT_STRATEGY = "merged"
+DEFAULT_BINS = 10
+MAX_CATEGORIES = 1_000
+"""Most categories that fitting accepts; more is nearly always an identifier."""
+_BINS = ("merged", "quantile", "uniform", "supervised")
+
+
+class ColumnScan:
+    """What one sensor's readings look like.
+
+    ``strategy``, ``n_bins``: as in ``fit_encoders``. ``by_name``: whether the strategy was chosen
+    for this column, so that one that does not suit it is refused. ``facts``: those of the rows, the
+    public one first. Raises InputError: if the column holds dates, lists or complex numbers, too
+    many categories, or does not suit the strategy.
+    """
+
+    def __init__(
+        self,
+        sensor: str,
+        column: Column,
+        strategy: str = DEFAULT_STRATEGY,
+        n_bins: int = DEFAULT_BINS,
+        *,
+        facts: Sequence[Labels] = (),
+        by_name: bool = False,
+    ) -> None:
+        _check_choice(sensor, strategy, n_bins)
+        check_kind(column, sensor)
+        self.sensor, self.strategy, self.n_bins = sensor, strategy, n_bins
+        self.rows, gone = len(column), is_missing(column)
+        self._gaps, self._facts, self._column = int(gone.sum()), facts, column
+        self._holds_numbers = is_numeric(column)
+        self._categories = Categories(sensor, column[:0], may_be_numbers=False)
+        self._numbers = Numbers(np.empty(0))
+        if by_name and strategy in _BINS and not gone.all():
+            self._check_numbers()
+        if strategy == "codes":
+            self._numbers = Numbers(_codes(column, sensor))
+        elif self._holds_numbers and strategy in _BINS:
+            self._numbers = Numbers(as_floats(column))
+        else:
+            bins = strategy in _BINS
+            self._categories = Categories(sensor, column[~gone], may_be_numbers=bins)
+            if self._categories.are_numbers:
+                self._numbers = Numbers(as_floats(column))
+
+    def encoder(self) -> Encoder:
+        """Return the encoder for what was seen."""
+        if self.strategy == "codes":
+            values = self._numbers.values
+            return CodesEncoder(size=int(values[-1]) + 1 if len(values) else 1, missing=True)
+        if not (self._categories.are_numbers or (self._holds_numbers and self.strategy in _BINS)):
+            return self._categories.encoder()
+        return BinsEncoder(edges=tuple(self._edges()), missing=True)
+
+    def _edges(self) -> Floats:
+        if self.strategy == "supervised":
+            labels = _public_codes(self._facts, self.rows, self.sensor)
+            return supervised_edges(as_floats(self._column), labels, self.n_bins)
+        plain = self._numbers.edges(self.strategy, self.n_bins)
+        if self.strategy != "merged" or not self._facts or self.n_bins > MOST_MERGED:
+            return plain
+        fine = self._numbers.edges(self.strategy, FINER * self.n_bins)
+        if len(fine) <= len(plain):
+            return plain
+        encoder = BinsEncoder(edges=tuple(fine), missing=True)
+        codes = encode_column(self._column, encoder, self.sensor)
+        counts = count_cells(codes, encoder.n_codes, self._facts)
+        present = [each[:, :-1] for each in counts]  # the last code is for missing
+        last = np.append(np.searchsorted(fine, plain), len(fine))
+        return fine[choose_bins(present, last, self.n_bins)[:-1]]
+
+    @property
+    def constant(self) -> str | None:
+        """What it reads in all rows, or that it is missing; None if readings differ."""
+        if not self._present:
+            return "missing"
+        # A sensor with one value and gaps still says something by its gaps.
+        different = len(self._categories.values) or len(self._numbers.values)
+        return self._one_value() if different == 1 and self._present == self.rows else None
+
+    def check_worth(self) -> None:
+        """Refuse readings that seem to identify the row."""
+        different = len(self._categories.values)
+        if not self._holds_numbers and different > max(10, self._present / 2):
+            raise InputError(
+                f"sensor {self.sensor!r} has {different} different texts in {self._present} rows, "
+                f"like {self._one_value()}; it seems to be a time or an identifier. Leave it out "
+                f"with --exclude {self.sensor!r}, or group its values first."
+            )
+
+    @property
+    def _present(self) -> int:
+        return self.rows - self._gaps - self._categories.missing
+
+    def _one_value(self) -> str:
+        found = self._categories.values
+        return shown(found[0]) if found else written(float(self._numbers.values[-1]))
+
+    def _check_numbers(self) -> None:
+        if not is_numeric(understood(self._column)):
+            raise InputError(
+                Parameter("binning"),
+                f" {self.strategy!r} was asked for {self.sensor!r}, which does not hold "
+                "numbers. Ask for 'categories' there, or convert the column to numbers.",
+            )
+
+
+def _check_choice(sensor: str, strategy: str, n_bins: int) -> None:
+    if strategy not in STRATEGIES:
+        raise InputError(f"no binning {strategy!r} for {sensor!r}. {suggest(strategy, STRATEGIES)}")
+    if type(plain(n_bins)) is not int or not 1 <= n_bins < MAX_CODES:
+        raise InputError(
+            f"n_bins must be a whole number from 1 to {MAX_CODES - 1}; for {sensor!r} it is "
+            f"{shown(n_bins)}."
+        )
+
+
+def _public_codes(facts: Sequence[Labels], rows: int, sensor: str) -> NDArray[np.int64]:
+    if not facts:
+        raise InputError(
+            f"binning 'supervised' for {sensor!r} needs the public label. "
+            "Pass `public`, or choose 'quantile'."
+        )
+    codes = facts[0].index
+    if len(codes) != rows:
+        raise InputError(
+            f"the public label has {len(codes)} rows and {sensor!r} has {rows}. "
+            "Pass labels and readings of the same rows."
+        )
+    return codes.astype(np.int64)
+
+
+def _codes(series: Column, sensor: str) -> Floats:
+    """Return readings that are codes already, or refuse them."""
+    advice = "Binning 'codes' needs whole numbers from 0; choose 'categories' or 'quantile'."
+    try:
+        readings = as_floats(series)
+    except NotNumberError as error:
+        raise InputError(f"sensor {sensor!r} holds {shown(error.value)}. {advice}") from None
+    present = readings[~np.isnan(readings)]
+    wrong = ~((present >= 0) & (present < MAX_CODES - 1) & (np.floor(present) == present))
+    if wrong.any():
+        value = present[int(np.argmax(wrong))]
+        limit = f" The largest code allowed is {MAX_CODES - 2}." if value >= MAX_CODES - 1 else ""
+        raise InputError(f"sensor {sensor!r} holds {value:g}. {advice}{limit}")
+    return readings
+
+
+# --- Values that are distinguished one by one ------------------------------------------------
+
+
+class Categories:
+    """The different values of a column.
+
+    ``present``: readings without gaps. ``may_be_numbers``: whether texts that all turn out to be
+    numbers, or words for a missing one, are to be taken for numbers; there may be any number of
+    these. ``words``: rows with such a word. Raises InputError: if there are too many different
+    values.
+    """
+
+    def __init__(self, sensor: str, present: Column, *, may_be_numbers: bool) -> None:
+        self.sensor = sensor
+        self._wanted = may_be_numbers
+        self._kinds: set[str] = set()
+        self._values: dict[str, Plain] = {}
+        for value in distinct_values(present):
+            found = plain(value)
+            self._kinds.add(word_kind(value))
+            # JSON has no infinity; such a reading shares the code of the unknown.
+            endless = isinstance(found, float) and math.isinf(found)
+            if found is not None and not endless and len(self._values) <= MAX_CATEGORIES:
+                self._values[written(found)] = found
+        self.words = int(map_distinct(present, is_missing_word).sum())
+        if not self.are_numbers:
+            self._check_few()
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all are numbers, and words tell that this is how they are meant."""
+        return self._wanted and self._kinds == {"missing", "number"}
+
+    @property
+    def missing(self) -> int:
+        """How many rows have no reading, as a word says."""
+        return self.words if self.are_numbers or self._are_switches else 0
+
+    @property
+    def values(self) -> list[Plain]:
+        """The different values, but for words that say that there is none."""
+        if self.are_numbers:
+            return []
+        found = self._values.values()
+        return [each for each in found if not (self._are_switches and is_missing_word(each))]
+
+    def encoder(self) -> CategoriesEncoder:
+        """Return the encoder for these values."""
+        self._check_few()
+        try:
+            return CategoriesEncoder(categories=tuple(sorted(self.values, key=_rank)), missing=True)
+        except ValidationError as error:
+            raise InputError(
+                f"sensor {self.sensor!r} cannot be encoded: {explain(error)}."
+            ) from None
+
+    @property
+    def _are_switches(self) -> bool:
+        return self._kinds == {"missing", "switch"}
+
+    def _check_few(self) -> None:
+        if len(self._values) > MAX_CATEGORIES:
+            raise InputError(
+                f"sensor {self.sensor!r} has more than {MAX_CATEGORIES} different values, like "
+                f"{shown(next(reversed(self._values.values())))}, which is the most that can be "
+                "categories. Group them, convert the column to numbers, or leave it out with "
+                f"--exclude {self.sensor!r}."
+            )
+
+
+def _rank(value: Plain) -> tuple[int, float, str]:
+    if isinstance(value, str):
+        return 2, 0.0, value
+    return (0 if isinstance(value, bool) else 1), value, written(value)
+
+
+# --- All columns ----------------------------------------------------------------------------
 
 _T = TypeVar("_T")
 _NAMED = 5  # sensors that a warning names

@@ -40,7 +40,7 @@ class Expected:
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for with half a standard error to spare.
     ``evidence``: what adds up over rounds, the squared distance between two private classes (as x
-    in ``leakage/policies.py``), with one standard error.
+    in ``leakage/over_time.py``), with one standard error.
     """
 
     advantage: float

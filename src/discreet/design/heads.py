@@ -14,9 +14,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.data.labels import Labels
-from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
 
 

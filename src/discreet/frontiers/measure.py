@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
+from discreet.auditing.bounds.deviations import deviation
 from discreet.auditing.bounds.estimates import (
     balanced_interval,
     error_interval,
@@ -33,7 +34,6 @@ from discreet.auditing.bounds.estimates import (
 )
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import deviation
 from discreet.data.labels import Labels
 from discreet.design.answers import answer_unseen_codes, raw_advantage
 from discreet.design.deciding import BALANCED, Aim

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from discreet.arrays import Floats, Ints
-from discreet.data.unique_rows import distinct_rows
+from discreet.arrays import Floats, Ints, distinct_rows
 
 _ROWS_AT_ONCE = 20_000
 _COLLAPSED_AT_ONCE = 2**19

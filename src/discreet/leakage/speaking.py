@@ -18,11 +18,9 @@ from scipy.optimize import brentq
 from discreet.arrays import Floats, Ints
 from discreet.data.series import Series
 from discreet.errors import InputError
-from discreet.leakage.belief_grid import figures_between
-from discreet.leakage.chains import Chain
+from discreet.leakage.chains import Chain, figures_between, filter_rounds
 from discreet.leakage.joint_outputs import weighted_outputs
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.memory import filter_rounds
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, Fact, mix_evenly
 
 EVERY = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)

@@ -7,15 +7,16 @@ import pytest
 from scipy.optimize import minimize
 from support.sensor_worlds import alike, flips, hidden, kernel_advantage, telling_homes
 
-from discreet.auditing.bounds import kernel_bound, kernel_rows
-from discreet.auditing.bounds.intervals import kl_upper
-from discreet.auditing.bounds.kernel_bound import (
+from discreet.auditing.bounds import deviations, kernel_rows
+from discreet.auditing.bounds.deviations import (
     apart_deviation,
+    capped_deviation,
     joint_deviation,
     kernel_balanced_gain,
     kernel_parts,
     kernel_total_variation,
 )
+from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.kernel_rows import (
     _EIGEN_GAP,
     _WORTH_LANCZOS,
@@ -27,7 +28,6 @@ from discreet.auditing.bounds.kernel_rows import (
     set_variance,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import capped_deviation
 from discreet.leakage.exact import balanced_accuracy, total_variation
 from discreet.leakage.joint_outputs import dobrushin, output_probabilities
 
@@ -195,7 +195,7 @@ def test_largest_sum_is_what_a_search_finds(rng, parts):
     functions -= functions.mean(axis=1, keepdims=True)
     functions /= np.linalg.norm(functions, axis=(1, 2), keepdims=True)
     found = np.linalg.norm(functions, axis=2) @ heights
-    bound = kernel_bound._largest_sum(heights)
+    bound = deviations._largest_sum(heights)
     assert found.max() <= bound + 1e-12
     assert found.max() >= 0.97 * bound  # twenty thousand tries come close in six dimensions
 

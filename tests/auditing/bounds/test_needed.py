@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
+from discreet.auditing.bounds.epsilon import PointwiseAudit
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.pointwise import PointwiseAudit
 from discreet.auditing.bounds.rows_needed import (
     rounded,
     rows_for_rounds,

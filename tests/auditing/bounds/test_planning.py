@@ -3,6 +3,7 @@ import pytest
 from support.sensor_worlds import kernel_advantage
 
 from discreet.auditing.bounds.certificates import certify_advantage
+from discreet.auditing.bounds.deviations import deviation, pair_spread
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.rows_needed import (
@@ -18,7 +19,6 @@ from discreet.auditing.bounds.rows_needed import (
     rows_needed,
     sketch_tables,
 )
-from discreet.auditing.bounds.spread import deviation, pair_spread
 from discreet.errors import InputError
 from discreet.leakage.joint_outputs import output_probabilities
 

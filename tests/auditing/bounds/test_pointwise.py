@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from discreet.auditing.bounds.certificates import PRIOR_GIVEN, NotCertifiable, share_assumption
+from discreet.auditing.bounds.epsilon import PointwiseAudit, _information_cells
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.pointwise import PointwiseAudit, _information_cells
 from discreet.errors import InputError
 from discreet.leakage.exact import (
     epsilon_beyond,

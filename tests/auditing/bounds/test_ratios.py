@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from discreet.auditing.bounds import ratios
+from discreet.auditing.bounds import epsilon
+from discreet.auditing.bounds.deviations import capped_deviation
+from discreet.auditing.bounds.epsilon import bound_ratios
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.ratios import bound_ratios
-from discreet.auditing.bounds.spread import capped_deviation
 from discreet.leakage.joint_outputs import output_probabilities, smallest_and_largest
 
 NOISY = np.array([[0.8, 0.2], [0.3, 0.7]])
@@ -68,18 +68,18 @@ def test_the_product_really_is_large_at_the_bound(rng, monkeypatch):
     rows = random_rows(rng, n=300)
     pilot, main = rows.split(0.2, 0)
     used = {}
-    from discreet.auditing.bounds import ratios
+    from discreet.auditing.bounds import epsilon
 
-    plain = ratios._RatioTest.solve
+    plain = epsilon._RatioTest.solve
 
     def spying(self, a, b, bets, **options):
         if len(bets) > 1:
             used[a, b] = (self, bets)
         return plain(self, a, b, bets, **options)
 
-    monkeypatch.setattr(ratios._Side, "__hash__", lambda side: id(side))
-    monkeypatch.setattr(ratios._Side, "__eq__", lambda one, two: one is two)
-    monkeypatch.setattr(ratios._RatioTest, "solve", spying)
+    monkeypatch.setattr(epsilon._Side, "__hash__", lambda side: id(side))
+    monkeypatch.setattr(epsilon._Side, "__eq__", lambda one, two: one is two)
+    monkeypatch.setattr(epsilon._RatioTest, "solve", spying)
     logs = bound_ratios(pilot, main, 0.05).logs
     values = output_probabilities(main.tables, main.codes)
     assert len(used) == 2
@@ -135,14 +135,14 @@ SHARP = np.array([[1.0, 0.0], [0.98, 0.02], [0.0, 1.0], [0.5, 0.5]])
 @pytest.mark.parametrize("n", [6, 60, 5000])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_solution_is_that_of_bisection_or_just_above(sharp, n, classes, rng, monkeypatch):
-    from discreet.auditing.bounds import ratios
+    from discreet.auditing.bounds import epsilon
 
     rows = random_rows(rng, n=n, classes=classes)
     if sharp:
         rows = replace(rows, tables=(SHARP, *rows.tables[1:]))
-    plain, solved = ratios._RatioTest.solve, []
+    plain, solved = epsilon._RatioTest.solve, []
 
-    def comparing(self, a, b, bets, close=ratios._CLOSE):
+    def comparing(self, a, b, bets, close=epsilon._CLOSE):
         found = plain(self, a, b, bets, close)
         slow = bisected(self, a, b, bets)
         known = np.isfinite(slow)
@@ -154,16 +154,16 @@ def test_every_solution_is_that_of_bisection_or_just_above(sharp, n, classes, rn
         solved.append((known & (slow < self.limit)).sum())
         return found
 
-    monkeypatch.setattr(ratios._RatioTest, "solve", comparing)
+    monkeypatch.setattr(epsilon._RatioTest, "solve", comparing)
     bound_ratios(*rows.split(0.2, 0), 0.05)
     assert sum(solved) or n == 6
 
 
 def test_bounds_below_one_are_those_of_bisection_too(rng, monkeypatch):
     # Class 1 hardly ever sends what class 0 sends: log p(z|1)/p(z|0) is bounded below 0.
-    from discreet.auditing.bounds import ratios
+    from discreet.auditing.bounds import epsilon
 
-    plain, least = ratios._RatioTest.solve, []
+    plain, least = epsilon._RatioTest.solve, []
 
     def comparing(self, a, b, bets, **options):
         found = plain(self, a, b, bets, **options)
@@ -172,7 +172,7 @@ def test_bounds_below_one_are_those_of_bisection_too(rng, monkeypatch):
             np.testing.assert_allclose(found, bisected(self, a, b, bets), rtol=0, atol=1e-9)
         return found
 
-    monkeypatch.setattr(ratios._RatioTest, "solve", comparing)
+    monkeypatch.setattr(epsilon._RatioTest, "solve", comparing)
     codes = np.concatenate([rng.random(900) < share for share in (0.1, 0.9)]).astype(int)
     rows = AuditRows((NOISY,), codes[:, None], np.repeat([0, 1], 900), 2)
     bound_ratios(*rows.split(0.2, 0), 0.05)
@@ -213,7 +213,7 @@ def test_the_stake_does_not_depend_on_how_many_groups_have_a_class(rng):
     pilot, main = rows.split(0.2, 0)
     fewer = main.take((main.index == 1) | (main.group % 3 > 0))
     assert fewer.observations[0] < main.observations[0]
-    stakes = [ratios._foreseen_sizes(pilot, each) for each in (main, fewer)]
+    stakes = [epsilon._foreseen_sizes(pilot, each) for each in (main, fewer)]
     np.testing.assert_array_equal(*stakes)
 
 

@@ -4,8 +4,7 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 
-from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import (
+from discreet.auditing.bounds.deviations import (
     capped_deviation,
     class_deviation,
     deviation,
@@ -16,6 +15,7 @@ from discreet.auditing.bounds.spread import (
     pair_spread,
     variance_bound,
 )
+from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.leakage.joint_outputs import dobrushin, output_probabilities
 
 

@@ -9,11 +9,9 @@ import pytest
 from support.report_cases import CATEGORIES, COMMAND, HOSTILE, PEOPLE, hostile, large, page, private
 
 from discreet.auditing.bounds.certificates import NotCertifiable
-from discreet.auditing.report.first_screen import first_screen
-from discreet.auditing.report.page import render_report
+from discreet.auditing.report.page import first_screen, render_report
 from discreet.auditing.report.page import words as report_words
-from discreet.auditing.report.pictures import draw_sensor, tidy
-from discreet.auditing.report.sensor_axes import sensor_axis
+from discreet.auditing.report.pictures import draw_sensor, sensor_axis, tidy
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder
 from discreet.errors import InputError
 from discreet.mapping.parts import TOTAL, Sensor

@@ -7,7 +7,7 @@ import pytest
 from support.dashboards import make_audit, make_mapping, make_recheck
 from support.report_cases import private
 
-from discreet.auditing.summary import AuditSummary, load_audit
+from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.network.dashboard.guarantee import assess, guarantee_of
 

@@ -11,7 +11,7 @@ import pytest
 from support.dashboards import make_audit, make_frontier, make_mapping
 from support.frontiers import ABOUT, point
 
-from discreet.auditing.summary import AuditSummary
+from discreet.auditing.audit_file import AuditSummary
 from discreet.export.neutral import Policy, sensor_table
 from discreet.frontiers.results import Frontier
 from discreet.network.dashboard import pages

@@ -10,8 +10,7 @@ from support.commands import run
 from support.helpers import make_mapping, refused
 from support.sites import broker_of, make_site, needs_mosquitto
 
-from discreet.auditing.drift import begin_watch
-from discreet.auditing.recheck import Claim, Withdrawal, begin
+from discreet.auditing.recheck import Claim, Withdrawal, begin, begin_watch
 from discreet.network.broker import Broker
 from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module

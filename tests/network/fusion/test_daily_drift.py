@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.network_samples import additive_mapping
 
-from discreet.auditing.drift import REFERENCE_DAYS, load_watch
+from discreet.auditing.recheck import REFERENCE_DAYS, load_watch
 from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, DailyDrift
 from discreet_sensor.wire import RoundClock
 

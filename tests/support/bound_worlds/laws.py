@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from discreet.auditing.bounds.pointwise import DELTAS
+from discreet.auditing.bounds.epsilon import DELTAS
 from discreet.leakage.exact import advantage, information_epsilon, pairwise_epsilon, total_variation
 
 INFORMATION = ("information epsilon", *(f"information beyond {delta}" for delta in DELTAS))

@@ -9,7 +9,7 @@ from discreet.auditing.bounds.certificates import (
     certify_advantage,
     certify_total_variation,
 )
-from discreet.auditing.bounds.pointwise import PointwiseAudit
+from discreet.auditing.bounds.epsilon import PointwiseAudit
 from support.bound_worlds.laws import INFORMATION
 
 ALPHA = 0.05

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.auditing.attackers.models import (
     by_fold,
     fit_boosting,
@@ -57,7 +57,6 @@ from discreet.auditing.attackers.scores import (
     score_accuracy,
     score_auc,
 )
-from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError, suggest
 
 _BLOCK = 2**20  # numbers held at once

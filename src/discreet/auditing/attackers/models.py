@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeRegressor
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.auditing.attackers.problem import (
     Guesses,
     Problem,
@@ -36,7 +36,6 @@ from discreet.auditing.attackers.problem import (
     tested_rows,
     thin,
 )
-from discreet.data.unique_rows import distinct_rows
 
 # --- Lessons ---------------------------------------------------------------------------------
 

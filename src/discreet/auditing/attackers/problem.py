@@ -29,7 +29,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedGroupKFold
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.data.columns import (
     Column,
     as_floats,
@@ -38,7 +38,6 @@ from discreet.data.columns import (
     understood,
     written_column,
 )
-from discreet.data.unique_rows import distinct_rows
 from discreet.errors import InputError
 
 

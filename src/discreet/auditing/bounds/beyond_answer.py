@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.auditing.audit_file import BEYOND as BEYOND
 from discreet.auditing.bounds.certificates import (
     Certificate,
     NotCertifiable,
@@ -24,7 +25,6 @@ from discreet.auditing.bounds.certificates import (
 )
 from discreet.auditing.bounds.lower_side import certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.names import BEYOND as BEYOND
 from discreet.data.labels import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage

@@ -7,7 +7,7 @@ value is ``NotCertifiable``, which is neither a number nor zero.
 ``alpha`` is spent on one certificate. Claims about several private facts, or several
 certificates that must hold at once, share it: divide it among them.
 
-The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``pointwise``; what the
+The pointwise certificates (epsilon, and epsilon beyond a rare set) are in ``epsilon``; what the
 tables alone promise, and many releases add up to, is in ``over_time``.
 """
 
@@ -20,11 +20,16 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Floats
+from discreet.auditing.bounds.deviations import (
+    VARIANCE_SHARE,
+    deviation,
+    kernel_balanced_gain,
+    kernel_total_variation,
+    overall_upper,
+)
 from discreet.auditing.bounds.intervals import clopper_pearson_upper, kl_upper
-from discreet.auditing.bounds.kernel_bound import kernel_balanced_gain, kernel_total_variation
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, overall_upper
 from discreet.errors import InputError
 from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
 from discreet.quoting import at_most, down, up
@@ -140,10 +145,10 @@ def certify_total_variation(rows: AuditRows, alpha: float) -> Certificate:
     Let A be the best set of outputs for the truly worst pair (a, b): it is fixed, if
     unknown. TV = p(A|a) - p(A|b), and the rows' version of that is at most their plug-in
     TV. Q(A|x) has a range of at most eta, the Dobrushin coefficient, so Hoeffding's
-    inequality gives TV <= TV^ + eta sqrt(ln(1/alpha)/2 (1/n_a + 1/n_b)); ``spread`` has the
+    inequality gives TV <= TV^ + eta sqrt(ln(1/alpha)/2 (1/n_a + 1/n_b)); ``deviations`` has the
     sharper Bernstein version that is used. Because only the worst pair has to hold, the
-    maximum over pairs needs no union bound. ``spread`` has the bounds for groups, too. Where
-    outputs are too many to list, ``kernel_bound`` stands in.
+    maximum over pairs needs no union bound. ``deviations`` has the bounds for groups, too. Where
+    outputs are too many to list, the kernel of ``deviations`` stands in.
 
     Without rows: eta, and tanh(epsilon/2) from the structural epsilon.
     """
@@ -194,7 +199,7 @@ def certify_accuracy(rows: AuditRows, alpha: float, prior: Floats | None = None)
 
     With a known prior: sum_z max_g prior_g p^(z|g) plus the deviation, or the inverse of kl
     there if that is less (rows weigh prior_g/n_g, and the largest weight stands for 1/n;
-    both are about one and the same average, see ``spread``), and without rows
+    both are about one and the same average, see ``deviations``), and without rows
     max prior + (1 - max prior) eta.
 
     Otherwise the rows must be drawn at random, classes and all. For the fixed best

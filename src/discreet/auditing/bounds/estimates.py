@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
+from discreet.auditing.bounds.deviations import mean_lower, mean_upper
 from discreet.auditing.bounds.intervals import Interval, kl_lower, kl_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.spread import mean_lower, mean_upper
-from discreet.data.unique_rows import distinct_rows
 from discreet.mapping.mapping import Mapping
 
 # --- Answers ---------------------------------------------------------------------------------

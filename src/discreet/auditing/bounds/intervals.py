@@ -9,7 +9,7 @@ lower bound of one minus the variable.
 function, the largest one for a given mean: a product of non-negative terms with mean at most one,
 which by Markov's inequality exceeds 1/alpha with probability at most alpha.
 
-``two_points`` bounds log-products such as those of ``ratios`` from below by two moments, so that
+``two_points`` bounds log-products such as those of ``epsilon`` from below by two moments, so that
 single values are not needed. Let h(y) = log(1 + c (y - t)) with 1 + c (0 - t) > 0. Among all
 distributions on [0, inf) with mean M1 and second moment M2 the one with mass M1^2/M2 at
 x0 = M2/M1 and the rest at 0 has the smallest mean of h: the parabola that equals h at 0

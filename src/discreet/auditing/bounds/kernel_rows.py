@@ -1,6 +1,6 @@
 """Rows compared with one another through a product kernel, without listing outputs.
 
-``kernel_bound`` says what the means of phi in the classes tell about any attacker, and
+``deviations`` says what the means of phi in the classes tell about any attacker, and
 ``set_variance`` what their covariances tell about any set.
 
 **The law** of the kernel is chosen by a twentieth of the rows (or groups), which serve for nothing
@@ -36,10 +36,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, eigsh
 from threadpoolctl import threadpool_limits
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats, Ints, distinct_rows
 from discreet.auditing.bounds.intervals import kl_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.data.unique_rows import distinct_rows
 
 # --- The kernel -----------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class AuditRows:
 
     @cached_property
     def spreads(self) -> dict[int, float]:
-        """What ``spread`` has measured, by class; kept here because it is asked for often."""
+        """What ``deviations`` has measured, by class; kept here because it is asked for often."""
         return {}
 
     @cached_property

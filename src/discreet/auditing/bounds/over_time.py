@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.arrays import Floats
+from discreet.auditing.audit_file import INDEPENDENT_RELEASES as INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import (
     ONE_RELEASE,
     SHIPPED,
@@ -24,7 +25,6 @@ from discreet.auditing.bounds.certificates import (
     NotCertifiable,
     percent,
 )
-from discreet.auditing.names import INDEPENDENT_RELEASES as INDEPENDENT_RELEASES
 from discreet.errors import InputError
 from discreet.leakage.exact import ROUND_UP, advantage_at, structural_epsilons
 from discreet.quoting import at_most, up

@@ -7,10 +7,10 @@ What an audit certifies is what the rows show plus a deviation. Both are foresee
   Q(z|X) times 1/n_a + 1/n_b. Sensors are imagined independent, with all codes equally
   frequent, so that the variance is a product of second moments less one of means. A leak is
   imagined in proportion to p(z).
-* **The deviation** is the formula of ``spread``, with the expected spread of pairs of rows.
-* **Too many outputs to list**: the bound of ``kernel_bound``, whose distance has the square
-  T^2 + (trace of the covariance) (1 - 1/m) sum_g 1/n_g on average. It compares so many rows and
-  no more, so that there may be no number that does.
+* **The deviation** is the formula of ``deviations``, with the expected spread of pairs of rows.
+* **Too many outputs to list**: the bound of ``kernel_total_variation``, whose distance has the
+  square T^2 + (trace of the covariance) (1 - 1/m) sum_g 1/n_g on average. It compares so many
+  rows and no more, so that there may be no number that does.
 * **Groups** are observations, and each class gets its share of alpha. Readings of one group
   are imagined to have half of their variance in common.
 
@@ -37,8 +37,15 @@ from scipy.stats import norm
 
 from discreet.arrays import Floats
 from discreet.auditing.bounds.certificates import Certificate
+from discreet.auditing.bounds.deviations import (
+    VARIANCE_SHARE,
+    apart_deviation,
+    deviation,
+    joint_deviation,
+    kernel_parts,
+    stray,
+)
 from discreet.auditing.bounds.intervals import kl_upper
-from discreet.auditing.bounds.kernel_bound import apart_deviation, joint_deviation, kernel_parts
 from discreet.auditing.bounds.kernel_rows import (
     MAX_ROWS,
     PILOT_SHARE,
@@ -48,7 +55,6 @@ from discreet.auditing.bounds.kernel_rows import (
     mixed_law,
 )
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
-from discreet.auditing.bounds.spread import VARIANCE_SHARE, deviation, stray
 from discreet.auditing.bounds.window import WindowBound, largest_mean, solve_bound
 from discreet.errors import InputError
 from discreet.leakage.chains import add_up
@@ -131,7 +137,7 @@ class Plan:
 
     @cached_property
     def _spread(self) -> float:
-        """Twice the largest variance of a set of outputs over eta^2, as ``spread`` measures it."""
+        """Twice the largest variance of a set of outputs over eta^2, as ``deviations`` has it."""
         once = twice = 1.0
         for table in self.tables:
             alike = 1.0 - 0.5 * np.abs(table[:, None] - table[None]).sum(axis=2)
@@ -283,7 +289,7 @@ def expected_largest(m: int) -> float:
 
 
 def listed_deviation(eta: float, spreads: Floats, counts: Floats, alpha: float) -> float:
-    """Return what ``spread.deviation`` says for classes with so many observations.
+    """Return what ``deviations.deviation`` says for classes with so many observations.
 
     ``spreads`` are twice the variances over eta^2, as observations show them; all factors are one.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from discreet.auditing.summary import AuditSummary
+from discreet.auditing.audit_file import AuditSummary
 from discreet.frontiers.points import describe
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from discreet.auditing.drift import DriftWatch
+from discreet.auditing.audit_file import AuditSummary, PrivateFact, load_audit
 from discreet.auditing.recheck import (
     BROKEN,
     DUE,
     NONE,
     VALID,
+    DriftWatch,
     Recheck,
     Standing,
     load_state,
     standing,
 )
-from discreet.auditing.summary import AuditSummary, PrivateFact, load_audit
 from discreet.errors import InputError
 from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from discreet.auditing.drift import load_watch
-from discreet.auditing.recheck import load_state
-from discreet.auditing.summary import AuditSummary, load_audit
+from discreet.auditing.audit_file import AuditSummary, load_audit
+from discreet.auditing.recheck import load_state, load_watch
 from discreet.data.columns import written
 from discreet.errors import DiscreetError
 from discreet.export.neutral import Policy, sensor_table

@@ -10,9 +10,8 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from discreet.auditing.drift import load_watch
-from discreet.auditing.recheck import load_state
-from discreet.auditing.summary import load_audit
+from discreet.auditing.audit_file import load_audit
+from discreet.auditing.recheck import load_state, load_watch
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import assess, assess_drift

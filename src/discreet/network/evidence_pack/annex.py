@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.auditing.report import words
-from discreet.auditing.report.officer import ATTACKER, NO_ATTACKER
+from discreet.auditing.report.words import ATTACKER, NO_ATTACKER
 from discreet.errors import shown
 from discreet.network.evidence_pack.content import Line, Link, Measured, Section, State
 from discreet.network.evidence_pack.statements import Statements

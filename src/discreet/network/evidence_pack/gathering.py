@@ -13,9 +13,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import discreet
-from discreet.auditing.report.officer import NO_ADVICE
+from discreet.auditing.audit_file import AuditSummary, load_audit
+from discreet.auditing.report.words import NO_ADVICE
 from discreet.auditing.results import digest_of
-from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.users import Users

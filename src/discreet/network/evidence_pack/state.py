@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import date, timedelta
 from pathlib import Path
 
+from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.auditing.recheck import BROKEN, DUE, DUE_DAYS, Recheck, load_state
-from discreet.auditing.summary import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.network.dashboard.guarantee import assess
 from discreet.network.evidence_pack.content import State, as_level

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Floats
 from discreet.data.columns import written
+from discreet.leakage.chains import filter_rounds, moves_over
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.memory import filter_rounds, moves_over
 from discreet.network.fusion.intake import SKEW, Drawn, Registry
 from discreet.network.fusion.missing import MISSING, Rule, Symbols, decide, posterior, rule_of
 from discreet.network.store.rows import Decision, mapping_number

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.auditing.drift import REFERENCE_DAYS, DriftWatch, begin_watch, load_watch
+from discreet.auditing.recheck import REFERENCE_DAYS, DriftWatch, begin_watch, load_watch
 from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.mapping.mapping import Mapping
