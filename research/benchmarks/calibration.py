@@ -14,8 +14,8 @@ import numpy as np
 
 from discreet import NPOMapper
 from discreet.data.labels import label_column
-from discreet.design.folds import Sample
 from discreet.design.leaks import estimate_leaks
+from discreet.design.training_rows import Sample
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from research.paper.synthetic import draw_table, exact_figures, tables_by_reading

@@ -19,9 +19,9 @@ from discreet.choices import KERNELS, LOSSES
 from discreet.data.labels import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import uniform_tables
-from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
 from discreet.design.risks import make_risks
+from discreet.design.training_rows import collapse, private_heads, public_heads
 from research.paper.synthetic import draw_readings
 
 RATIO, REG = 0.99, 0.01

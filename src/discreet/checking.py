@@ -24,9 +24,9 @@ from discreet.data.roles import MOST_ROWS, Role, guess_facts
 from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows
 from discreet.data.text_files import TextForm, text_form
-from discreet.design.answers import answer_unseen_codes, raw_advantage
-from discreet.design.deciding import Aim
-from discreet.design.folds import split_folds
+from discreet.design.expected import answer_unseen_codes, raw_advantage
+from discreet.design.fusion import Aim
+from discreet.design.training_rows import split_folds
 from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError
 from discreet.files import as_argument
 from discreet.learning import Prepared, learn, open_table, prepare

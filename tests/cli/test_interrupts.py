@@ -50,8 +50,8 @@ SLOW_FUSION = """
 def endless(*args):
     print("the mapping is nearly there")
     while True: time.sleep(0.05)  # a signal just before a long sleep would wait
-import discreet.design.answers
-discreet.design.answers.learn_fusion = endless
+import discreet.design.expected
+discreet.design.expected.learn_fusion = endless
 """
 SLOW_READING = """
 def endless(*args):

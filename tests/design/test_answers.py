@@ -7,8 +7,8 @@ import pytest
 
 from discreet.choices import LOSSES
 from discreet.data.labels import Labels
-from discreet.design import answers as module
-from discreet.design.answers import (
+from discreet.design import expected as module
+from discreet.design.expected import (
     Answers,
     answer_drawn,
     answer_from_codes,
@@ -18,10 +18,10 @@ from discreet.design.answers import (
     join,
     raw_advantage,
 )
-from discreet.design.deciding import Aim
-from discreet.design.folds import Sample, split_folds
+from discreet.design.fusion import Aim
 from discreet.design.kernels import ProductKernel
 from discreet.design.problem import Settings
+from discreet.design.training_rows import Sample, split_folds
 from discreet.mapping.parts import TableFusion
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from support.helpers import refused
 
-from discreet.design.deciding import Aim, aim_for, check_decide
+from discreet.design.fusion import Aim, aim_for, check_decide
 from discreet.mapping.parts import Fact, TableFusion
 
 FALL = Fact(name="state", classes=["fall", "walk", "lie: still"])

@@ -16,9 +16,9 @@ from discreet.design.fast import (
     design_fast,
 )
 from discreet.design.feasible import structural_epsilon, uniform_tables
-from discreet.design.heads import collapse, private_heads, public_heads
 from discreet.design.kernels import ProductKernel
 from discreet.design.risks import make_risks
+from discreet.design.training_rows import collapse, private_heads, public_heads
 from discreet.leakage.exact import information_epsilon
 from discreet.leakage.joint_outputs import output_probabilities
 

@@ -3,8 +3,8 @@ import pytest
 
 from discreet.data.labels import Labels
 from discreet.design.fusion import draw_symbols, learn_fusion
-from discreet.design.heads import collapse
 from discreet.design.kernels import ProductKernel
+from discreet.design.training_rows import collapse
 
 
 def sample(rng, classes, n_sensors, n=400):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.data.labels import Labels
-from discreet.design.heads import collapse, private_heads, public_heads
+from discreet.design.training_rows import collapse, private_heads, public_heads
 from discreet.errors import InputError
 
 

@@ -6,8 +6,8 @@ from support.matrices import crossed
 
 from discreet.data.labels import Labels
 from discreet.design import leaks
-from discreet.design.folds import Sample
 from discreet.design.leaks import average, estimate_leaks
+from discreet.design.training_rows import Sample
 
 SIZES = (3, 3, 3, 3, 3, 3, 3, 3)
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from discreet.choices import LOSSES
 from discreet.data.labels import Labels
 from discreet.design.expected import Expected, Request
-from discreet.design.folds import Sample
+from discreet.design.feasible import Designed
 from discreet.design.kernels import CountKernel
 from discreet.design.leaks import Leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.problem import Settings, Target
-from discreet.design.results import Designed
+from discreet.design.training_rows import Sample
 
 SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
 

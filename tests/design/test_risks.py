@@ -5,10 +5,10 @@ from support.problems import random_problem
 
 from discreet.choices import KERNELS, LOSSES
 from discreet.data.labels import Labels
-from discreet.design.heads import collapse, public_heads
 from discreet.design.kernels import ProductKernel, output_gram
 from discreet.design.risks import CountRisks, GramRisks, OutputRisks, make_risks
 from discreet.design.solvers import head_value
+from discreet.design.training_rows import collapse, public_heads
 from discreet.errors import InputError
 from discreet.leakage.joint_outputs import output_probabilities
 

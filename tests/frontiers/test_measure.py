@@ -8,10 +8,10 @@ from support.helpers import DESIGN
 from discreet.auditing.bounds.certificates import certify_advantage
 from discreet.data.encoders import CodesEncoder
 from discreet.data.labels import Labels
-from discreet.design.deciding import Aim
+from discreet.design.fusion import Aim
 from discreet.frontiers import measure
 from discreet.frontiers.measure import Side, Trial, leak, lower_bound, score_public, upper_bounds
-from discreet.frontiers.points import FAMILIES
+from discreet.frontiers.results import FAMILIES
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping

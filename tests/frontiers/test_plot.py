@@ -11,8 +11,7 @@ from support.helpers import refused
 
 from discreet.frontiers.frontier import frontier_svg, save_plot
 from discreet.frontiers.plot import draw
-from discreet.frontiers.points import Worth
-from discreet.frontiers.results import Frontier
+from discreet.frontiers.results import Frontier, Worth
 from discreet.plots import INK
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,7 @@ from support.helpers import refused
 
 from discreet.data.dependence import Dependence
 from discreet.errors import InputError
-from discreet.frontiers.points import Place, dominated, find_knee, lower_left
-from discreet.frontiers.results import MAX_BYTES, Frontier
+from discreet.frontiers.results import MAX_BYTES, Frontier, Place, dominated, find_knee, lower_left
 
 # --- Knee and dominated points -------------------------------------------------------------
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.logs import WRITERS, write_recorder
 
 from discreet.errors import InputError
-from discreet.importing.events import EventList, utc_seconds
-from discreet.importing.rounds import Rounds, local_times, make_table
+from discreet.importing.rounds import EventList, Rounds, local_times, make_table, utc_seconds
 from discreet.importing.sources import read_log
 
 GONE = {"unavailable", "unknown", ""}

@@ -19,9 +19,8 @@ from support.helpers import refused
 from support.logs import NEW_SCHEMA, OLD_SCHEMA, fill_recorder, utc_text, write_recorder
 from support.ports import free_port
 
-from discreet.importing import databases, text_logs
-from discreet.importing.events import NOTHING
-from discreet.importing.rounds import Rounds, make_table
+from discreet.importing import sources, text_logs
+from discreet.importing.rounds import NOTHING, Rounds, make_table
 from discreet.importing.sources import read_log
 
 BEGIN = 1_767_225_600  # the first of January 2026
@@ -156,7 +155,7 @@ def test_a_database_that_begins_to_be_written_meanwhile_is_refused(tmp_path, mon
         writer.execute("UPDATE states SET state = '0'")
         started.append(writer)
 
-    monkeypatch.setattr(databases, "_recorder", start_writing)
+    monkeypatch.setattr(sources, "_recorder", start_writing)
     refused("began to be written while it was read", read_log, str(file), "UTC")
     started[0].close()
 

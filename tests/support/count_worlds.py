@@ -6,7 +6,7 @@ import numpy as np
 
 from discreet.data.labels import Labels
 from discreet.design.counts.estimate import Block, CountModel
-from discreet.design.folds import Sample
+from discreet.design.training_rows import Sample
 
 
 def draw_sample(n_rows, seed=0, sizes=(3, 4, 2)):

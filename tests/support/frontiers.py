@@ -1,8 +1,16 @@
 """Made-up frontiers, shared by the tests of the trade-off."""
 
 from discreet.data.split import Split
-from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Point, Worth
-from discreet.frontiers.results import About, Frontier
+from discreet.frontiers.results import (
+    FAMILIES,
+    About,
+    Bound,
+    Estimate,
+    Frontier,
+    Leak,
+    Point,
+    Worth,
+)
 from discreet.mapping.parts import Source
 
 ABOUT = About(

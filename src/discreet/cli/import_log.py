@@ -22,8 +22,7 @@ from discreet.files import as_argument
 if TYPE_CHECKING:
     import pandas as pd
 
-    from discreet.importing.events import Events
-    from discreet.importing.rounds import Rounds
+    from discreet.importing.rounds import Events, Rounds
 
 _WRITTEN = (".csv", ".csv.gz", ".tsv", ".parquet")
 _COUNTED = ("event.*", "button.*", "input_button.*")  # whose states are times of events
@@ -155,7 +154,7 @@ def _label(text: str) -> tuple[str, str]:
 
 def _names(facts: dict[str, str], events: Events) -> dict[str, str]:
     """Return what the columns of labels are called; a pattern may have been renamed too."""
-    from discreet.importing.events import matching
+    from discreet.importing.rounds import matching
 
     renamed = {pattern: name for pattern, name in facts.items() if name != pattern}
     return {item: name for pattern, name in renamed.items()
@@ -163,7 +162,7 @@ def _names(facts: dict[str, str], events: Events) -> dict[str, str]:
 
 
 def _named(patterns: object, events: Events, *, required: bool) -> list[str]:
-    from discreet.importing.events import matching
+    from discreet.importing.rounds import matching
 
     found: list[str] = []
     for pattern in patterns:  # type: ignore[attr-defined]
@@ -180,7 +179,7 @@ def _moment(option: str, text: str | None, zone: str) -> float | None:
         return None
     import pandas as pd
 
-    from discreet.importing.events import utc_seconds
+    from discreet.importing.rounds import utc_seconds
 
     found = float(utc_seconds(pd.Series([text]), zone)[0])
     if found != found:

@@ -1,12 +1,308 @@
-"""What is asked for, and what rows left out show of it; the words that all methods share."""
+"""What is asked for, and what rows left out show of it; the words that all methods share.
+
+*What a fusion rule answers on rows that taught it nothing, beside what raw codes would answer.*
+Rows that the mapping learned from flatter it. So each row is answered by a rule that was learned
+without it, and two others stand beside: naming the most frequent class, and a classifier that sees
+the codes themselves.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from discreet.design.answers import is_useful
+from discreet.arrays import Floats, Ints
+from discreet.data.labels import Labels
+from discreet.design.fusion import (
+    Aim,
+    Fusion,
+    add_decision,
+    class_shares,
+    draw_symbols,
+    learn_fusion,
+)
+from discreet.design.problem import Settings
+from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
+from discreet.design.training_rows import Fold, Rows, Sample
+from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
+from discreet.leakage.joint_outputs import output_probabilities
+from discreet.mapping.parts import Fact
+from discreet.quoting import percent, percents, with_error
+
+# --- Answers on rows left out ---------------------------------------------------------------
+
+# Symbols drawn per row where the outputs are too many to list, and in all.
+_DRAWS, _MOST_DRAWN = 20, 100_000
+_ROWS_AT_ONCE = 20_000
+FUSION_ROWS = 20_000
+"""Most rows that a score for each symbol is learned from."""
+TREE_ROWS = 8_000
+"""Most rows that the classifier on codes is learned from, and tried on."""
+_TREES = 120  # of all classes together, and 30 of each at most
+_LEAST_OF_CLASS = 100  # of its rows, however many there are of others
+_LEAST_ROWS = 0.5  # of a class that does not occur
+_TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Decisions about rows whose truth is known.
+
+    ``truth``: the class of every row. ``right``: the probability, over the noise of the symbols,
+    that it is decided. ``shares``: how often each class is decided.
+    """
+
+    truth: Ints
+    right: Floats
+    shares: Floats
+
+    @property
+    def error(self) -> float:
+        """The share of wrong decisions."""
+        return 1.0 - float(self.right.mean())
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The share of right decisions, averaged over the classes."""
+        return float(self._by_class().mean())
+
+    @property
+    def constant(self) -> bool:
+        """Whether one class is decided whatever the symbols are."""
+        return is_constant(self.shares)
+
+    def interval(self, groups: Ints | None = None) -> tuple[float, float]:
+        """Return where the balanced accuracy lies with a confidence of 95 %.
+
+        Rows of a group may depend on one another. For the spread, each class gets one group more
+        that is answered right and one that is answered wrong: a handful of answers that agree
+        are no certainty.
+        """
+        accuracy = self._by_class()
+        share = 1.0 / (len(accuracy) * self._counts())
+        parts = share[self.truth] * (self.right - accuracy[self.truth])
+        sums = parts if groups is None else np.bincount(groups, parts)
+        added = (share * self._largest(groups)) ** 2 * (accuracy**2 + (1.0 - accuracy) ** 2)
+        half = _TWO_SIDED * float(np.sqrt(np.sum(sums**2) + added.sum()))
+        middle = float(accuracy.mean())
+        return max(middle - half, 0.0), min(middle + half, 1.0)
+
+    def _largest(self, groups: Ints | None) -> Floats:
+        """Return for each class the most rows that one group has of it."""
+        found = np.ones(len(self.shares))
+        if groups is not None:
+            cells, counts = np.unique(groups * len(found) + self.truth, return_counts=True)
+            np.maximum.at(found, cells % len(found), counts)
+        return found
+
+    def useful(self, groups: Ints | None = None) -> bool:
+        """Whether the decisions are surely better than guessing."""
+        return is_useful(self.interval(groups)[0], self.shares)
+
+    def _by_class(self) -> Floats:
+        counts = self._counts()
+        found: Floats = np.bincount(self.truth, self.right, minlength=len(counts)) / counts
+        return found
+
+    def _counts(self) -> Ints:
+        """Return the rows of each class; one for a class without any, which counts as wrong."""
+        return np.maximum(np.bincount(self.truth, minlength=len(self.shares)), 1)
+
+
+def is_constant(shares: Sequence[float] | Floats) -> bool:
+    """Tell whether one class has all decisions, but for rounding."""
+    return bool(np.max(shares) >= 1.0 - 1e-9)
+
+
+def is_useful(low: float, shares: Sequence[float] | Floats) -> bool:
+    """Tell whether decisions are good for anything.
+
+    They are if the interval of their balanced accuracy, which begins at ``low``, lies above
+    guessing, and they are not always the same.
+    """
+    return low > 1.0 / len(shares) and not is_constant(shares)
+
+
+def join(parts: Sequence[Answers]) -> Answers:
+    """Return the answers about all rows, part after part."""
+    sizes = np.array([len(part.truth) for part in parts])
+    return Answers(
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate([part.right for part in parts]),
+        np.asarray(sizes @ np.stack([part.shares for part in parts]) / sizes.sum()),
+    )
+
+
+# --- From symbols --------------------------------------------------------------------------
+
+
+def finish_fusion(
+    settings: Settings,
+    tables: Tables,
+    fusion: Fusion | None,
+    known: Sample,
+    rng: np.random.Generator,
+    most: int = FUSION_ROWS,
+) -> Fusion:
+    """Return the rule with its decisions, learned from these rows if it is not given.
+
+    ``most``: rows that a score for each symbol is learned from, where outputs are too many to list.
+    """
+    reg = settings.reg
+    if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
+        some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
+        reg, known = reg * len(known.codes) / len(some.codes), some
+    rows = known.rows() if settings.lists_outputs else _as_they_are(known)
+    if fusion is None:
+        fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
+    return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
+
+
+def _as_they_are(sample: Sample) -> Rows:
+    """Return all rows, equal or not, where looking for equal ones would not pay."""
+    return Rows(sample.codes, np.arange(len(sample.codes)), sample.sizes)
+
+
+def answer_unseen(
+    fusion: Fusion, tables: Tables, unseen: Sample, rng: np.random.Generator
+) -> Answers:
+    """Answer rows by a finished rule: exactly where the outputs can be listed."""
+    if count_outputs([table.shape[1] for table in tables]) <= MAX_OUTPUTS:
+        return _answer_listed(fusion, tables, unseen.codes, unseen.public)
+    return answer_drawn(fusion, tables, unseen.codes, unseen.public, rng)
+
+
+def _answer_listed(fusion: Fusion, tables: Tables, codes: Ints, public: Labels) -> Answers:
+    """Average Q over all outputs."""
+    sizes = [table.shape[1] for table in tables]
+    outputs = np.stack(np.unravel_index(np.arange(count_outputs(sizes)), sizes), axis=1)
+    decided = np.eye(public.n_classes)[fusion.choose(fusion.scores(outputs, sizes))]
+    right, total = np.empty(len(codes)), np.zeros(public.n_classes)
+    for begin in range(0, len(codes), _ROWS_AT_ONCE):
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        chosen = output_probabilities(tables, codes[part]) @ decided
+        right[part] = chosen[np.arange(len(chosen)), public.index[part]]
+        total += chosen.sum(axis=0)
+    return Answers(public.index, right, total / len(codes))
+
+
+def answer_drawn(
+    fusion: Fusion, tables: Tables, codes: Ints, public: Labels, rng: np.random.Generator
+) -> Answers:
+    """Draw symbols for each row, several times where the rows are few."""
+    copies = max(1, min(_DRAWS, _MOST_DRAWN // len(codes)))
+    sizes = [table.shape[1] for table in tables]
+    right, total = np.zeros(len(codes)), np.zeros(public.n_classes)
+    for _ in range(copies):
+        decided = fusion.choose(fusion.scores(draw_symbols(tables, codes, rng), sizes))
+        right += decided == public.index
+        total += np.bincount(decided, minlength=public.n_classes)
+    return Answers(public.index, right / copies, total / total.sum())
+
+
+# --- From raw codes ------------------------------------------------------------------------
+
+
+def answer_from_codes(
+    sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int, most: int = TREE_ROWS
+) -> Answers:
+    """Answer each fold by boosted trees that learned from the codes of at most so many others."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for rest, held in folds:
+        known, unseen = (
+            sample.take(_some(rows, sample.public, rng, most)) for rows in (rest, held)
+        )
+        parts.append(_answer_codes(known, unseen, aim))
+    return join(parts)
+
+
+def answer_unseen_codes(sample: Sample, known: Ints, unseen: Ints, aim: Aim, seed: int) -> Answers:
+    """Answer all of some rows by boosted trees that learned from the codes of others."""
+    some = _some(known, sample.public, np.random.default_rng(seed), TREE_ROWS)
+    return _answer_codes(sample.take(some), sample.take(unseen), aim)
+
+
+def _some(index: Ints, public: Labels, rng: np.random.Generator, most: int) -> Ints:
+    """Return at most so many of the rows at random, and some of every class."""
+    if len(index) <= most:
+        return index
+    order = rng.permutation(index)
+    rare = [order[public.index[order] == k][:_LEAST_OF_CLASS] for k in range(public.n_classes)]
+    return np.unique(np.concatenate([order[:most], *rare]))
+
+
+def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
+    n_classes = known.public.n_classes
+    scores = _tree_scores(known.codes, known.public, unseen.codes)
+    decided = aim.deciding(class_shares(known.public)).choose(scores)
+    shares = np.bincount(decided, minlength=n_classes) / len(decided)
+    return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
+
+
+def raw_advantage(
+    known: Sample, unseen: Sample, *, beyond: bool = False, most: int = TREE_ROWS
+) -> float:
+    """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
+
+    ``beyond``: they know the public fact. ``most``: rows that they learn from.
+    """
+    rng, found = np.random.default_rng(0), 0.0
+    before, after = (_told_codes(part) if beyond else part.codes for part in (known, unseen))
+    for fact, held in zip(known.private, unseen.private, strict=True):
+        some = _some(np.arange(len(before)), fact, rng, most)
+        scores = _tree_scores(before[some], fact.take(some), after)
+        for h in range(known.public.n_classes) if beyond else [None]:
+            taught, rows = (
+                np.flatnonzero((part.public.index == h) | (h is None)) for part in (known, unseen)
+            )
+            shares = np.bincount(fact.index[taught], minlength=fact.n_classes)
+            even = scores[rows] - np.log(np.maximum(shares, _LEAST_ROWS) / max(len(taught), 1))
+            found = max(found, _score_advantage(even, held.index[rows]))
+    return found
+
+
+def _told_codes(sample: Sample) -> Ints:
+    return np.column_stack([sample.codes, sample.public.index])
+
+
+def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:
+    """Return log p(class|codes) of rows, rows by classes, by trees that learned from others."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    trees = HistGradientBoostingClassifier(
+        # Few and quick steps: on census rows as good as the customary hundred, to 0.003.
+        max_iter=int(np.clip(_TREES // fact.n_classes, 3, 30)),
+        learning_rate=0.3,
+        max_leaf_nodes=8,
+        min_samples_leaf=int(np.clip(len(codes) // 50, 2, 20)),
+        early_stopping=False,
+        random_state=0,
+    ).fit(codes, fact.index)
+    scores = np.full((len(unseen), fact.n_classes), -np.inf)
+    with np.errstate(divide="ignore"):
+        scores[:, trees.classes_] = np.log(trees.predict_proba(unseen))
+    return scores
+
+
+def _score_advantage(scores: Floats, index: Ints) -> float:
+    """Return by how much the class with the largest score beats guessing: all, and each two."""
+    there = np.unique(index)
+    found = 0.0
+    for classes in [there, *(np.array(pair) for pair in combinations(there, 2))]:
+        rows = np.isin(index, classes)
+        right = classes[np.argmax(scores[rows][:, classes], axis=1)] == index[rows]
+        share = np.mean([right[index[rows] == k].mean() for k in classes])
+        found = max(found, float(share) - 1.0 / len(classes))
+    return found
+
+
+# --- What is asked for, and what is expected ------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -102,3 +398,53 @@ class Expected:
             "folds": float(self.folds),
             "met": None if self.met is None else float(self.met),
         }
+
+
+# --- What a fit warns of --------------------------------------------------------------------
+
+_LEVEL = 6  # of ``fit``, above these
+
+
+def warn_useless(
+    fact: Fact,
+    expected: Expected | None,
+    taught: Answers,
+    interval: tuple[float, float],
+    advice: str,
+) -> None:
+    """Say that decisions are no better than guessing, on rows left out or those learned from."""
+    where, accuracy = "Even on the rows it was learned from", taught.balanced_accuracy
+    if expected is not None:
+        where, accuracy = "On rows left out", expected.balanced_accuracy
+        interval = expected.balanced_low, expected.balanced_high
+    why = ""
+    if expected is not None and expected.silent:
+        why = "Not met: no level of strictness kept what was asked on held-out rows, with noise "
+        why += "added or without, so that the symbols are pure noise. "
+    elif taught.constant:
+        always = fact.classes[int(np.argmax(taught.shares))]
+        why = f"The fusion rule names {always!r} whatever the symbols are. "
+    warnings.warn(
+        f"{why}{where}, as far as they show, the mapping answers {fact.name!r} no better than "
+        f"guessing: its balanced accuracy is {percent(accuracy)} "
+        f"({percents(*interval)} at 95 % confidence), that of guessing "
+        f"{percent(1.0 / len(fact.classes))}. "
+        f"{advice}",
+        UninformativeMappingWarning,
+        stacklevel=_LEVEL,
+    )
+
+
+def warn_unmet(expected: Expected, asked: Dict[str, float | None], advice: str) -> None:
+    """Say what rows left out show instead of what was asked."""
+    found = [f"advantage {with_error(expected.advantage, expected.advantage_error)}"]
+    if asked["epsilon"] is not None and expected.epsilon is not None:
+        found.append(f"epsilon {expected.epsilon:.2f}")
+    limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]
+    warnings.warn(
+        f"Not met: at most {' and '.join(limits)} was asked for. Held-out rows show "
+        f"{' and '.join(found)}, and at no level that was tried enough standard errors to spare. "
+        f"{advice}",
+        UnmetRequestWarning,
+        stacklevel=_LEVEL,
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from discreet.arrays import Floats
-from discreet.design.results import Designed
+from discreet.design.feasible import Designed
 from discreet.design.risks import Risks, RiskValues, Tables
 from discreet.leakage.joint_outputs import Products, pull_back
 from discreet.progress import Progress, Report

@@ -1,4 +1,4 @@
-"""The sets that a mapping must stay in, and how to get into them.
+"""What a design hands over, and the sets that its tables must stay in.
 
 - Every row of a table lies on the simplex.
 - Algorithm 1 of the paper adds: no symbol is nearly unused (column sums of at least
@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from discreet.arrays import Floats
 from discreet.errors import InputError
 from discreet.mapping.mapping import round_rows
+from discreet.mapping.parts import Fusion
 
 DELTA_1 = DELTA_2 = 0.005  # as in the paper's experiments
 
@@ -141,3 +142,22 @@ def mix_to_epsilon(table: Floats, epsilon: float) -> Floats:
 
 def _shipped_epsilon(table: Floats) -> float:
     return structural_epsilon(round_rows(table).astype(np.float64))
+
+
+@dataclass
+class Designed:
+    """A mapping and the risks it has on the training rows.
+
+    ``fusion`` is the fusion rule where it comes with the tables. ``leak`` is an attacker's
+    advantage under the model that was designed on, where there is one.
+    """
+
+    tables: list[Floats]
+    public_risk: float
+    private_risks: Floats
+    floors: Floats
+    evaluations: int = 0
+    stopped: bool = False
+    history: list[float] = field(default_factory=list)
+    fusion: Fusion | None = None
+    leak: float = 0.0

@@ -1,9 +1,10 @@
-"""What users hand to the mappers: readings, labels, groups and parameters, checked."""
+"""What users hand to the mappers, checked and coded: readings, labels, groups, parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Dict
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,13 +17,15 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from discreet.arrays import Floats, Ints
 from discreet.choices import KERNELS
 from discreet.data.columns import check_names
-from discreet.data.encoders import Encoder
+from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import by_column
 from discreet.data.labels import Labels, label_column
 from discreet.data.strict_model import explain
+from discreet.design.counts.counting import CountedRows, Counts, counted_rows
 from discreet.design.kernels import Kernel
+from discreet.design.training_rows import Sample
 from discreet.errors import InputError, MissingPrivateError, shown
-from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name
+from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name, Source
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _NARROW = 2  # bytes of a whole number that are few enough
@@ -287,3 +290,66 @@ def fill_unseen(table: Floats, counts: Ints, encoder: Encoder) -> Floats:
             for z in range(table.shape[1]):
                 filled[:n_ordered, z] = np.interp(np.arange(n_ordered), known, table[known, z])
     return filled
+
+
+# --- What a fit works on --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Coded rows on their way through a fit.
+
+    ``facts``: the public fact, then the private ones. ``source``: what the mapping records of the
+    rows.
+    """
+
+    names: list[str]
+    encoders: Sequence[Encoder]
+    facts: Sequence[Fact]
+    counted: CountedRows
+    source: Source
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.sample.sizes
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are in all."""
+        return self.counted.n_rows
+
+    @property
+    def sample(self) -> Sample:
+        """All rows, or so many of them as are looked at as rows."""
+        return self.counted.sample
+
+    @property
+    def groups(self) -> Ints | None:
+        """The group of every row of the sample."""
+        return self.counted.groups
+
+
+def code_sample(
+    sensors: Sequence[tuple[str, Encoder]],
+    rows: pd.DataFrame,
+    labels: Sequence[Labels],
+    numbers: Ints,
+    groups: Ints | None,
+    counts: Counts,
+    source: Source,
+) -> Coded:
+    """Return the counts of all rows with the sample's rows, coded.
+
+    ``rows``, ``labels``, ``numbers``, ``groups``: of the sample. Raises InputError: if a mapping
+    file could not hold the classes.
+    """
+    names, encoders = zip(*sensors, strict=True)
+    codes = encode_table(rows, sensors)
+    ordered = tuple(
+        encoder.n_codes - int(encoder.missing) if encoder.ordered else 0 for encoder in encoders
+    )
+    sizes = tuple(encoder.n_codes for encoder in encoders)
+    sample = Sample(codes, sizes, labels[0], tuple(labels[1:]), ordered)
+    facts = [describe_fact(fact.name, fact.classes) for fact in labels]
+    counted = counted_rows(counts, sample, numbers, groups)
+    return Coded(list(names), encoders, facts, counted, source)

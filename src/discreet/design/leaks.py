@@ -23,7 +23,7 @@ from scipy.special import ndtr
 
 from discreet.arrays import Floats, Ints
 from discreet.data.labels import Labels
-from discreet.design.folds import Sample
+from discreet.design.training_rows import Sample
 from discreet.leakage.joint_outputs import output_probabilities
 
 MAX_LISTED = 64

@@ -17,24 +17,24 @@ from typing import Protocol
 import numpy as np
 
 from discreet.arrays import Ints
-from discreet.design.answers import (
+from discreet.design.expected import (
     FUSION_ROWS,
     TREE_ROWS,
     Answers,
+    Expected,
+    Request,
     answer_from_codes,
     answer_unseen,
     finish_fusion,
     join,
     raw_advantage,
 )
-from discreet.design.deciding import class_shares
-from discreet.design.expected import Expected, Request
-from discreet.design.feasible import uniform_tables
-from discreet.design.folds import Fold, Sample, split_folds
+from discreet.design.feasible import Designed, uniform_tables
+from discreet.design.fusion import class_shares
 from discreet.design.leaks import Leaks, average, estimate_leaks
 from discreet.design.problem import Settings, Target
-from discreet.design.results import Designed
 from discreet.design.risks import Tables
+from discreet.design.training_rows import Fold, Sample, split_folds
 from discreet.errors import InputError
 from discreet.leakage.exact import information_epsilon
 from discreet.leakage.joint_outputs import output_probabilities

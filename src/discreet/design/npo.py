@@ -20,11 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Floats
-from discreet.design.feasible import SidedSet, project_simplex, sided_start, uniform_tables
-from discreet.design.heads import Head, Rows
+from discreet.design.feasible import (
+    Designed,
+    SidedSet,
+    project_simplex,
+    sided_start,
+    uniform_tables,
+)
 from discreet.design.kernels import Kernel, cross_gram, pair_tables
 from discreet.design.losses import Loss
-from discreet.design.results import Designed
 from discreet.design.risks import Tables, fold_pairs
 from discreet.design.solvers import (
     HeadSolution,
@@ -33,6 +37,7 @@ from discreet.design.solvers import (
     head_value,
     solve_dual,
 )
+from discreet.design.training_rows import Head, Rows
 from discreet.progress import Progress, Report
 
 _TABLE_STEPS = 30  # projected gradient steps for one sensor's table within one sweep

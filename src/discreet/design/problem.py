@@ -14,17 +14,15 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.data.labels import Labels
-from discreet.design.coded import Coded
-from discreet.design.deciding import BALANCED, Aim
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
-from discreet.design.feasible import uniform_tables
-from discreet.design.folds import Sample
-from discreet.design.heads import Head, Rows, private_heads, public_heads
+from discreet.design.feasible import Designed, uniform_tables
+from discreet.design.fusion import BALANCED, Aim
+from discreet.design.inputs import Coded
 from discreet.design.kernels import Kernel
 from discreet.design.losses import Loss
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
-from discreet.design.results import Designed
 from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
+from discreet.design.training_rows import Head, Rows, Sample, private_heads, public_heads
 from discreet.progress import Report
 
 # Below this the sampling noise is larger than anything that further steps would gain.

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats
-from discreet.design.heads import Head, Rows
 from discreet.design.kernels import CountKernel, Kernel, cross_gram, output_gram, pair_tables
 from discreet.design.losses import Loss
 from discreet.design.solvers import HeadSolution, fit_stack, solve_dual
+from discreet.design.training_rows import Head, Rows
 from discreet.errors import InputError
 from discreet.leakage.joint_outputs import Products, scatter_rows
 

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Ints
 from discreet.cluster import run_tasks
-from discreet.design.deciding import aim_for
+from discreet.design.fusion import aim_for
 from discreet.design.inputs import check_count, check_number, group_index, private_facts
 from discreet.errors import (
     ClusterError,
@@ -41,8 +41,7 @@ from discreet.frontiers.measure import (
     upper_bounds,
 )
 from discreet.frontiers.plot import frontier_svg, save_plot
-from discreet.frontiers.points import MAX_POINTS, Bound, Leak, Point
-from discreet.frontiers.results import About, Frontier
+from discreet.frontiers.results import MAX_POINTS, About, Bound, Frontier, Leak, Point
 from discreet.frontiers.study import (
     Spec,
     Study,

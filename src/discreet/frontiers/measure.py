@@ -35,12 +35,12 @@ from discreet.auditing.bounds.estimates import (
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.labels import Labels
-from discreet.design.answers import answer_unseen_codes, raw_advantage
-from discreet.design.deciding import BALANCED, Aim
-from discreet.design.folds import Sample
+from discreet.design.expected import answer_unseen_codes, raw_advantage
+from discreet.design.fusion import BALANCED, Aim
 from discreet.design.leaks import estimate_leaks
+from discreet.design.training_rows import Sample
 from discreet.errors import InputError
-from discreet.frontiers.points import FAMILIES, Bound, Estimate, Leak, Worth
+from discreet.frontiers.results import FAMILIES, Bound, Estimate, Leak, Worth
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import count_outputs
 from discreet.mapping.mapping import Mapping

@@ -23,8 +23,7 @@ import numpy as np
 from discreet.arrays import Floats
 from discreet.errors import InputError
 from discreet.files import write_whole
-from discreet.frontiers.points import Place, Point, Rule, describe, lower_left
-from discreet.frontiers.results import Frontier
+from discreet.frontiers.results import Frontier, Place, Point, Rule, describe, lower_left
 from discreet.plots import (
     FILLINGS,
     INK,

@@ -25,8 +25,7 @@ from discreet.data.fit_encoders import fit_encoders
 from discreet.data.labels import Labels, label_column
 from discreet.data.split import split_rows
 from discreet.data.strict_model import explain
-from discreet.design.deciding import aim_for
-from discreet.design.folds import Sample
+from discreet.design.fusion import aim_for
 from discreet.design.inputs import (
     array_names,
     check_choice,
@@ -36,10 +35,10 @@ from discreet.design.inputs import (
     group_index,
     private_facts,
 )
+from discreet.design.training_rows import Sample
 from discreet.errors import InputError, suggest
 from discreet.frontiers.measure import answer_raw, guess
-from discreet.frontiers.points import MAX_POINTS
-from discreet.frontiers.results import About
+from discreet.frontiers.results import MAX_POINTS, About
 from discreet.learning import MIN_TRAINING_ROWS, Prepared
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.mapping.parts import MAX_SYMBOLS, Source

@@ -21,7 +21,7 @@ from discreet.data.roles import has_decimal_comma
 from discreet.data.tables import read_table
 from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown
-from discreet.importing.events import EventList, Events, Tell, utc_seconds
+from discreet.importing.rounds import EventList, Events, Tell, utc_seconds
 
 _AT_ONCE = 50_000  # lines
 _MOST_FIELDS = 200  # of one message

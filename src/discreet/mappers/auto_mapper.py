@@ -16,11 +16,10 @@ import numpy as np
 from scipy.stats import norm
 
 from discreet.arrays import Ints
-from discreet.design.coded import Coded
 from discreet.design.counts.counting import CountedRows
 from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
-from discreet.design.inputs import check_count, check_number
+from discreet.design.inputs import Coded, check_count, check_number
 from discreet.design.kernels import Kernel
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import Settings, Target

@@ -23,21 +23,26 @@ from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import fit_sensors
-from discreet.design.answers import Answers, answer_drawn
-from discreet.design.coded import Coded, code_sample
 from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
 from discreet.design.counts.one_pass import Part, Plan, Run, add_up, in_turn
-from discreet.design.deciding import aim_for, check_decide
-from discreet.design.expected import Expected, Request
-from discreet.design.feasible import mix_to_epsilon, structural_epsilon
-from discreet.design.folds import Sample
-from discreet.design.fusion import Fusion
+from discreet.design.expected import (
+    Answers,
+    Expected,
+    Request,
+    answer_drawn,
+    warn_unmet,
+    warn_useless,
+)
+from discreet.design.feasible import Designed, mix_to_epsilon, structural_epsilon
+from discreet.design.fusion import Fusion, aim_for, check_decide
 from discreet.design.inputs import (
+    Coded,
     check_choice,
     check_count,
     check_kernel,
     check_number,
     check_readings,
+    code_sample,
     fill_unseen,
     group_index,
     private_facts,
@@ -54,15 +59,14 @@ from discreet.design.problem import (
     risk_levels,
     structural_limit,
 )
-from discreet.design.results import Designed
 from discreet.design.risks import Tables
+from discreet.design.training_rows import Sample
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
     Parameter,
 )
 from discreet.mappers.using import UsesMapping
-from discreet.mappers.verdicts import warn_unmet, warn_useless
 from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import Design, Fact, Source
 from discreet.progress import Report

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import xlogy
 
 from discreet.arrays import Floats, Ints
-from discreet.design.coded import Coded
-from discreet.design.folds import Sample
+from discreet.design.feasible import Designed
+from discreet.design.inputs import Coded
 from discreet.design.problem import Designer, Settings, Target
-from discreet.design.results import Designed
 from discreet.design.risks import Tables
+from discreet.design.training_rows import Sample
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import TOTAL, Design

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.data.labels import Labels
-from discreet.design.folds import Sample
+from discreet.design.training_rows import Sample
 
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""

@@ -15,10 +15,10 @@ from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import CountModel, estimate_counts, find_structure
 from discreet.design.counts.starts import WAYS, draw_start, find_start
 from discreet.design.counts.units import Units
-from discreet.design.folds import Sample
+from discreet.design.feasible import Designed
 from discreet.design.problem import Settings, Target, structural_limit
-from discreet.design.results import Designed
 from discreet.design.risks import Tables
+from discreet.design.training_rows import Sample
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 

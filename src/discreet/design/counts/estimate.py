@@ -17,7 +17,7 @@ from discreet.design.counts.smoothing import (
     choose_smoothing,
     estimate_sensors,
 )
-from discreet.design.folds import Sample
+from discreet.design.training_rows import Sample
 
 _PAIRED_ROWS = 20_000  # that pairs are counted in: dependence that matters shows in these
 _BLOCK_ROWS = 100_000  # that the joint codes of a block are counted in

@@ -11,8 +11,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from discreet.auditing.audit_file import AuditSummary
-from discreet.frontiers.points import describe
-from discreet.frontiers.results import Frontier
+from discreet.frontiers.results import Frontier, describe
 from discreet.mapping.mapping import Mapping
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import Decision, Sample, slope
