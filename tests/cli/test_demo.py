@@ -27,10 +27,8 @@ from discreet.cli.made_up_home import (
     moments_of,
 )
 from discreet.export.neutral import Policy
-from discreet.network.connecting import broker_process
-from discreet.network.demo import running
-from discreet.network.demo.children import Children
-from discreet.network.demo.running import Account, DemoPlan, run_network
+from discreet.network.broker import broker_process
+from discreet.network.demo import Account, Children, DemoPlan, check_room, run_network
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store.rows import Decision
 
@@ -199,7 +197,7 @@ def test_without_mosquitto_the_embedded_broker_serves_and_says_what_is_off(
     network, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("DISCREET_MOSQUITTO", "none")
-    monkeypatch.setattr(running, "_DEADLINE", 3.0)  # long enough for a busy machine to be in time
+    monkeypatch.setattr(demo, "_DEADLINE", 3.0)  # long enough for a busy machine to be in time
     account, said = network(3.0, lambda _: None)
     assert len(account.complete) >= 2 and account.refused == 0
     assert account.messages >= 4 * len(account.complete)
@@ -219,7 +217,7 @@ def test_kept_up_it_runs_until_it_is_stopped(network, tmp_path):
     def draw(said):
         if any("stays up until you press Ctrl-C" in line for line in said):
             with pytest.raises(ValueError, match="a demo is still running"):
-                running.check_room(earlier)
+                check_room(earlier)
             with urllib.request.urlopen(_dashboard(tmp_path), timeout=60) as page:
                 assert page.status == 200
             signal.raise_signal(signal.SIGTERM)
@@ -289,7 +287,7 @@ def test_a_part_that_ends_is_told_of_with_its_last_words(tmp_path):
 
 
 def test_who_does_not_listen_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.network.demo.children._SECONDS", 0.5)
+    monkeypatch.setattr("discreet.network.demo._SECONDS", 0.5)
     children = Children(tmp_path)
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     children.start("deaf", "-c", f"{code}; time.sleep(60)")

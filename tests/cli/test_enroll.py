@@ -12,7 +12,7 @@ from support.sites import broker_of, eventually, needs_mosquitto, visitor_of
 
 from discreet import network
 from discreet.export.neutral import Policy, neutral_form
-from discreet.network.site import revoking
+from discreet.network.site import removing_devices
 from discreet.network.site.settings import load_clients, load_site
 from discreet_sensor.enrolment import load_enrolment
 from discreet_sensor.runtime import Table
@@ -169,7 +169,9 @@ def test_revoke_tells_what_it_has_seen(command, tmp_path):
 
 def test_a_broker_that_did_not_listen_is_told_of(command, monkeypatch):
     command(f"init site --mapping home.json --port {free_port()}")
-    monkeypatch.setattr(revoking, "revoke", lambda *_: revoking.Revoked("pending", "Success"))
+    monkeypatch.setattr(
+        removing_devices, "revoke", lambda *_: removing_devices.Revoked("pending", "Success")
+    )
     code, printed, _ = command("revoke hall")
     assert code == 3 and "NOT YET SHUT OUT" in printed and "systemctl reload" in printed
 

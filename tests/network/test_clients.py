@@ -9,7 +9,7 @@ from support.network_figures.clients import KINDS, MixedHome, needs_kind, surviv
 from support.network_figures.home import wait_until
 from support.sites import needs_mosquitto
 
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
 EACH = [pytest.param(kind, marks=needs_kind(kind)) for kind in KINDS]

@@ -14,7 +14,7 @@ from support.network_sites import wait_for
 from support.sites import broker_of, make_site, needs_mosquitto
 
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader, open_store
 

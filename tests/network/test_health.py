@@ -24,9 +24,8 @@ from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.health import BAD, GOOD, WARN, Finding
-from discreet.network.site.authority import Entry, load_authority, load_register
+from discreet.network.site.authority import Entry, known_certificates, load_authority, load_register
 from discreet.network.site.deployed import DeployedFiles
-from discreet.network.site.derived import known_certificates
 from discreet.network.site.files import model_bytes
 from discreet.network.site.settings import (
     Client,

@@ -4,9 +4,9 @@ import pytest
 from support.replays import TOPICS, Fusion, _message, refusals, replayed, stored
 from support.sites import broker_of, eventually, make_site, needs_mosquitto, visitor_of
 
-from discreet.network.site import revoking
+from discreet.network.site import removing_devices
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet_sensor.enrolment import load_enrolment
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def test_the_fusion_centre_believes_a_revoked_device_nothing_even_if_the_broker_
     site = make_site(tmp_path, interval=0.05, deadline=60.0)
     enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
     content = load_enrolment(tmp_path / "hall.enrol")
-    monkeypatch.setattr(revoking, "_PATIENCE", 0.2)
+    monkeypatch.setattr(removing_devices, "_PATIENCE", 0.2)
     time.sleep(1.0)
     with broker_of(site) as broker, Fusion(site) as fusion:
         (site / "broker/mosquitto.pid").unlink()  # as if it ran elsewhere

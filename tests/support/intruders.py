@@ -15,7 +15,7 @@ from pathlib import Path
 from discreet.network.broker import Broker
 from discreet.network.site.authority import Authority, load_authority, make_authority
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.settings import load_site
 from discreet_sensor.enrolment import load_enrolment
 from support.sites import Visitor, eventually, fusion_visitor, visitor_of

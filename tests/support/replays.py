@@ -13,7 +13,7 @@ from discreet.network.broker import Broker
 from discreet.network.fusion.hosting import fusion_settings
 from discreet.network.fusion.intake import Registry
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.settings import SiteFiles, load_site
 from discreet.network.store import open_reader, open_store
 from discreet_sensor import wire

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from discreet.learning import Learned
     from discreet.mapping.mapping import Mapping
-    from discreet.network.demo.running import Account
+    from discreet.network.demo import Account
     from discreet.task import Task
 
 _SECONDS = 8.0
@@ -160,7 +160,7 @@ def _check_network(folder: Path) -> str:
     """Return what the network lacks; refuse, before the work, a folder that it cannot use."""
     missing = _missing_parts()
     if not missing:
-        from discreet.network.demo.running import check_room
+        from discreet.network.demo import check_room
 
         check_room(folder / "network")
     return missing
@@ -185,7 +185,7 @@ def _show_network(folder: Path, seed: int, seconds: float | None) -> None:
     from discreet.export.lasting import lasting
     from discreet.export.neutral import Policy, neutral_form
     from discreet.mapping.mapping import Mapping
-    from discreet.network.demo.running import DemoPlan, run_network
+    from discreet.network.demo import DemoPlan, run_network
 
     plain_print()
     moments = moments_of(seed)

@@ -219,7 +219,7 @@ def revoke(
         json_result(as_json) as result,
     ):
         need_network()
-        from discreet.network.site.revoking import revoke as shut_out
+        from discreet.network.site.removing_devices import revoke as shut_out
 
         folder = find_site(site)
         done = shut_out(folder, name)

@@ -33,7 +33,7 @@ def forget(
         json_result(as_json) as result,
     ):
         need_network()
-        from discreet.network.site.forgetting import forget_device
+        from discreet.network.site.removing_devices import forget_device
 
         done = forget_device(find_site(site), name)
         result |= {"device": name, "messages": done.messages, "live": done.live}

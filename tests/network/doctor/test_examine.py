@@ -14,11 +14,11 @@ from discreet.auditing.recheck import Claim, Withdrawal, begin, begin_watch
 from discreet.network.broker import Broker
 from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
-from discreet.network.site import revoking
+from discreet.network.site import removing_devices
 from discreet.network.site.authority import Authority, make_authority
 from discreet.network.site.files import model_bytes
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.settings import SiteFiles, load_clients, load_site, save_clients
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Decision, StoredMessage
@@ -231,7 +231,7 @@ def test_a_broker_without_tls_and_one_that_asks_for_no_certificate(site, tmp_pat
 @pytest.mark.slow
 def test_a_broker_that_has_not_taken_the_revocation(site, tmp_path, monkeypatch):
     enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
-    monkeypatch.setattr(revoking, "_PATIENCE", 0.2)
+    monkeypatch.setattr(removing_devices, "_PATIENCE", 0.2)
     settings = load_site(site)
     with broker_of(site) as broker:
         (site / "broker/mosquitto.pid").unlink()
@@ -251,7 +251,7 @@ def test_the_last_revocation_is_the_one_that_is_tried(tmp_path, monkeypatch):
         enroll(site, EnrolmentRequest(name, ["hall"]), tmp_path / f"{name}.enrol")
         if name != "a":
             revoke(site, name)
-    monkeypatch.setattr(revoking, "_PATIENCE", 0.2)
+    monkeypatch.setattr(removing_devices, "_PATIENCE", 0.2)
     with broker_of(site):
         (site / "broker/mosquitto.pid").unlink()
         assert revoke(site, "a").outcome == "pending"

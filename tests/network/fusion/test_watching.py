@@ -9,7 +9,7 @@ from support.network_samples import additive_mapping
 from support.sites import make_site
 
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_store
 from discreet.network.store.rows import RESTORED, Batch, StoredMessage

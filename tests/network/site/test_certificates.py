@@ -7,7 +7,7 @@ import pytest
 from support.sites import make_site
 
 from discreet.network.site.authority import load_authority
-from discreet.network.site.certificates import serial_of
+from discreet.network.site.deployed import serial_of
 
 LOADED = """
 import sys

@@ -26,10 +26,10 @@ from support.sites import (
 
 from discreet.export.neutral import Policy
 from discreet.network.broker import Broker
-from discreet.network.site import derived, joining, revoking
+from discreet.network.site import authority, joining, removing_devices
 from discreet.network.site.authority import load_register
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
-from discreet.network.site.revoking import revoke
+from discreet.network.site.removing_devices import revoke
 from discreet.network.site.services import BRIDGE_FOLDER
 from discreet.network.site.settings import (
     SiteFiles,
@@ -264,7 +264,7 @@ def test_renewing_ends_the_session_of_the_old_file(site, tmp_path):
 @pytest.mark.slow
 def test_renewing_says_so_if_the_broker_could_not_be_told(site, tmp_path, monkeypatch, capsys):
     enrolled(site)
-    monkeypatch.setattr(revoking, "_PATIENCE", 0.5)
+    monkeypatch.setattr(removing_devices, "_PATIENCE", 0.5)
     arguments = ("hall", "--site", site, "--out", tmp_path / "new.enrol", "--renew")
     with broker_of(site):
         (site / "broker/mosquitto.pid").unlink()
@@ -343,7 +343,7 @@ def test_a_revocation_that_is_cut_short_is_completed_by_any_command(
 
     for name in ("watcher", "hall"):
         with monkeypatch.context() as patched, pytest.raises(Killed):
-            patched.setattr(derived, cut, killed)
+            patched.setattr(authority, cut, killed)
             revoke(site, name)
     enrolled(site, "door")
     assert watcher.name == "watcher"
@@ -363,7 +363,7 @@ def test_an_enrolment_that_was_killed_is_made_again(site, tmp_path, monkeypatch)
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(derived, "save_clients", killed)
+        patched.setattr(authority, "save_clients", killed)
         enroll(site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")
     assert enrolled(site, "hall").mac_key == load_clients(site).live["hall"].key
 
@@ -499,7 +499,7 @@ def test_a_thief_who_reconnects_and_publishes_all_the_time_gets_nothing_through(
 @needs_mosquitto
 def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monkeypatch):
     hall = enrolled(site)
-    monkeypatch.setattr(revoking, "_PATIENCE", 0.5)
+    monkeypatch.setattr(removing_devices, "_PATIENCE", 0.5)
     with broker_of(site) as broker:
         # The port is open before the list is read; once a device gets in, it has been.
         assert eventually(lambda: visitor_of(site, hall, tmp_path).connect(broker.port))
@@ -513,13 +513,13 @@ def test_a_broker_that_cannot_be_told_is_not_said_to_refuse(site, tmp_path, monk
 
 def test_a_broker_that_cannot_be_reached_may_still_run(site, monkeypatch):
     enrolled(site)
-    silent = revoking.Attempt("unreachable", "timed out")
-    monkeypatch.setattr(revoking, "try_connection", lambda *_: silent)
-    assert revoke(site, "hall") == revoking.Revoked("pending", "timed out")
+    silent = removing_devices.Attempt("unreachable", "timed out")
+    monkeypatch.setattr(removing_devices, "try_connection", lambda *_: silent)
+    assert revoke(site, "hall") == removing_devices.Revoked("pending", "timed out")
 
 
 def test_a_stale_process_number_is_not_hung_up_on(site):
-    from discreet.network.connecting import reload_broker
+    from discreet.network.broker import reload_broker
 
     asked = []
     old = signal.signal(signal.SIGHUP, lambda *_: asked.append(1))

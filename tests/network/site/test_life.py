@@ -26,11 +26,10 @@ from discreet.network.health import examine as judge
 from discreet.network.observed import Certificate, Deployed, Stored
 from discreet.network.site.backups import back_up, restore
 from discreet.network.site.deployed import DeployedFiles
-from discreet.network.site.forgetting import forget_device
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.mappings import change_mapping, load_mappings
+from discreet.network.site.removing_devices import forget_device, revoke
 from discreet.network.site.renewing import renew_site
-from discreet.network.site.revoking import revoke
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Refused, Sample, StoredMessage, mapping_number

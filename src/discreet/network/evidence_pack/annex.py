@@ -13,8 +13,7 @@ from typing import Any
 from discreet.auditing.report import words
 from discreet.auditing.report.words import ATTACKER, NO_ATTACKER
 from discreet.errors import shown
-from discreet.network.evidence_pack.content import Line, Link, Measured, Section, State
-from discreet.network.evidence_pack.statements import Statements
+from discreet.network.evidence_pack.content import Line, Link, Measured, Section, State, Statements
 
 EVIDENCE, AUDIT, MAPPING, REPORT = "evidence.json", "audit.json", "mapping.json", "report.html"
 _NO_AUDIT = "Nothing was measured: the pack has no audit that holds this figure."

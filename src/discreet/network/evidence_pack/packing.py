@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import stat
@@ -10,6 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from pydantic import Field, ValidationError
 
 from discreet.data.strict_model import Model
@@ -18,9 +21,40 @@ from discreet.export.signing import SigningKey, is_signed
 from discreet.files import write_folder
 from discreet.network.evidence_pack.content import FILE_NAME, Evidence
 from discreet.network.evidence_pack.gathering import Gathered
-from discreet.network.evidence_pack.page import render_page
 from discreet.network.health import BAD
 from discreet.network.site.files import MAX_BYTES, first_problem, model_bytes, read_bytes
+
+# --- The page -------------------------------------------------------------------------------
+
+_ICONS = {"good": "✓", "warn": "!", "bad": "✗"}
+_FOLDERS = ("discreet.network.evidence_pack", "discreet.auditing.report")
+
+
+def render_page(evidence: Evidence, public_key: str, files: list[str]) -> str:
+    """Return the page. ``files``: names of the other files of the pack."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(folder) for folder in _FOLDERS]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    assert environment.loader is not None
+    style = "".join(
+        environment.loader.get_source(environment, name)[0]
+        for name in ("report.css", "evidence.css")
+    )
+    page: str = environment.get_template("evidence.html").render(
+        evidence=evidence,
+        state=evidence.state,
+        icons=_ICONS,
+        key=public_key,
+        files=files,
+        style=Markup(style),  # our own files
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+    )
+    return page
+
 
 MANIFEST, SIGNATURE, PAGE = "manifest.json", "manifest.sig", "index.html"
 _EVIDENCE, _SCHEMA = "evidence.json", "evidence.schema.json"

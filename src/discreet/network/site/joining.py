@@ -19,24 +19,26 @@ from discreet.export.lasting import Lasting, lasting
 from discreet.export.neutral import Policy, SensorTable, neutral_form
 from discreet.files import PRIVATE, create, write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.connecting import reload_broker
+from discreet.network.broker import reload_broker
 from discreet.network.site.authority import (
     CLIENT_DAYS,
     Issued,
     Register,
+    as_registered,
     load_authority,
     load_register,
     load_signing_key,
     now,
+    save_register,
     signed_bundles,
+    trust_anchor,
 )
-from discreet.network.site.derived import as_registered, save_register, trust_anchor
 from discreet.network.site.device_files import TARGETS, Files
 from discreet.network.site.files import (
     locked,
     read_bytes,
 )
-from discreet.network.site.revoking import Revoked, cut_off, save_probe
+from discreet.network.site.removing_devices import Revoked, cut_off, save_probe
 from discreet.network.site.services import bridge_config
 from discreet.network.site.settings import (
     Client,

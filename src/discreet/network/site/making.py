@@ -16,8 +16,13 @@ from discreet.export.neutral import Policy, neutral_form
 from discreet.export.signing import new_key
 from discreet.files import PRIVATE, check_folder, write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.authority import Authority, Register, make_authority
-from discreet.network.site.derived import known_certificates, trust_anchor
+from discreet.network.site.authority import (
+    Authority,
+    Register,
+    known_certificates,
+    make_authority,
+    trust_anchor,
+)
 from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from discreet.files import PRIVATE, write_whole
-from discreet.network.broker import find_mosquitto
-from discreet.network.connecting import reload_broker
+from discreet.network.broker import find_mosquitto, reload_broker
 from discreet.network.site.authority import (
     Authority,
     Issued,
     Role,
+    as_registered,
     load_authority,
     load_register,
     make_authority,
     now,
+    save_register,
 )
-from discreet.network.site.derived import as_registered, save_register
 from discreet.network.site.files import locked, model_bytes
 from discreet.network.site.making import check_reachable
 from discreet.network.site.services import mosquitto_config, service_files

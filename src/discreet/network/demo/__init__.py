@@ -1,1 +1,0 @@
-"""A whole network on one machine, with made-up readings: what ``discreet demo`` runs."""
