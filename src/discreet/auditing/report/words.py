@@ -14,12 +14,11 @@ from typing import Any
 
 from discreet import quoting
 from discreet.auditing.attackers.scores import AttackResult
-from discreet.auditing.bounds.beyond_answer import BEYOND
+from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
 from discreet.auditing.bounds.epsilon import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.other_secrets import OtherSecret, OtherSecrets
-from discreet.auditing.report import words
 from discreet.auditing.results import Attacks, Audit, FactAudit
 from discreet.quoting import bounded, measured, percents
 from discreet.quoting import gain as gain
@@ -342,7 +341,7 @@ def officer_words(audit: Audit) -> dict[str, Any]:
 def _purpose(audit: Audit) -> str:
     classes = ", ".join(audit.public.classes[:_NAMED])
     sensors = len(audit.mapping.names)
-    return f"one of {classes}, from {words.count(sensors)} sensor{'' if sensors == 1 else 's'}"
+    return f"one of {classes}, from {count(sensors)} sensor{'' if sensors == 1 else 's'}"
 
 
 def _no_limit(audit: Audit) -> str:
@@ -357,9 +356,9 @@ def _limit(audit: Audit, limit: float, name: str) -> dict[str, str]:
     base, raw = 1.0 / len(fact.classes), fact.attacks.best_on_readings.lower
     return {
         "fact": name,
-        "allowed": words.percent(min(base + limit, 1.0)),
-        "guessing": words.percent(base),
-        "raw": words.percent(base + max(raw, 0.0)),
+        "allowed": percent(min(base + limit, 1.0)),
+        "guessing": percent(base),
+        "raw": percent(base + max(raw, 0.0)),
     }
 
 
@@ -368,22 +367,22 @@ def _other(each: OtherSecret) -> dict[str, str]:
     return {
         "column": each.column,
         "what": f"{what}: {' / '.join(each.classes)}",
-        "gain": words.gain(each.gain.estimate),
-        "range": f"{words.gain(each.gain.low)} to {words.gain(each.gain.high)}",
-        "answer": words.gain(each.from_answer),
-        "always": words.gain(1.0 - 1.0 / len(each.classes)),
+        "gain": gain(each.gain.estimate),
+        "range": f"{gain(each.gain.low)} to {gain(each.gain.high)}",
+        "answer": gain(each.from_answer),
+        "always": gain(1.0 - 1.0 / len(each.classes)),
     }
 
 
 def caveat(found: OtherSecrets) -> str:
     """Say what the figures on other secrets promise, and what they do not."""
-    left = f"; {words.count(found.left_out)} more have too few rows of a class"
+    left = f"; {count(found.left_out)} more have too few rows of a class"
     doubt = f" The intervals promise nothing, since {found.doubt}." if found.doubt else ""
     return (
-        f"Compared were {words.count(found.compared)} columns{left if found.left_out else ''}. The "
+        f"Compared were {count(found.compared)} columns{left if found.left_out else ''}. The "
         "choice was made on one half of the rows and the figures are from the other, by one "
         "attacker who knows the tables; all intervals hold together at "
-        f"{words.confidence(found.confidence)}, for these columns and this attacker. Another "
+        f"{confidence(found.confidence)}, for these columns and this attacker. Another "
         "attacker, or a secret that is no column of the table, may gain more: nothing here is a "
         f"bound. What goes with the answer is told by the answer.{doubt}"
     )
