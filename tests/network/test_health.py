@@ -26,13 +26,13 @@ from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.health import BAD, GOOD, WARN, Finding
 from discreet.network.site.authority import Entry, known_certificates, load_authority, load_register
 from discreet.network.site.deployed import DeployedFiles
-from discreet.network.site.files import model_bytes
 from discreet.network.site.settings import (
     Client,
     Clients,
     SiteFiles,
     load_clients,
     load_site,
+    model_bytes,
     save_clients,
 )
 from discreet.network.store import check_database, open_reader, open_store

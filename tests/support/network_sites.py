@@ -14,8 +14,7 @@ from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService, FusionSettings
-from discreet.network.site.files import model_bytes
-from discreet.network.site.settings import Client, Clients
+from discreet.network.site.settings import Client, Clients, model_bytes
 from discreet.network.store import open_reader, open_store
 from discreet_sensor.connecting import BrokerAddress
 from discreet_sensor.enrolment import BrokerPlace, Enrolment

@@ -156,7 +156,7 @@ def _say(found: Verified) -> None:
 
 def _key_digits(given: str) -> str:
     """Return a public key that was typed, or that a file holds."""
-    from discreet.network.site.files import read_bytes
+    from discreet.network.site.settings import read_bytes
 
     text = given
     if not re.fullmatch(r"[0-9a-fA-F]{64}", given):

@@ -27,7 +27,7 @@ from discreet.network.dashboard.serving import (
     serve,
     users_of,
 )
-from discreet.network.site.files import locked
+from discreet.network.site.settings import locked
 from discreet_sensor.enrolment import is_loopback
 
 FORM = "application/x-www-form-urlencoded"

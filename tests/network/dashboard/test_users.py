@@ -10,7 +10,7 @@ from argon2 import PasswordHasher
 from discreet.errors import InputError
 from discreet.network.dashboard import users as module
 from discreet.network.dashboard.users import LEAST_PASSWORD, MOST_PASSWORD, Users
-from discreet.network.site.files import locked
+from discreet.network.site.settings import locked
 
 PASSWORD = "correct horse battery"
 

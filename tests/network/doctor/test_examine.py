@@ -16,10 +16,15 @@ from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
 from discreet.network.site import removing_devices
 from discreet.network.site.authority import Authority, make_authority
-from discreet.network.site.files import model_bytes
 from discreet.network.site.joining import EnrolmentRequest, enroll, enroll_observer
 from discreet.network.site.removing_devices import revoke
-from discreet.network.site.settings import SiteFiles, load_clients, load_site, save_clients
+from discreet.network.site.settings import (
+    SiteFiles,
+    load_clients,
+    load_site,
+    model_bytes,
+    save_clients,
+)
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Decision, StoredMessage
 

@@ -7,7 +7,7 @@ import pytest
 from support.network_samples import additive_mapping
 
 from discreet.auditing.recheck import REFERENCE_DAYS, load_watch
-from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, DailyDrift
+from discreet.network.fusion.watching import ALARM, LEARNING, QUIET, DailyDrift
 from discreet_sensor.wire import RoundClock
 
 START = datetime(2026, 3, 1, 15, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.network.fusion.stream import Stream, acknowledgement, message_packet
+from discreet.network.fusion.link import Stream, acknowledgement, message_packet
 
 TOPIC = b"discreet/v1/home/hall/z"
 PINGRESP, SUBACK = b"\xd0\x00", b"\x90\x04\x00\x01\x00\x01"

@@ -156,7 +156,7 @@ def test_an_enrolment_that_fails_late_leaves_no_file(site, tmp_path, monkeypatch
 
 
 def test_two_commands_do_not_change_a_site_at_once(site, tmp_path):
-    from discreet.network.site.files import locked
+    from discreet.network.site.settings import locked
 
     with locked(site):
         refused("another command", enroll, site, EnrolmentRequest("hall"), tmp_path / "hall.enrol")

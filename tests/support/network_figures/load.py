@@ -13,7 +13,6 @@ from pathlib import Path
 
 from discreet.files import PRIVATE, write_whole
 from discreet.mapping.parts import AdditiveFusion
-from discreet.network.site.files import model_bytes
 from discreet.network.site.settings import (
     BrokerEndpoint,
     Client,
@@ -21,6 +20,7 @@ from discreet.network.site.settings import (
     Endpoint,
     Site,
     SiteFiles,
+    model_bytes,
 )
 from discreet.network.store import open_reader
 from discreet_sensor.wire import ack_topic, mapping_tag, message_topic

@@ -24,7 +24,7 @@ from discreet.auditing.recheck import (
     standing,
 )
 from discreet.errors import InputError
-from discreet.network.fusion.daily_drift import ALARM, LEARNING, QUIET, UNSEEN, describe
+from discreet.network.fusion.watching import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.settings import SiteFiles
 

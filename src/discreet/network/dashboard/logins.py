@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from discreet.data.strict_model import Model
 from discreet.errors import InputError
 from discreet.network.dashboard.users import Users
-from discreet.network.site.files import first_problem, read_secret, write_secret
+from discreet.network.site.settings import first_problem, read_secret, write_secret
 
 CONSOLE = "console"
 """User of the link that is printed on the console."""

@@ -22,8 +22,7 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.health import BAD, Finding
 from discreet.network.site.deployed import DeployedFiles
-from discreet.network.site.files import file_stamp
-from discreet.network.site.settings import Clients, SiteFiles, load_devices, load_site
+from discreet.network.site.settings import Clients, SiteFiles, file_stamp, load_devices, load_site
 
 _T = TypeVar("_T")
 

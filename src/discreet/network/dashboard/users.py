@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from discreet.data.strict_model import Model
 from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, make_folder
-from discreet.network.site.files import first_problem, locked, read_secret, write_secret
+from discreet.network.site.settings import first_problem, locked, read_secret, write_secret
 
 LEAST_PASSWORD = 12
 MOST_PASSWORD = 256

@@ -20,7 +20,6 @@ from discreet.network.health import BAD, GOOD, SOON, examine, renewal, tables_of
 from discreet.network.observed import QUIET, Deployed, Stored
 from discreet.network.site.authority import load_register
 from discreet.network.site.deployed import DeployedFiles
-from discreet.network.site.files import read_bytes
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import (
     Clients,
@@ -28,6 +27,7 @@ from discreet.network.site.settings import (
     SiteFiles,
     load_clients,
     load_site,
+    read_bytes,
     worker_name,
 )
 from discreet.network.store import check_database, open_reader

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from discreet.data.strict_model import Items, Model
 from discreet.errors import InputError
-from discreet.network.site.files import first_problem, read_bytes
+from discreet.network.site.settings import first_problem, read_bytes
 
 Level = Literal["good", "warn", "bad"]
 Status = Literal["measured", "by design", "stated", "to fill in", "not measured", "not covered"]

@@ -39,8 +39,7 @@ from discreet.network.evidence_pack.content import (
 from discreet.network.fleet import Fleet
 from discreet.network.health import BAD
 from discreet.network.site.deployed import load_certificates
-from discreet.network.site.files import read_bytes
-from discreet.network.site.settings import Site, SiteFiles, load_devices, load_site
+from discreet.network.site.settings import Site, SiteFiles, load_devices, load_site, read_bytes
 
 # --- Whether the guarantee stands -----------------------------------------------------------
 

@@ -22,7 +22,7 @@ from discreet.files import write_folder
 from discreet.network.evidence_pack.content import FILE_NAME, Evidence
 from discreet.network.evidence_pack.gathering import Gathered
 from discreet.network.health import BAD
-from discreet.network.site.files import MAX_BYTES, first_problem, model_bytes, read_bytes
+from discreet.network.site.settings import MAX_BYTES, first_problem, model_bytes, read_bytes
 
 # --- The page -------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 Two threads share the work. One keeps the connection to the broker and checks what arrives; the
 other owns the database. A message is acknowledged, to the broker and to its sensor, after the
-commit that holds it and never before. While the database cannot be used nothing is acknowledged, so
-that the broker delivers no more than the receive maximum and the rest waits there or in the
+commit that holds it and never before. While the database cannot be used nothing is acknowledged,
+so that the broker delivers no more than the receive maximum and the rest waits there or in the
 sensors' outboxes.
 """
 
@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID
 from discreet.mapping.mapping import Mapping
@@ -23,24 +23,92 @@ from discreet.network.fusion.announcing import Herald
 from discreet.network.fusion.closing import Closer
 from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
 from discreet.network.fusion.contest import ALONE, LOST, Contest
-from discreet.network.fusion.daily_drift import ALARM, DailyDrift
-from discreet.network.fusion.hearing import Hearing
-from discreet.network.fusion.intake import Intake, Registry, answers
+from discreet.network.fusion.intake import Hearing, Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import State
-from discreet.network.fusion.store_access import StoreAccess
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.fusion.upkeep import FusionSettings, Upkeep
-from discreet.network.fusion.watching import Notes, Watch
+from discreet.network.fusion.watching import ALARM, DailyDrift, Notes, Watch
 from discreet.network.observed import Deployed
-from discreet.network.store.rows import Batch, Decision, Outcome
+from discreet.network.store.connection import StoreError
+from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome
 from discreet.network.store.writing import Store
+from discreet_sensor.connecting import Backoff
+from discreet_sensor.wire import BROKER_NOTICES, DROPPED
 
 if TYPE_CHECKING:
     from discreet.network.dashboard.guarantee import Guarantee
-from discreet_sensor.wire import BROKER_NOTICES, DROPPED
+
+# --- The store, tried again -----------------------------------------------------------------
 
 logger = logging.getLogger(__name__)
+
+_LENIENT = 20.0  # seconds
+
+_T = TypeVar("_T")
+
+
+class StoreAccess:
+    """``stop``: ends every wait."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: State,
+        closer: Closer,
+        conduct: Conduct,
+        watch: Watch,
+        stop: threading.Event,
+    ) -> None:
+        self._store, self._state, self._closer = store, state, closer
+        self._conduct, self._watch, self._stop = conduct, watch, stop
+        self._replaced = ""
+
+    def persist(self, work: Callable[[], _T]) -> _T | None:
+        """Retry something with the store until it works; None if stopped before."""
+        backoff = Backoff(0.1, 2.0)
+        while True:
+            try:
+                if self._replaced:  # and perhaps there are no tables in it
+                    self._store.prepare()
+                    self._replaced = ""
+                outcome = work()
+            except StoreError as error:
+                self.report(error)
+                if self._stop.wait(backoff.wait()):
+                    return None
+            else:
+                self.report(None)
+                return outcome
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Try something with the store; it will be due again."""
+        if self._replaced:
+            self.persist(self._store.prepare)
+        try:
+            work()
+        except StoreError as error:
+            self.report(error)
+            self._stop.wait(0.2)
+
+    def report(self, error: StoreError | None) -> None:
+        """Note whether the store can be used."""
+        state, problem = ("here", "") if error is None else (error.state, str(error))
+        self._state.put(database_up=int(error is None))
+        if error is not None:
+            self._closer.pause()  # another worker may lead meanwhile
+            if error.state == REPLACED:
+                self._replaced = str(error)
+                self._watch.alarm("", REPLACED, str(error))
+            self._conduct.be_lenient(_LENIENT)  # what is not acknowledged is sent again
+        if self._state.turn("database", state, problem):
+            if error is None:
+                logger.info("the database can be used")
+            else:
+                logger.warning("%s Nothing is acknowledged until it is back.", error)
+
+
+# --- The service ----------------------------------------------------------------------------
 
 _GATHER = 0.005  # seconds to wait for more before a commit
 _LEAST_PACE, _LONGEST_PACE = 0.05, 1.0  # seconds between looks

@@ -37,7 +37,6 @@ from discreet.export.neutral import SensorTable, bundle_body
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
 from discreet.network.site.deployed import KnownCertificate, KnownCertificates
-from discreet.network.site.files import model_bytes, read_bytes, read_model
 from discreet.network.site.services import access_list
 from discreet.network.site.settings import (
     Clients,
@@ -46,6 +45,9 @@ from discreet.network.site.settings import (
     Site,
     SiteFiles,
     SiteModel,
+    model_bytes,
+    read_bytes,
+    read_model,
     save_clients,
 )
 

@@ -13,8 +13,14 @@ from pathlib import Path
 
 from discreet.errors import InputError
 from discreet.files import PRIVATE, check_folder, make_folder, write_folder, write_whole
-from discreet.network.site.files import locked, read_bytes
-from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site
+from discreet.network.site.settings import (
+    Site,
+    SiteFiles,
+    load_clients,
+    load_site,
+    locked,
+    read_bytes,
+)
 from discreet.network.store import check_database, open_store
 from discreet.network.store.connection import StoreError
 from discreet.network.store.sqlite import SqliteConnection, beside

@@ -15,9 +15,17 @@ from pydantic import Field
 
 from discreet.errors import DiscreetError, InputError
 from discreet.network.observed import Certificate, Deployed
-from discreet.network.site.files import file_stamp, read_bytes, read_model
 from discreet.network.site.mappings import load_mappings
-from discreet.network.site.settings import Name, Serial, SiteFiles, SiteModel, load_site
+from discreet.network.site.settings import (
+    Name,
+    Serial,
+    SiteFiles,
+    SiteModel,
+    file_stamp,
+    load_site,
+    read_bytes,
+    read_model,
+)
 
 # --- Certificates ---------------------------------------------------------------------------
 

@@ -34,10 +34,6 @@ from discreet.network.site.authority import (
     trust_anchor,
 )
 from discreet.network.site.device_files import TARGETS, Files
-from discreet.network.site.files import (
-    locked,
-    read_bytes,
-)
 from discreet.network.site.removing_devices import Revoked, cut_off, save_probe
 from discreet.network.site.services import bridge_config
 from discreet.network.site.settings import (
@@ -48,6 +44,8 @@ from discreet.network.site.settings import (
     check_client_name,
     load_clients,
     load_site,
+    locked,
+    read_bytes,
 )
 from discreet.network.store import open_reader
 from discreet.network.store.connection import StoreError

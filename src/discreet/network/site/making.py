@@ -23,7 +23,6 @@ from discreet.network.site.authority import (
     make_authority,
     trust_anchor,
 )
-from discreet.network.site.files import model_bytes, read_bytes
 from discreet.network.site.services import access_list, mosquitto_config, service_files
 from discreet.network.site.settings import (
     BrokerEndpoint,
@@ -33,6 +32,8 @@ from discreet.network.site.settings import (
     broker_hosts,
     check_name,
     checked,
+    model_bytes,
+    read_bytes,
     worker_name,
 )
 

@@ -13,8 +13,7 @@ from discreet.data.columns import written
 from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, make_folder, write_whole
 from discreet.mapping.mapping import Mapping
-from discreet.network.site.files import locked
-from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site
+from discreet.network.site.settings import Site, SiteFiles, load_clients, load_site, locked
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,14 @@ from discreet.network.site.authority import (
     now,
     save_register,
 )
-from discreet.network.site.files import locked, read_bytes
 from discreet.network.site.settings import (
     Site,
     SiteFiles,
     database_to_write,
     load_clients,
     load_site,
+    locked,
+    read_bytes,
     save_clients,
 )
 from discreet.network.store import open_store

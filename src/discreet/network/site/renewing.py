@@ -18,7 +18,6 @@ from discreet.network.site.authority import (
     now,
     save_register,
 )
-from discreet.network.site.files import locked, model_bytes
 from discreet.network.site.making import check_reachable
 from discreet.network.site.services import mosquitto_config, service_files
 from discreet.network.site.settings import (
@@ -29,6 +28,8 @@ from discreet.network.site.settings import (
     checked,
     load_clients,
     load_site,
+    locked,
+    model_bytes,
     worker_names,
 )
 from discreet_sensor.enrolment import is_loopback
