@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from discreet.data.columns import written
 from discreet.leakage.chains import filter_rounds, moves_over
 from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.intake import SKEW, Drawn, Registry
+from discreet.network.fusion.link import Link
 from discreet.network.fusion.missing import MISSING, Rule, Symbols, decide, posterior, rule_of
+from discreet.network.fusion.state import FusionSettings, State
 from discreet.network.store.rows import Decision, mapping_number
 from discreet.network.store.writing import Store
 from discreet_sensor.wire import RoundClock, decision_topic, mapping_tag
@@ -302,3 +304,46 @@ def discovery_message(
     kind = "binary_sensor" if binary else "sensor"
     topic = f"homeassistant/{kind}/discreet_{key}/decision/config"
     return topic, json.dumps(content).encode()
+
+
+# --- What is announced ----------------------------------------------------------------------
+
+
+class Herald:
+    """``on_decision``: called with each decision."""
+
+    def __init__(
+        self,
+        settings: FusionSettings,
+        mapping: Mapping,
+        link: Link,
+        state: State,
+        on_decision: Callable[[Decision], None] | None,
+    ) -> None:
+        self._settings, self._link, self._state = settings, link, state
+        self._fact, self._on_decision = mapping.public.name, on_decision
+        self._discovery = discovery_message(
+            settings.site, settings.key or settings.site, mapping, settings.clock
+        )
+        self._last: Decision | None = None
+
+    def greet(self, now: float) -> None:
+        """Say what a broker that was restarted has forgotten."""
+        published, last = [(*self._discovery, True)], self._last
+        if last is not None and last.round == self._settings.clock.last_due(now):
+            published.append(self._publication(last))
+        self._link.send([], published)
+
+    def announce(self, decisions: list[Decision]) -> None:
+        if not decisions:
+            return
+        last = self._last = decisions[-1]
+        self._link.send([], [self._publication(last)])
+        self._state.add(decisions=len(decisions))
+        self._state.put(last_round=last.round, reported=last.reported)
+        if self._on_decision is not None:
+            for decision in decisions:
+                self._on_decision(decision)
+
+    def _publication(self, decision: Decision) -> tuple[str, bytes, bool]:
+        return *decision_message(self._settings.site, self._fact, decision), True

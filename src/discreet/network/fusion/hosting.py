@@ -18,7 +18,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.network.dashboard.guarantee import guarantee_of
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService
-from discreet.network.fusion.upkeep import FusionSettings
+from discreet.network.fusion.state import FusionSettings
 from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import (

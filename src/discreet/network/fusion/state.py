@@ -1,7 +1,7 @@
-"""What the fusion centre knows about itself: counters and states, for ``/metrics`` and ``/health``.
+"""What the fusion centre knows about itself: settings, and counters and states for its pages.
 
-Nothing here depends on symbols, readings or decisions. ``/health`` answers with 503 if something
-has to be fixed.
+The pages are ``/metrics`` and ``/health``. Nothing here depends on symbols, readings or decisions.
+``/health`` answers with 503 if something has to be fixed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, Self
 
@@ -23,6 +23,47 @@ from prometheus_client.registry import Collector
 
 from discreet.errors import InputError
 from discreet.network.health import BAD, WARN, Finding, worst
+from discreet_sensor.connecting import BrokerAddress
+from discreet_sensor.wire import RoundClock
+
+
+@dataclass(frozen=True)
+class FusionSettings:
+    """How a worker of a site runs.
+
+    ``key``: what the site is called where others are; its name by default. ``name``: of this
+    worker, as in its certificate. ``group``: of the workers that share the messages, which nobody
+    else may guess; none if it is alone. ``receive_maximum``: how many messages may wait for a
+    commit. ``keep``: seconds for which symbols and decisions are kept; for ever by default.
+    ``trust_clock``: take this machine's clock for right at the start, whatever was seen before.
+    ``probation``: seconds for which nothing is stored in a database that is new or was copied, see
+    ``FusionService``.
+    """
+
+    site: str
+    clock: RoundClock
+    broker: BrokerAddress
+    key: str | None = None
+    name: str = "fusion"
+    group: str | None = None
+    receive_maximum: int = 2000
+    keep: float | None = None
+    trust_clock: bool = False
+    workers: int = 1
+    probation: float = 0.0
+
+    @property
+    def epoch(self) -> float:
+        return self.clock.epoch
+
+    @property
+    def interval(self) -> float:
+        return self.clock.interval
+
+    @property
+    def deadline(self) -> float:
+        return self.clock.deadline
+
 
 _METRICS: dict[str, tuple[type[CounterMetricFamily | GaugeMetricFamily], str]] = {
     "messages": (CounterMetricFamily, "Messages stored."),

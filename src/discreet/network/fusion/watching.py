@@ -19,8 +19,7 @@ from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.intake import Registry
-from discreet.network.fusion.state import State
-from discreet.network.fusion.upkeep import FusionSettings
+from discreet.network.fusion.state import FusionSettings, State
 from discreet.network.health import examine, lateness
 from discreet.network.observed import Deployed, Plan, Stored, noted_plan
 from discreet.network.store.connection import StoreError
