@@ -9,8 +9,7 @@ from support.helpers import refused
 
 from discreet import Mapping
 from discreet.choices import ByColumn
-from discreet.data.digest import table_digest
-from discreet.data.split import split_rows
+from discreet.data.split import split_rows, table_digest
 from discreet.data.tables import read_table
 from discreet.learning import learn, prepare
 from discreet.task import Task, make_split

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.over_time import bound_window
 from discreet.auditing.bounds.rows_needed import rounded
-from discreet.auditing.bounds.window import bound_window
 from discreet.data.split import Split
 from discreet.learning import Learned, prepare
 from discreet.learning_for_rounds import RoundsFigure, learn_for_rounds

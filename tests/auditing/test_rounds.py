@@ -6,7 +6,7 @@ import pytest
 from discreet import Mapper, RandomizedResponseMapper, audit
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
-from discreet.auditing.bounds.window import WindowBound
+from discreet.auditing.bounds.over_time import WindowBound
 from discreet.auditing.data import AuditOptions
 from discreet.auditing.rounds import RoundsAudit, WindowAttack, _attacked_windows, certify_series
 from discreet.auditing.table_rows import audit_data_from_table

@@ -24,8 +24,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pack(site, tmp_path_factory):
-    from discreet.network.evidence_pack.gathering import gather
-    from discreet.network.evidence_pack.packing import write_pack
+    from discreet.network.evidence_pack.packing import gather, write_pack
 
     out = tmp_path_factory.mktemp("packs") / "pack"
     write_pack(gather(site), load_or_make_key(site / "keys" / "bundle.key"), out)

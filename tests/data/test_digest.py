@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import home
 
-from discreet.data.digest import RowSums, coded_digest, table_digest, table_sums
+from discreet.data.split import RowSums, coded_digest, table_digest, table_sums
 
 
 def test_the_digest_is_of_the_contents_not_of_how_they_are_stored():

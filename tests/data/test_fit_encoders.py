@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import codes, refused
 
-from discreet.data.binning import choose_bins, merge_bins
 from discreet.data.columns import as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder, encode_table
-from discreet.data.fit_encoders import MAX_CATEGORIES, ColumnScan, fit_encoders, fit_sensors
+from discreet.data.fit_encoders import (
+    MAX_CATEGORIES,
+    ColumnScan,
+    choose_bins,
+    fit_encoders,
+    fit_sensors,
+    merge_bins,
+)
 from discreet.data.labels import Labels
 from discreet.errors import ConstantSensorWarning, InputError
 

@@ -8,9 +8,9 @@ import pytest
 from support.helpers import home, refused
 
 from discreet.data import opening, text_files
-from discreet.data.digest import table_digest
 from discreet.data.fit_encoders import fit_encoders
 from discreet.data.opening import stream_text
+from discreet.data.split import table_digest
 from discreet.data.tables import read_table, read_tables
 
 pytest.importorskip("pyarrow")

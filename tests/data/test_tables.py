@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.helpers import home, refused
 
 from discreet.data import tables, text_files
-from discreet.data.digest import table_digest
 from discreet.data.opening import CELL_BYTES, memory_needed
+from discreet.data.split import table_digest
 from discreet.data.tables import (
     can_stream,
     find_files,

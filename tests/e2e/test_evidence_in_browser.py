@@ -5,8 +5,7 @@ from support.browsers import CONTRAST, DESK, PHONE, SCHEMES, needs_browser
 from support.evidence import audited_site, days_ago, site_of_five_classes, site_with
 
 from discreet.export.signing import load_or_make_key
-from discreet.network.evidence_pack.gathering import gather
-from discreet.network.evidence_pack.packing import write_pack
+from discreet.network.evidence_pack.packing import gather, write_pack
 
 pytestmark = [pytest.mark.slow, needs_browser]
 

@@ -24,8 +24,8 @@ from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes
 from discreet.network.health import BAD, GOOD, WARN, Finding
+from discreet.network.observed import DeployedFiles
 from discreet.network.site.authority import Entry, known_certificates, load_authority, load_register
-from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.settings import (
     Client,
     Clients,
@@ -36,7 +36,7 @@ from discreet.network.site.settings import (
     save_clients,
 )
 from discreet.network.store import check_database, open_reader, open_store
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.rows import _ALARMS, Batch, Decision, StoredMessage, note_name
 from discreet_sensor.wire import RoundClock
 

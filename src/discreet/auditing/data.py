@@ -19,9 +19,9 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.rounds import SeriesData, declared_chain
 from discreet.data.columns import as_series, check_column, is_missing, written_column
 from discreet.data.dependence import Dependence, check_dependence
-from discreet.data.digest import coded_digest
 from discreet.data.groups import as_noun
 from discreet.data.labels import Labels
+from discreet.data.split import coded_digest
 from discreet.errors import InputError, Parameter, shown
 from discreet.mapping.mapping import Mapping
 

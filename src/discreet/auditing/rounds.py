@@ -1,6 +1,6 @@
 """The audit of a window of many rounds, such as a day: bound, assumption, attackers.
 
-The bound (``bounds.window``) rests on the hidden state being the fact. Where there is a series,
+The bound (``bounds.over_time``) rests on the hidden state being the fact. Where there is a series,
 that is tested, and the bound is withheld where the test fails. If rounds are linked by the public
 fact as well, or if that is what a limit is on, the bound is one beyond the answer: on what is
 gained by an attacker who knows the public fact of every round. Without a series the chain of the
@@ -34,7 +34,7 @@ from discreet.auditing.bounds.certificates import (
     percent,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.window import (
+from discreet.auditing.bounds.over_time import (
     WindowBound,
     bound_kept,
     bound_window,

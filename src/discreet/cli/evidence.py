@@ -98,8 +98,7 @@ def _make(
     from discreet.export.signing import load_or_make_key
     from discreet.files import check_folder
     from discreet.network.evidence_pack.content import load_statements
-    from discreet.network.evidence_pack.gathering import gather
-    from discreet.network.evidence_pack.packing import write_pack
+    from discreet.network.evidence_pack.packing import gather, write_pack
     from discreet.network.site.settings import SiteFiles, load_site
 
     load_site(site)

@@ -21,9 +21,8 @@ from pydantic_core import PydanticCustomError
 
 from discreet.data.columns import Plain, as_series, is_missing, written, written_column
 from discreet.data.dependence import Dependence
-from discreet.data.digest import PREFIX
 from discreet.data.encoders import Encoder
-from discreet.data.split import Split
+from discreet.data.split import PREFIX, Split
 from discreet.data.strict_model import Items, Model, Scalar, check_distinct, check_scalar
 from discreet.errors import InputError, shown
 from discreet.mapping.file_format import MAX_ITEMS
@@ -356,7 +355,7 @@ class PublicChain(Model):
 class Source(Model):
     """The table that a mapping was learned from, enough to find its split again.
 
-    ``digest``: of the columns that were used, sensors first, rows in their order (``data.digest``).
+    ``digest``: of the columns that were used, sensors first, rows in their order (``data.split``).
     ``rows``: how many rows the whole table has. ``unordered``: the same in any order. ``training``:
     of the coded rows that were learned from, in any order. ``read``: in files of earlier versions
     only. ``dependence``: whether the rows of the whole table depend on one another; None where that

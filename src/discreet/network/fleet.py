@@ -21,8 +21,7 @@ from prometheus_client.registry import Collector
 
 from discreet.errors import DiscreetError, InputError
 from discreet.network.health import BAD, GOOD, WARN, Finding, device_state, examine, worst
-from discreet.network.observed import Deployed, Enrolled, Plan, Stored, read_plan
-from discreet.network.site.deployed import DeployedFiles
+from discreet.network.observed import Deployed, DeployedFiles, Enrolled, Plan, Stored, read_plan
 from discreet.network.site.settings import SiteFiles, load_devices, load_site
 from discreet.network.store import open_reader
 from discreet.network.store.reading import Reader

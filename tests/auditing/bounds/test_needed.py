@@ -6,6 +6,7 @@ import pytest
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
 from discreet.auditing.bounds.epsilon import PointwiseAudit
 from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.bounds.over_time import bound_window
 from discreet.auditing.bounds.rows_needed import (
     rounded,
     rows_for_rounds,
@@ -14,7 +15,6 @@ from discreet.auditing.bounds.rows_needed import (
     say_needed_for_rounds,
     say_needed_within,
 )
-from discreet.auditing.bounds.window import bound_window
 
 NOISY = np.array([[0.9, 0.1], [0.1, 0.9]])
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.window import (
+from discreet.auditing.bounds.over_time import (
     _between,
     _silence_tells,
     bound_kept,

@@ -26,7 +26,7 @@ from discreet.network.fusion.closing import discovery_message
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.health import BAD, GOOD, Finding
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.rows import Decision, latest_notes, silent_workers
 from discreet_sensor import wire
 from discreet_sensor.wire import ack_topic, message_topic

@@ -6,8 +6,8 @@ import sys
 import pytest
 from support.sites import make_site
 
+from discreet.network.observed import serial_of
 from discreet.network.site.authority import load_authority
-from discreet.network.site.deployed import serial_of
 
 LOADED = """
 import sys

@@ -23,9 +23,8 @@ from discreet.mapping.parts import Fact
 from discreet.network.doctor import examine
 from discreet.network.health import BAD, WARN
 from discreet.network.health import examine as judge
-from discreet.network.observed import Certificate, Deployed, Stored
+from discreet.network.observed import Certificate, Deployed, DeployedFiles, Stored
 from discreet.network.site.backups import back_up, restore
-from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.mappings import change_mapping, load_mappings
 from discreet.network.site.removing_devices import forget_device, revoke

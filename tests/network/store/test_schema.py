@@ -14,8 +14,8 @@ from support.sites import make_site
 
 from discreet.network.site.settings import load_site
 from discreet.network.store import open_reader, open_store
+from discreet.network.store.database import POSTGRES, SQLITE, VERSION, SchemaError
 from discreet.network.store.rows import Batch, ClientState, Decision, Outcome, Seen, StoredMessage
-from discreet.network.store.schema import POSTGRES, SQLITE, VERSION, SchemaError
 
 pytestmark = pytest.mark.slow
 

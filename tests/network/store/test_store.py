@@ -12,7 +12,7 @@ from support.sites import make_site
 from discreet.errors import InputError
 from discreet.network.site.settings import database_to_write, load_site
 from discreet.network.store import open_reader, open_store
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.rows import Batch, Decision, Outcome, Refused, Seen, StoredMessage
 from discreet.network.store.writing import MOST_FOR_ROUND
 

@@ -28,7 +28,7 @@ from discreet.network.broker import Broker
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store import open_reader
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet_sensor import wire
 from support.esphome import build_node
 from support.network_figures.home import Home, Tally, wait_until

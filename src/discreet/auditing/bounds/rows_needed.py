@@ -55,7 +55,7 @@ from discreet.auditing.bounds.kernel_rows import (
     mixed_law,
 )
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS, AuditRows
-from discreet.auditing.bounds.window import WindowBound, largest_mean, solve_bound
+from discreet.auditing.bounds.over_time import WindowBound, largest_mean, solve_bound
 from discreet.errors import InputError
 from discreet.leakage.chains import add_up
 from discreet.leakage.exact import pairwise_epsilon, squared_information

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.digest import ROWS_AT_ONCE, RowSums, code_sums, table_sums
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.labels import Labels
+from discreet.data.split import ROWS_AT_ONCE, RowSums, code_sums, table_sums
 from discreet.data.tables import FilePart
 from discreet.design.counts.counting import Counts, count_codes
 

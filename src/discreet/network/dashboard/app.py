@@ -32,7 +32,7 @@ from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_to
 from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
 from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.snapshot import Snapshot, Snapshots
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 
 _HERE = files("discreet.network.dashboard")
 _STATIC = {

@@ -21,7 +21,7 @@ from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.health import BAD, Finding
-from discreet.network.site.deployed import DeployedFiles
+from discreet.network.observed import DeployedFiles
 from discreet.network.site.settings import Clients, SiteFiles, file_stamp, load_devices, load_site
 
 _T = TypeVar("_T")

@@ -28,7 +28,7 @@ from discreet.network.dashboard.site_view import SiteView
 from discreet.network.health import BAD, GOOD, REVOKED, WARN, Finding, examine, some, worst
 from discreet.network.observed import Stored
 from discreet.network.site.settings import Site
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import UNBOUNDED, Decision, Sample, mapping_number
 

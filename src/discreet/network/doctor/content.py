@@ -17,9 +17,8 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import assess, assess_drift
 from discreet.network.doctor.machine import Finding, failure, ok, warning
 from discreet.network.health import BAD, GOOD, SOON, examine, renewal, tables_of
-from discreet.network.observed import QUIET, Deployed, Stored
+from discreet.network.observed import QUIET, Deployed, DeployedFiles, Stored
 from discreet.network.site.authority import load_register
-from discreet.network.site.deployed import DeployedFiles
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import (
     Clients,
@@ -31,7 +30,7 @@ from discreet.network.site.settings import (
     worker_name,
 )
 from discreet.network.store import check_database, open_reader
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 
 _REPAIR = "Restore a backup: discreet restore BACKUP. See docs/network.md."
 

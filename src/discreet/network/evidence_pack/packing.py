@@ -1,13 +1,22 @@
-"""Write a pack of evidence, whole or not at all, and verify one that anybody may have written."""
+"""Gather the evidence of a site, write it as a signed pack, and verify one of anybody.
+
+*Gather what a site knows about itself, without its secrets and without changing anything.* The
+re-check's own file stays at the site, since labelled rows that wait are in it; its state goes out.
+
+*Whether the guarantee of a site stands on a day, for the evidence: green, amber or red.* Red means
+that nothing may be relied on: there is no certificate of the mapping that runs, it has ended or
+was withdrawn, or nobody has looked for longer than a re-check may be old.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
 import stat
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,14 +24,233 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import Field, ValidationError
 
+import discreet
+from discreet.auditing.audit_file import AuditSummary, load_audit
+from discreet.auditing.recheck import BROKEN, DUE, DUE_DAYS, Recheck, load_state
+from discreet.auditing.report.words import NO_ADVICE
+from discreet.auditing.results import digest_of
 from discreet.data.strict_model import Model
 from discreet.errors import InputError
 from discreet.export.signing import SigningKey, is_signed
 from discreet.files import write_folder
-from discreet.network.evidence_pack.content import FILE_NAME, Evidence
-from discreet.network.evidence_pack.gathering import Gathered
+from discreet.mapping.mapping import Mapping
+from discreet.network.dashboard.guarantee import assess
+from discreet.network.dashboard.users import Users
+from discreet.network.doctor.machine import privacy
+from discreet.network.evidence_pack.annex import AUDIT, MAPPING, REPORT, Known, annex
+from discreet.network.evidence_pack.content import (
+    FILE_NAME,
+    Evidence,
+    Health,
+    Measured,
+    Noted,
+    State,
+    Statements,
+    as_level,
+)
+from discreet.network.fleet import Fleet
 from discreet.network.health import BAD
-from discreet.network.site.settings import MAX_BYTES, first_problem, model_bytes, read_bytes
+from discreet.network.observed import load_certificates
+from discreet.network.site.settings import (
+    MAX_BYTES,
+    Site,
+    SiteFiles,
+    first_problem,
+    load_devices,
+    load_site,
+    model_bytes,
+    read_bytes,
+)
+
+# --- Gather ---------------------------------------------------------------------------------
+
+# --- Whether the guarantee stands -----------------------------------------------------------
+
+
+def state_of(folder: Path, site: Site, mapping_id: str, today: date) -> State:
+    """Return the state of a site; files that cannot be read make it red."""
+    files, problem = SiteFiles(folder), ""
+    audit: AuditSummary | None = None
+    recheck: Recheck | None = None
+    try:
+        audit = load_audit(files.audit)
+        recheck = load_state(files.recheck) if files.recheck.exists() else None
+    except (InputError, OSError) as error:
+        problem = str(error).replace(f"{folder}/", "")  # where the site lies is of no interest
+    return judge(audit, recheck, mapping_id, site.expires, today, problem)
+
+
+def judge(
+    audit: AuditSummary | None,
+    recheck: Recheck | None,
+    mapping_id: str,
+    expires: date | None,
+    today: date,
+    problem: str = "",
+) -> State:
+    """Return the state that follows from certificate and re-check on a day."""
+    found = assess(audit, recheck, mapping_id, expires, today, problem)
+    own = audit is not None and audit.mapping_id == mapping_id
+    certified = audit.date if audit is not None and own else None
+    until = _until(certified, recheck, mapping_id, expires)
+    ended = until is not None and today > until
+    gone = certified is None or found.standing.state == BROKEN or ended or bool(problem)
+    level = BAD if gone or found.certificate.level == BAD else found.level
+    headline = found.certificate.short
+    if ended and found.certificate.level != BAD:
+        headline = "The re-check has expired"
+    words = [found.certificate.words, found.recheck.words, problem]
+    if ended:
+        words.append(f"What is certified counted until {until}.")
+    return State(
+        level=as_level(level),
+        headline=headline,
+        words=tuple(dict.fromkeys(each for each in words if each)),
+        certified=certified,
+        expires=expires,
+        valid_until=None if gone and not ended else until,
+        recheck=DUE if ended and found.standing.state != BROKEN else found.standing.state,
+        recheck_words=found.standing.words,
+        recheck_rows=recheck.rows if recheck is not None else 0,
+        recheck_supported=recheck.supported if recheck is not None else None,
+    )
+
+
+def _until(
+    certified: date | None, recheck: Recheck | None, mapping_id: str, expires: date | None
+) -> date | None:
+    """Return the last day that counts: of the certificate, and of what was last looked at."""
+    if certified is None:
+        return None
+    looked = certified
+    if recheck is not None and recheck.mapping_id == mapping_id and recheck.supported is not None:
+        looked = max(looked, recheck.supported)
+    due = looked + timedelta(days=DUE_DAYS)
+    return due if expires is None else min(due, expires)
+
+
+# --- What a site knows ----------------------------------------------------------------------
+
+_OF_AUDIT = re.compile(rb'<meta name="discreet-audit" content="(sha256:[0-9a-f]{64})">')
+_MOST_LISTED = 200
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The evidence, and the files that go with it as they are."""
+
+    evidence: Evidence
+    files: dict[str, bytes]
+
+
+def gather(
+    folder: Path, report: Path | None = None, statements: Statements | None = None
+) -> Gathered:
+    """Read a site, which may run meanwhile.
+
+    ``report``: what ``discreet audit --html`` wrote; by default ``report.html`` in the site, if it
+    is there. Raises DiscreetError: if the folder is no site, its mapping cannot be read, or the
+    report is of another audit.
+    """
+    site, now = load_site(folder), datetime.now(UTC)
+    data = read_bytes(folder / site.mapping)
+    mapping = Mapping.loads(data.decode(errors="replace"), where=str(folder / site.mapping))
+    state = state_of(folder, site, mapping.id, now.date())
+    files = {MAPPING: data} | _audit_files(folder, mapping, report)
+    audit = json.loads(files[AUDIT]) if AUDIT in files else None
+    measured = _measured(folder, site, mapping)
+    known = Known(audit, REPORT in files, state, measured, statements or Statements())
+    evidence = Evidence(
+        made=now.isoformat(timespec="seconds"),
+        program=f"discreet {discreet.__version__}",
+        site=site.key,
+        mapping_id=mapping.id,
+        advice=NO_ADVICE,
+        state=state,
+        health=_health(folder),
+        measured=measured,
+        sections=annex(known),
+    )
+    return Gathered(evidence, files)
+
+
+def _audit_files(folder: Path, mapping: Mapping, report: Path | None) -> dict[str, bytes]:
+    """Return audit and report, if they are of the mapping that runs."""
+    files, found = SiteFiles(folder), _sound_audit(folder, mapping)
+    page = report or (files.report if files.report.exists() else None)
+    if found is None:
+        if report is not None:
+            raise InputError(f"--report {report}: the site has no audit that it could belong to.")
+        return {}
+    if page is None:
+        return {AUDIT: found}
+    text = read_bytes(page)
+    named = _OF_AUDIT.search(text[:10_000])
+    if named is None or named[1].decode() != digest_of(json.loads(found)):
+        raise InputError(
+            f"{page}: is not the report of the site's audit.json. Write both at once: discreet "
+            "audit ... --json --html."
+        )
+    return {AUDIT: found, REPORT: text}
+
+
+def _sound_audit(folder: Path, mapping: Mapping) -> bytes | None:
+    file = SiteFiles(folder).audit
+    try:
+        audit: AuditSummary | None = load_audit(file)
+    except InputError:
+        return None  # the state says why
+    return read_bytes(file) if audit is not None and audit.mapping_id == mapping.id else None
+
+
+def _measured(folder: Path, site: Site, mapping: Mapping) -> Measured:
+    clients = load_devices(folder).clients
+    ends = [each.expires for each in load_certificates(folder)]
+    return Measured(
+        sensors=len(mapping.sensors),
+        symbols=sum(mapping.n_symbols),
+        interval_seconds=site.interval,
+        keep_days=site.keep,
+        devices=sum(not each.revoked for each in clients.values()),
+        revoked=sum(bool(each.revoked) for each in clients.values()),
+        budget=site.budget,
+        client_certificates_required=_asks_for_certificates(folder),
+        only_owner_reads=all(each.level == "ok" for each in privacy(folder)),
+        dashboard_users=len(Users(folder / "dashboard" / "users.json").names()),
+        first_certificate_ends=_day(min(ends)) if ends else None,
+    )
+
+
+def _day(at: float) -> date:
+    return datetime.fromtimestamp(at, UTC).date()
+
+
+def _asks_for_certificates(folder: Path) -> bool | None:
+    try:
+        text = read_bytes(SiteFiles(folder).broker / "mosquitto.conf").decode(errors="replace")
+    except InputError:
+        return None
+    lines = {" ".join(line.split()) for line in text.splitlines()}
+    return "require_certificate true" in lines
+
+
+def _health(folder: Path) -> Health:
+    fleet = Fleet([str(folder)])
+    try:
+        found = fleet.look()[0]
+    finally:
+        fleet.close()
+    noted = [_noted(each.level, each.short, each.words, folder) for each in found.findings]
+    return Health(level=as_level(found.level), findings=tuple(noted[:_MOST_LISTED]))
+
+
+def _noted(level: str, short: str, said: str, folder: Path) -> Noted:
+    for place in (folder.absolute(), folder):  # where the site lies is of no interest
+        said = said.replace(f"{place}/", "")
+    return Noted(level=as_level(level), short=short, words=said)
+
+
+# --- Write and verify -----------------------------------------------------------------------
 
 # --- The page -------------------------------------------------------------------------------
 

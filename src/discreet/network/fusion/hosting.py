@@ -19,7 +19,7 @@ from discreet.network.dashboard.guarantee import guarantee_of
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.service import FusionService
 from discreet.network.fusion.state import FusionSettings
-from discreet.network.site.deployed import DeployedFiles
+from discreet.network.observed import DeployedFiles
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import (
     SiteFiles,

@@ -20,15 +20,22 @@ from typing import TYPE_CHECKING, TypeVar
 from discreet.auditing.recheck import BROKEN, DUE, NONE, VALID
 from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.closing import Closer, Herald
-from discreet.network.fusion.conduct import MOST_WAITING, Conduct, Turns, noticed
-from discreet.network.fusion.contest import ALONE, LOST, Contest
+from discreet.network.fusion.conduct import (
+    ALONE,
+    LOST,
+    MOST_WAITING,
+    Conduct,
+    Contest,
+    Turns,
+    noticed,
+)
 from discreet.network.fusion.intake import Hearing, Intake, Registry, answers
 from discreet.network.fusion.link import Link, Ticket
 from discreet.network.fusion.state import FusionSettings, State
 from discreet.network.fusion.timekeeping import Timekeeper, Upkeep
 from discreet.network.fusion.watching import ALARM, DailyDrift, Notes, Watch
 from discreet.network.observed import Deployed
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.rows import REPLACED, Batch, Decision, Outcome
 from discreet.network.store.writing import Store
 from discreet_sensor.connecting import Backoff

@@ -22,7 +22,7 @@ from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import FusionSettings, State
 from discreet.network.health import examine, lateness
 from discreet.network.observed import Deployed, Plan, Stored, noted_plan
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.rows import (
     CLONED,
     COPIED,

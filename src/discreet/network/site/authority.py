@@ -36,7 +36,7 @@ from discreet.errors import InputError
 from discreet.export.neutral import SensorTable, bundle_body
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
-from discreet.network.site.deployed import KnownCertificate, KnownCertificates
+from discreet.network.observed import KnownCertificate, KnownCertificates
 from discreet.network.site.services import access_list
 from discreet.network.site.settings import (
     Clients,

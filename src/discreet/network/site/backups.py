@@ -22,7 +22,7 @@ from discreet.network.site.settings import (
     read_bytes,
 )
 from discreet.network.store import check_database, open_store
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet.network.store.sqlite import SqliteConnection, beside
 
 _LEFT_OUT = (".lock", "mosquitto.pid")

@@ -48,7 +48,7 @@ from discreet.network.site.settings import (
     read_bytes,
 )
 from discreet.network.store import open_reader
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 from discreet_sensor.enrolment import Enrolment
 from discreet_sensor.wire import MAX_SYMBOLS
 

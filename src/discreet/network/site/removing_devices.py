@@ -37,7 +37,7 @@ from discreet.network.site.settings import (
     save_clients,
 )
 from discreet.network.store import open_store
-from discreet.network.store.connection import StoreError
+from discreet.network.store.database import StoreError
 
 # --- Revoke ---------------------------------------------------------------------------------
 

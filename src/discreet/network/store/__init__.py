@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from discreet.errors import InputError
-from discreet.network.store.connection import Connection
+from discreet.network.store.database import VERSION, Connection
 from discreet.network.store.reading import Reader
-from discreet.network.store.schema import VERSION
 from discreet.network.store.sqlite import SqliteConnection
 from discreet.network.store.writing import Store
 

@@ -8,9 +8,8 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from discreet.network.store.connection import Connection, Row, StoreError
+from discreet.network.store.database import POSTGRES, Connection, Row, StoreError, update_schema
 from discreet.network.store.rows import Outcome, StoredMessage
-from discreet.network.store.schema import POSTGRES, update_schema
 from discreet_sensor.enrolment import is_loopback
 
 _COLUMNS = "client, boot, seq, round, symbols, spent, received, mapping"

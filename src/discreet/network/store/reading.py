@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from discreet.network.store.connection import Connection, Row
+from discreet.network.store.database import Connection, Row
 from discreet.network.store.rows import Alarm, ClientState, Decision, Refusal, Sample, slope
 
 _DECISIONS = """

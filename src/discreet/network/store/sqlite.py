@@ -10,9 +10,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from discreet.network.store.connection import Connection, Row, StoreError
+from discreet.network.store.database import SQLITE, Connection, Row, StoreError, update_schema
 from discreet.network.store.rows import REPLACED, Outcome, StoredMessage
-from discreet.network.store.schema import SQLITE, update_schema
 
 _WAIT = 10.0  # seconds for another process, such as a backup, to release its lock
 _INSERT = (
