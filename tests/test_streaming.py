@@ -19,7 +19,7 @@ from discreet.cli.audit import AuditTask, audit_files
 from discreet.data import opening, tables
 from discreet.data.groups import group_values
 from discreet.data.tables import Frame, Stream, open_stream, read_tables
-from discreet.design.counts import counting, one_pass
+from discreet.design.counts import counting
 from discreet.errors import InputError, TimesLeftOutWarning
 from discreet.learning import learn, open_table, prepare
 from discreet.mappers import base
@@ -114,7 +114,7 @@ def test_a_table_gives_the_same_mapping_streamed_and_in_memory(
     for each in (wanted, task([text], exclude=exclude, **how)):
         monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
         monkeypatch.setattr(tables, "BATCH_ROWS", 777)
-        monkeypatch.setattr(one_pass, "ROWS_AT_ONCE", 100)
+        monkeypatch.setattr(counting, "ROWS_AT_ONCE", 100)
         there = prepare(each, open_table(each, None, tmp_path))
         assert isinstance(here.table, Frame) and isinstance(there.table, Stream)
         np.testing.assert_array_equal(here.held_out, there.held_out)
@@ -385,7 +385,7 @@ def test_a_method_for_small_tables_is_refused_before_rows_are_counted(
     tmp_path, monkeypatch, capsys, method
 ):
     monkeypatch.setattr(base.PrivacyMapper, "_most_rows", 500)
-    monkeypatch.setattr(one_pass, "pass_over", None)
+    monkeypatch.setattr(counting, "pass_over", None)
     write(tmp_path, house(1000))
     code, _, told = run(
         monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--method", method,

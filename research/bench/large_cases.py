@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discreet import Mapper
 from discreet.data.encoders import CodesEncoder
-from discreet.design.counts.one_pass import Part, Plan, pass_over
+from discreet.design.counts.counting import Part, Plan, pass_over
 from research.bench.measure import Promise, Setup
 from research.bench.tables import CODES, Size, draw_large, one_hot
 

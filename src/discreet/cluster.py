@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 import discreet
 from discreet.data.tables import FilePart, Frame, Stream, Table
-from discreet.design.counts.one_pass import Part, Passed, Plan, Run, pass_over
+from discreet.design.counts.counting import Part, Passed, Plan, Run, pass_over
 from discreet.errors import ClusterError, InputError, LostWorkerWarning
 from discreet.mappers.base import PrivacyMapper
 

@@ -46,8 +46,16 @@ from discreet.data.table_warnings import (
     warn_of_rows,
 )
 from discreet.data.tables import Frame, Table, add_clock, first_rows, read_tables, take
-from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
-from discreet.design.counts.one_pass import Part, Passed, Plan, Run, add_up, in_turn
+from discreet.design.counts.counting import (
+    SAMPLED_ROWS,
+    Part,
+    Passed,
+    Plan,
+    Run,
+    add_up,
+    in_turn,
+    sample_index,
+)
 from discreet.design.fusion import aim_for
 from discreet.design.inputs import Coded, check_name, code_sample, describe_fact
 from discreet.errors import InputError, Problems, StoppedError, TableWarning

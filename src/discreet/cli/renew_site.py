@@ -41,7 +41,7 @@ def renew_site(
         json_result(as_json) as result,
     ):
         need_network()
-        from discreet.network.site.renewing import renew_site as renew
+        from discreet.network.site.making import renew_site as renew
 
         folder = find_site(site)
         done = renew(folder, host)

@@ -25,8 +25,15 @@ from discreet.arrays import Ints
 from discreet.choices import LOSSES
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import fit_sensors
-from discreet.design.counts.counting import SAMPLED_ROWS, sample_index
-from discreet.design.counts.one_pass import Part, Plan, Run, add_up, in_turn
+from discreet.design.counts.counting import (
+    SAMPLED_ROWS,
+    Part,
+    Plan,
+    Run,
+    add_up,
+    in_turn,
+    sample_index,
+)
 from discreet.design.expected import (
     Answers,
     Expected,

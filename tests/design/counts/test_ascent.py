@@ -5,8 +5,7 @@ import pytest
 from support.count_worlds import random_model, random_tables
 
 from discreet.design.counts import ascent
-from discreet.design.counts.ascent import Limits, Problem, climb, settle
-from discreet.design.counts.starts import find_start, solve_programs
+from discreet.design.counts.ascent import Limits, Problem, climb, find_start, settle, solve_programs
 from discreet.design.counts.units import Units
 from discreet.leakage.exact import advantage, balanced_accuracy, information_epsilon
 

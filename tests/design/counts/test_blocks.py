@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.matrices import crossed
 
-from discreet.design.counts.blocks import dependence, find_blocks
 from discreet.design.counts.counting import count_pairs
+from discreet.design.counts.estimate import dependence, find_blocks
 
 
 def blocks_of(codes, cell, n_symbols=2):

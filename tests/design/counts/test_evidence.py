@@ -7,8 +7,7 @@ import pytest
 from support.count_worlds import random_model, random_tables
 
 from discreet.design.counts.estimate import CountModel
-from discreet.design.counts.evidence import Evidence
-from discreet.design.counts.units import Units
+from discreet.design.counts.units import Evidence, Units
 from discreet.leakage.exact import squared_information
 
 SIZES, SYMBOLS = (3, 2, 4), (2, 3, 2)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.design.counts.smoothing import (
+from discreet.design.counts.estimate import (
     Alphabets,
     Smoothing,
     choose_smoothing,

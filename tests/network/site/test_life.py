@@ -26,9 +26,9 @@ from discreet.network.health import examine as judge
 from discreet.network.observed import Certificate, Deployed, DeployedFiles, Stored
 from discreet.network.site.backups import back_up, restore
 from discreet.network.site.joining import EnrolmentRequest, enroll
+from discreet.network.site.making import renew_site
 from discreet.network.site.mappings import change_mapping, load_mappings
 from discreet.network.site.removing_devices import forget_device, revoke
-from discreet.network.site.renewing import renew_site
 from discreet.network.site.settings import load_clients, load_site
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Refused, Sample, StoredMessage, mapping_number

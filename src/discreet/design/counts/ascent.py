@@ -1,10 +1,15 @@
-"""From a start to tables that say most of the public fact within what may leak.
+"""Tables that say most of the public fact within what may leak: where to start, and the ascent.
 
 Given the cell, units (sensors, or blocks of sensors that depend) are independent, so that p(z|cell)
 of an output is a product of small tables, and its slope in every table is cheap. Few outputs are
 listed; of many, some are drawn for every step, each weighed by one over its probability, so
 that sums over outputs are estimated without bias. What is maximised is the worth of the best
 decisions, less a price for every bit of leak above its limit.
+
+*Where to start: for each sensor by itself, speak of the public fact and not of the private ones.*
+For two symbols, q(x) = P(symbol 1|x) in [0, 1] maximises u.q - price sum_k (v_k.q)**2: u is the
+difference between public classes, and each v_k one that is not to show. Leaks of independent
+sensors add up as squares, hence the squares. The programs of all sensors are solved at once.
 """
 
 from __future__ import annotations
@@ -13,13 +18,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats
-from discreet.design.counts.evidence import Evidence
-from discreet.design.counts.units import Units
+from discreet.design.counts.estimate import CountModel
+from discreet.design.counts.units import Evidence, Units
+
+# --- The ascent -----------------------------------------------------------------------------
 
 MAX_LISTED = 4096
 _DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
@@ -295,3 +303,119 @@ def settle(problem: Problem, tables: list[Floats]) -> Judged:
         else:
             least = share
     return best
+
+
+# --- Starts ---------------------------------------------------------------------------------
+
+WAYS = (("within", 16.0), ("both", 4.0), ("overall", 4.0), ("within", 64.0))
+"""What is not to show, and its price: differences between private classes within each public
+class, overall (where leaks of two public classes may cancel out), or both."""
+_STEPS = 300
+_LESS_WITHIN = 0.3  # of the weight, where differences overall count as well
+
+
+def find_start(
+    model: CountModel, n_symbols: Sequence[int], turn: int, lean: float = 0.0
+) -> list[Floats]:
+    """Return tables to start from; turns take the ways in turn.
+
+    ``lean``: where symbol 1 is to be rare in the other public classes, above 0, or common in its
+    own, below: a symbol that one class alone has answers best where several sensors speak.
+    """
+    way, price = WAYS[turn % len(WAYS)]
+    given = _padded(model.given)
+    use = _uses(model, given, lean)
+    shown = np.einsum("jc,tck->tjk", _hidden(model, way), given)
+    q = solve_programs(use, shown, price)
+    sizes = [table.shape[1] for table in model.given]
+    return [_spread(q[t, :size], n_symbols[t]) for t, size in enumerate(sizes)]
+
+
+def draw_start(
+    model: CountModel, n_symbols: Sequence[int], rng: np.random.Generator
+) -> list[Floats]:
+    """Return tables by what codes mean: each symbol has a direction in the space of the cells.
+
+    A code leans to the symbol whose direction fits its posterior best; directions of the sensors
+    are alike, more or less.
+    """
+    n_cells, widest = len(model.prior), max(n_symbols)
+    shared = rng.normal(size=(n_cells + 1, widest))
+    unlike = rng.choice([0.0, 0.5, 2.0])
+    tables = []
+    for given, n in zip(model.given, n_symbols, strict=True):
+        direction = (shared + unlike * rng.normal(size=shared.shape))[:, :n]
+        score = (given / given.sum(axis=0)).T @ direction[:-1]
+        score += 0.3 * direction[-1] - score.mean(axis=0)
+        leaning = np.eye(n)[np.argmax(score, axis=1)]
+        tables.append(0.9 * leaning + 0.1 / n)
+    return tables
+
+
+def solve_programs(use: Floats, shown: Floats, price: float) -> Floats:
+    """Maximise use.q - price |shown q|**2 over the box, sensor by sensor (FISTA)."""
+    steep = 2.0 * price * np.sum(shown**2, axis=(1, 2)) + 1e-9
+    q = ahead = np.full(use.shape, 0.5)
+    pace = 1.0
+    for _ in range(_STEPS):
+        leak = np.einsum("tjk,tk->tj", shown, ahead)
+        slope = use - 2.0 * price * np.einsum("tjk,tj->tk", shown, leak)
+        new = np.clip(ahead + slope / steep[:, None], 0.0, 1.0)
+        quicker = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * pace**2))
+        ahead = new + (pace - 1.0) / quicker * (new - q)
+        q, pace = new, quicker
+    return q
+
+
+def _uses(model: CountModel, given: Floats, lean: float) -> Floats:
+    """Return the difference that each sensor is to show: one public class against the others.
+
+    Each sensor takes the class that it tells best, unless others have taken it already.
+    """
+    public = model.class_rows(0)
+    others = (public.sum(axis=0) - public) / max(len(public) - 1, 1)
+    own, rest = 1.0 + max(-lean, 0.0), 1.0 + max(lean, 0.0)
+    differences = np.einsum("hc,tck->thk", own * public - rest * others, given)
+    if len(public) == 2:
+        return np.asarray(differences[:, 1])
+    taken, found = np.ones(len(public)), []
+    for each in differences:
+        best = int(np.argmax(np.abs(each).sum(axis=1) / taken))
+        taken[best] += 1.0
+        found.append(each[best])
+    return np.array(found)
+
+
+def _hidden(model: CountModel, way: str) -> Floats:
+    rows = []
+    n_facts = model.facts.shape[1]
+    for fact in range(1, n_facts):
+        if way != "within":
+            rows += _differences(model.class_rows(fact))
+        if way != "overall":
+            weight = 1.0 if way == "within" else _LESS_WITHIN
+            for h in np.unique(model.facts[:, 0]):
+                inside = model.class_rows(fact, model.facts[:, 0] == h)
+                rows += [weight * row for row in _differences(inside)]
+    return np.array(rows).reshape(-1, len(model.prior))
+
+
+def _differences(rows: Floats) -> list[Floats]:
+    return [b - a for a, b in combinations(rows, 2)]
+
+
+def _padded(given: Sequence[Floats]) -> Floats:
+    widest = max(table.shape[1] for table in given)
+    found = np.zeros((len(given), len(given[0]), widest))
+    for t, table in enumerate(given):
+        found[t, :, : table.shape[1]] = table
+    return found
+
+
+def _spread(q: Floats, n_symbols: int) -> Floats:
+    """Return a table whose symbols follow the binomial law: (1 - q, q) for two of them."""
+    table = np.ones((len(q), 1))
+    for _ in range(n_symbols - 1):
+        stay = np.pad(table * (1.0 - q[:, None]), ((0, 0), (0, 1)))
+        table = stay + np.pad(table * q[:, None], ((0, 0), (1, 0)))
+    return table

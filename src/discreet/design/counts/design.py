@@ -10,10 +10,20 @@ from dataclasses import replace
 import numpy as np
 
 from discreet.arrays import Floats, Ints
-from discreet.design.counts.ascent import PRICES, STEPS, Judged, Limits, Problem, climb, settle
+from discreet.design.counts.ascent import (
+    PRICES,
+    STEPS,
+    WAYS,
+    Judged,
+    Limits,
+    Problem,
+    climb,
+    draw_start,
+    find_start,
+    settle,
+)
 from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import CountModel, estimate_counts, find_structure
-from discreet.design.counts.starts import WAYS, draw_start, find_start
 from discreet.design.counts.units import Units
 from discreet.design.feasible import Designed
 from discreet.design.problem import Settings, Target, structural_limit
