@@ -25,7 +25,8 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.attackers.attack import attack
 from discreet.auditing.attackers.problem import discretise_readings
 from discreet.auditing.attackers.scores import BestAttack, best_attack
-from discreet.auditing.bounds.beyond_answer import BEYOND, certify_beyond_answer, rows_within
+from discreet.auditing.audit_file import BEYOND
+from discreet.auditing.bounds.beyond_answer import certify_beyond_answer, rows_within
 from discreet.auditing.bounds.certificates import (
     Certificate,
     certify_accuracy,

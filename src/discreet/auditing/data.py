@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.beyond_answer import BEYOND
+from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.rounds import SeriesData, declared_chain
 from discreet.data.columns import as_series, check_column, is_missing, written_column

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from discreet import quoting
 from discreet.auditing.attackers.scores import BestAttack
-from discreet.auditing.bounds.beyond_answer import BEYOND, BeyondAnswer
+from discreet.auditing.audit_file import BEYOND, INDEPENDENT_RELEASES
+from discreet.auditing.bounds.beyond_answer import BeyondAnswer
 from discreet.auditing.bounds.certificates import (
     GROUPS_APART,
     HELD_OUT,
@@ -25,7 +26,6 @@ from discreet.auditing.bounds.certificates import (
     NotCertifiable,
     percent,
 )
-from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
 from discreet.auditing.rounds import hidden_declared

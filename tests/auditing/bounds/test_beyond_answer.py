@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet.auditing.bounds.beyond_answer import BEYOND, certify_beyond_answer, rows_within
+from discreet.auditing.audit_file import BEYOND
+from discreet.auditing.bounds.beyond_answer import certify_beyond_answer, rows_within
 from discreet.auditing.bounds.certificates import certify_advantage
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.labels import Labels

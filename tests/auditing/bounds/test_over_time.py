@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from discreet.auditing.audit_file import INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import ONE_RELEASE, Certificate, NotCertifiable
-from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES, compose
+from discreet.auditing.bounds.over_time import compose
 from discreet.errors import InputError
 from discreet.leakage.exact import advantage, pairwise_epsilon, total_variation
 

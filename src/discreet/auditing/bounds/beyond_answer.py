@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.auditing.audit_file import BEYOND as BEYOND
+from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.certificates import (
     Certificate,
     NotCertifiable,

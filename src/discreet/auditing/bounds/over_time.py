@@ -59,7 +59,7 @@ from scipy.special import betaln
 from scipy.stats import chi2
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.audit_file import INDEPENDENT_RELEASES as INDEPENDENT_RELEASES
+from discreet.auditing.audit_file import INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import (
     ONE_RELEASE,
     SHIPPED,

@@ -28,9 +28,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet.auditing.bounds.beyond_answer import BEYOND
+from discreet.auditing.audit_file import BEYOND, INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import Certificate
-from discreet.auditing.bounds.over_time import INDEPENDENT_RELEASES
 from discreet.auditing.recheck import DUE_DAYS
 from discreet.auditing.report import words
 from discreet.auditing.report.pictures import (
