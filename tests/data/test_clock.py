@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from support.helpers import refused
 
-from discreet.data.clock import clock_columns, holds_times, with_clock
 from discreet.data.encoders import BinsEncoder, encode_table
+from discreet.data.groups import clock_columns, holds_times, with_clock
 from discreet.data.tables import open_stream
 
 MOMENTS = [

@@ -26,12 +26,13 @@ from discreet.auditing.attackers.attack import attack
 from discreet.auditing.attackers.problem import discretise_readings
 from discreet.auditing.attackers.scores import BestAttack, best_attack
 from discreet.auditing.audit_file import BEYOND
-from discreet.auditing.bounds.beyond_answer import certify_beyond_answer, rows_within
 from discreet.auditing.bounds.certificates import (
     Certificate,
     certify_accuracy,
     certify_advantage,
+    certify_beyond_answer,
     certify_total_variation,
+    rows_within,
 )
 from discreet.auditing.bounds.epsilon import DELTAS, PointwiseAudit
 from discreet.auditing.bounds.estimates import (

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.auditing.attackers.scores import AttackResult, BestAttack
-from discreet.auditing.bounds.beyond_answer import BeyondAnswer
-from discreet.auditing.bounds.certificates import Certificate
+from discreet.auditing.bounds.certificates import BeyondAnswer, Certificate
 from discreet.auditing.bounds.epsilon import BEYOND_MASS
 from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval

@@ -25,13 +25,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.beyond_answer import rows_within
 from discreet.auditing.bounds.certificates import (
     HELD_OUT,
     SHIPPED,
     Certificate,
     NotCertifiable,
     percent,
+    rows_within,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import (

@@ -15,13 +15,13 @@ from dataclasses import replace
 from discreet import quoting
 from discreet.auditing.attackers.scores import BestAttack
 from discreet.auditing.audit_file import BEYOND, INDEPENDENT_RELEASES
-from discreet.auditing.bounds.beyond_answer import BeyondAnswer
 from discreet.auditing.bounds.certificates import (
     GROUPS_APART,
     HELD_OUT,
     PRIOR_GIVEN,
     SAME_WORLD,
     SHARES,
+    BeyondAnswer,
     Certificate,
     NotCertifiable,
     percent,

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from discreet.data.clock import with_clock
 from discreet.data.columns import (
     Column,
     NotNumberError,
@@ -41,6 +40,7 @@ from discreet.data.columns import (
     plain,
     written,
 )
+from discreet.data.groups import with_clock
 from discreet.data.strict_model import Items, Model, Scalar, check_distinct
 from discreet.errors import CodeRangeError, InputError, shown, suggest
 

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 from discreet.arrays import Ints
-from discreet.data.clock import holds_times
 from discreet.data.columns import (
     Column,
     as_floats,
@@ -35,7 +34,7 @@ from discreet.data.columns import (
     written,
     written_column,
 )
-from discreet.data.groups import epoch_seconds
+from discreet.data.groups import epoch_seconds, holds_times
 from discreet.data.labels import MAX_CLASSES
 from discreet.errors import shown
 from discreet.files import as_argument

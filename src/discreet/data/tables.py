@@ -25,8 +25,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 from numpy.typing import NDArray
 
-from discreet.data.clock import clock_columns, with_clock
 from discreet.data.columns import check_names, is_numeric, understood
+from discreet.data.groups import clock_columns, with_clock
 from discreet.data.roles import hint_at_import
 from discreet.data.text_files import ALWAYS_EXPANDED, MOST_EXPANDED, read_text_table
 from discreet.errors import InputError, shown, suggest

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from discreet.auditing.audit_file import BEYOND
-from discreet.auditing.bounds.beyond_answer import certify_beyond_answer, rows_within
-from discreet.auditing.bounds.certificates import certify_advantage
+from discreet.auditing.bounds.certificates import (
+    certify_advantage,
+    certify_beyond_answer,
+    rows_within,
+)
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.labels import Labels
 

@@ -66,7 +66,6 @@ from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import (
     Certificate,
     NotCertifiable,
-    check_alpha,
     many,
     opening,
     row_assumptions,
@@ -79,6 +78,7 @@ from discreet.auditing.bounds.deviations import (
     overall_upper,
 )
 from discreet.auditing.bounds.intervals import (
+    check_alpha,
     clopper_pearson_lower,
     clopper_pearson_upper,
     last_positive,

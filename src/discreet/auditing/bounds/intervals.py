@@ -34,6 +34,7 @@ from scipy.special import entr, rel_entr, xlog1py
 from scipy.stats import beta
 
 from discreet.arrays import Floats
+from discreet.errors import InputError
 
 _SLACK = 1e-12  # relative, outweighs every rounding error below
 _START_OFF = 1e-9  # relative, outweighs those of exponentials of large numbers
@@ -47,6 +48,12 @@ class Interval:
     estimate: float
     low: float
     high: float
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse anything but a probability strictly between 0 and 1."""
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}.")
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:

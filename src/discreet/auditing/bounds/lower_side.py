@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.certificates import check_alpha
+from discreet.auditing.bounds.intervals import check_alpha
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.leakage.joint_outputs import set_probabilities, smallest_and_largest
 
