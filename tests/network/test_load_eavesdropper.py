@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.matrices import sparing
 from support.network_figures.clients import needs_kind
-from support.network_figures.eavesdropping import attack, eavesdrop
+from support.network_figures.eavesdropping import attack, auc_within, eavesdrop
 from support.sites import needs_mosquitto
 
 pytestmark = [pytest.mark.slow, needs_mosquitto]
@@ -35,3 +35,19 @@ def test_size_and_time_of_messages_tell_nothing(tmp_path, kind):
         assert low < 0.6
     late = [replace(each, at=each.at + delay(each, interval) * (each.cells == 1)) for each in heard]
     assert attack(late, interval)[READING][1] > 0.8  # and it would have found something
+
+
+def test_times_that_tell_sensors_apart_tell_nothing_of_a_symbol():
+    """One sensor always sends the same symbol; the twin counts pairs one by one."""
+    rng = np.random.default_rng(0)
+    sensors = np.repeat([0, 1, 2], 40)
+    truth = np.where(sensors == 1, True, rng.random(120) < 0.4)
+    scores = sensors + 0.5 * rng.random(120) + 0.2 * truth
+    wins = [
+        scores[i] > scores[j]
+        for i in np.flatnonzero(truth)
+        for j in np.flatnonzero(~truth)
+        if sensors[i] == sensors[j]
+    ]
+    assert auc_within(truth, scores, sensors) == pytest.approx(np.mean(wins))
+    assert np.isnan(auc_within(truth[sensors == 1], scores[sensors == 1], sensors[sensors == 1]))

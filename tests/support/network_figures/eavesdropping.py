@@ -207,18 +207,34 @@ def attack(all_heard, interval, seed=0):
             parts.append((features(heard, interval), truth, counts & early, counts & ~early))
         X = np.vstack([each[0] for each in parts])
         y, learn, judge = (np.concatenate([each[i] for each in parts]) for i in (1, 2, 3))
+        sensors = np.repeat(np.arange(len(parts)), [len(each[1]) for each in parts])
         model = HistGradientBoostingClassifier(max_depth=4, max_iter=100, random_state=seed)
         with threadpool_limits(1):  # small: threads would wait for one another
             scores = model.fit(X[learn], y[learn]).predict_proba(X[judge])[:, 1]
-        found[question] = (*_auc_interval(y[judge], scores, seed), int(judge.sum()))
+        found[question] = (*_auc_interval(y[judge], scores, sensors[judge], seed), int(judge.sum()))
     return found
 
 
-def _auc_interval(truth, scores, seed, times=1000):
+def _auc_interval(truth, scores, sensors, seed, times=1000):
     rng = np.random.default_rng(seed)
     drawn = []
     for _ in range(times):
         rows = rng.integers(len(truth), size=len(truth))
-        if 0 < truth[rows].sum() < len(rows):
-            drawn.append(roc_auc_score(truth[rows], scores[rows]))
-    return roc_auc_score(truth, scores), *np.quantile(drawn, [0.025, 0.975])
+        drawn.append(auc_within(truth[rows], scores[rows], sensors[rows]))
+    return auc_within(truth, scores, sensors), *np.nanquantile(drawn, [0.025, 0.975])
+
+
+def auc_within(truth, scores, sensors):
+    """AUC by pairs of messages of the same sensor; NaN if no sensor has a pair.
+
+    Times may tell sensors apart, which the listener can do anyway, by the topic. A sensor whose
+    symbols are mostly the same would give them away by that.
+    """
+    areas, pairs = [], []
+    for sensor in np.unique(sensors):
+        own = sensors == sensor
+        ones = int(truth[own].sum())
+        if 0 < ones < own.sum():
+            areas.append(roc_auc_score(truth[own], scores[own]))
+            pairs.append(ones * (int(own.sum()) - ones))
+    return float(np.average(areas, weights=pairs)) if pairs else float("nan")
