@@ -68,6 +68,7 @@ def test_a_missing_private_fact_is_an_error(mapper):
 
 @each_mapper
 @pytest.mark.slow
+@tables_only
 def test_symbols_decisions_and_probabilities_have_the_right_form(mapper):
     X, y, g = home()
     fitted = mapper(random_state=0).fit(X, y, private=g)
@@ -85,6 +86,7 @@ def test_symbols_decisions_and_probabilities_have_the_right_form(mapper):
 
 
 @pytest.mark.slow
+@tables_only
 def test_the_mapping_names_facts_and_sensors():
     X, y, g = home()
     mapping = NPOMapper(random_state=0).fit(X, y, private=g).mapping_
@@ -98,6 +100,7 @@ def test_the_mapping_names_facts_and_sensors():
 
 @each_mapper
 @pytest.mark.slow
+@tables_only
 def test_what_is_saved_is_what_was_learned(mapper, tmp_path):
     X, y, g = home()
     mapping = mapper(random_state=0).fit(X, y, private=g).mapping_
@@ -119,6 +122,7 @@ def test_protection_costs_the_attacker_more_than_the_fusion_centre():
 
 
 @pytest.mark.slow
+@tables_only
 def test_the_private_fact_does_not_influence_ndd():
     X, y, g = home()
     shuffled = g.sample(frac=1, random_state=1).reset_index(drop=True)
@@ -267,6 +271,7 @@ def test_epsilon_limits_what_single_outputs_tell():
 
 
 @pytest.mark.slow
+@tables_only
 def test_ldp_epsilon_makes_the_structural_bound_finite_in_the_integers_that_ship():
     X, y, g = home(300)
     fitted = NPOMapper(ldp_epsilon=0.7, random_state=0).fit(X, y, private=g)
@@ -410,6 +415,7 @@ def test_rows_that_cannot_be_halved_leave_the_expectation_open():
     [("count", "each sensor by itself"), ("anova", "at most 2 sensors together, of 4")],
 )
 @pytest.mark.slow
+@tables_only
 def test_a_kernel_that_does_not_see_all_combinations_says_so(kernel, said):
     X, y, g = home(200)
     with pytest.warns(BlindKernelWarning, match=said):
@@ -488,6 +494,7 @@ def test_a_public_fact_of_three_classes_is_answered():
 
 
 @pytest.mark.slow
+@tables_only
 def test_alphabets_and_symbol_counts_differ_by_sensor():
     rng = np.random.default_rng(0)
     n = 400
@@ -600,6 +607,7 @@ def test_an_unusable_private_fact_is_named(private, message):
 
 @each_mapper
 @pytest.mark.slow
+@tables_only
 def test_one_seed_gives_one_id_and_another_seed_another(mapper):
     X, y, g = home()
     ids = [mapper(random_state=s).fit(X, y, private=g).mapping_.id for s in (0, 0, 1)]
@@ -607,6 +615,7 @@ def test_one_seed_gives_one_id_and_another_seed_another(mapper):
 
 
 @pytest.mark.slow
+@tables_only
 def test_a_seed_repeats_the_symbols_and_none_draws_afresh():
     X, y, g = home()
     seeded = NPOMapper(random_state=0).fit(X, y, private=g)
@@ -630,7 +639,7 @@ _LEARN = """
 import json
 from discreet import NPOMapper
 from research.paper.synthetic import draw_table
-X, h, g = draw_table(300, 0.2, 0)
+X, h, g = draw_table(100, 0.2, 0)
 fitted = NPOMapper(random_state=0, relaxed=False).fit(X, h, private=g)
 print(json.dumps(fitted.mapping_.id))
 """
@@ -650,6 +659,7 @@ def test_one_thread_and_two_give_the_same_id_of_the_risk_that_is_not_relaxed():
 
 
 @pytest.mark.slow
+@tables_only
 def test_it_works_in_a_pipeline_with_routing():
     X, y, g = home()
     with sklearn.config_context(enable_metadata_routing=True):
@@ -661,6 +671,7 @@ def test_it_works_in_a_pipeline_with_routing():
 
 
 @pytest.mark.slow
+@tables_only
 def test_it_works_in_cross_validate_with_routing_and_repeats():
     X, y, g = home()
     with sklearn.config_context(enable_metadata_routing=True):
@@ -674,6 +685,7 @@ def test_it_works_in_cross_validate_with_routing_and_repeats():
 
 
 @pytest.mark.slow
+@tables_only
 def test_a_grid_search_can_tune_it():
     X, y, g = home()
     with sklearn.config_context(enable_metadata_routing=True):
@@ -684,6 +696,7 @@ def test_a_grid_search_can_tune_it():
 
 
 @pytest.mark.slow
+@tables_only
 def test_pandas_output_carries_the_sensor_names():
     X, y, g = home()
     fitted = NPOMapper(random_state=0).set_output(transform="pandas").fit(X, y, private=g)
