@@ -1,12 +1,18 @@
 """What every test shares: one random generator and one way to search for counterexamples."""
 
 import gc
+import os
 import signal
 from itertools import count
 
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, settings
+# Tests run side by side, and threads of several processes would wait for each other, spinning.
+# Before NumPy is loaded, which reads it once; the commands that tests start inherit it.
+for _name in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # The same examples on every run and on every machine, however slow it is. To search further:
 # pytest --hypothesis-profile=explore. ``make quick`` tries fewer.

@@ -52,7 +52,6 @@ def search(n, rng, design, kind=LevelSearch, **more):
 LEVELS = [Target(1.0 - 2.0 * leak) for leak in (0.2, 0.15, 0.1, 0.06, 0.02, 0.01)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "leak"), [(0.25, 0.2), (0.13, 0.1), (0.05, 0.02)])
 def test_the_least_strict_level_that_rows_left_out_show_to_be_kept_is_taken(rng, asked, leak):
     found = search(6000, rng, Speaking()).find(LEVELS, Request(asked))
@@ -64,7 +63,6 @@ def test_the_least_strict_level_that_rows_left_out_show_to_be_kept_is_taken(rng,
     assert expected.public_error == pytest.approx(0.0) == expected.raw_error
 
 
-@pytest.mark.slow
 def test_of_many_rows_the_very_mapping_is_tried_on_rows_it_never_saw(rng):
     design = Speaking()
     found = search(MANY_ROWS, rng, design).find(LEVELS, Request(0.13))
@@ -149,13 +147,11 @@ def test_where_no_level_is_likely_noise_is_added_until_one_is_or_nothing_is_said
     np.testing.assert_allclose(joint / joint.sum(axis=1)[:, None], told(0.5 * kept), atol=0.02)
 
 
-@pytest.mark.slow
 def test_a_stop_leaves_the_best_so_far(rng):
     found = search(600, rng, Speaking(stop_after=4)).find(LEVELS, Request(0.25))
     assert found.designed.stopped and found.expected.met
 
 
-@pytest.mark.slow
 def test_levels_of_use_are_named_three_at_most(rng):
     found = search(6000, rng, Speaking()).look_for_use(LEVELS[::-1])
     assert len(found) == 3 and all(each.useful for each in found)
