@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from support.commands import clean_environment, run
+from support.commands import AT_ONCE, clean_environment, run
 from support.helpers import refused
 
 from discreet import Mapping
@@ -28,6 +28,8 @@ from discreet.task import Task, make_split
 OPTIONS = {"kernel": "count", "privacy_ratio": 0.99, "random_state": 0, "n_restarts": 1}
 FACTS = ("--public", "fall", "--private", "who", "--exclude", "day", "--kernel", "count")
 
+ROWS = 3000
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.usefixtures("few_attackers"),
@@ -35,7 +37,7 @@ pytestmark = [
 ]
 
 
-def house(n=6000, seed=0):
+def house(n=ROWS, seed=0):
     """Sensors with few different readings, so that streamed encoders are exact."""
     rng = np.random.default_rng(seed)
     fall, bob = rng.integers(2, size=(2, n)) == 1
@@ -76,7 +78,7 @@ def is_streamed(wanted, memory):
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    """A sample of 1000 rows stands for the 4000 and more that are counted."""
+    """A sample of 1000 rows stands for the 2000 and more that are counted."""
     from discreet import learning
 
     for module in (counting, base, learning):
@@ -197,7 +199,7 @@ def test_streamed_text_is_the_table_that_streamed_parquet_is(tmp_path, little_me
 
 
 def test_times_that_nobody_named_are_no_sensors(tmp_path):
-    table = house().assign(when=pd.date_range("2024-01-01", periods=6000, freq="17min"))
+    table = house().assign(when=pd.date_range("2024-01-01", periods=ROWS, freq="17min"))
     wanted = task(write(tmp_path, table))
     for each in (open_stream(wanted.files()), None):
         with pytest.warns(TimesLeftOutWarning, match="'when' holds times and is no sensor"):
@@ -238,7 +240,7 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
     found = audit_files(
         AuditTask(tmp_path / "m.json", [paths[1], paths[0], paths[2]], AuditOptions())
     )
-    assert f"the {scanned.held_out.sum()} of 6000 rows that were held out" in found.rows_from
+    assert f"the {scanned.held_out.sum()} of {ROWS} rows that were held out" in found.rows_from
     # The same rows in one file, or as text, are the same table.
     table.to_csv(tmp_path / "t.csv", index=False)
     again = audit_files(AuditTask(tmp_path / "m.json", [tmp_path / "t.csv"], AuditOptions()))
@@ -254,7 +256,7 @@ def test_an_audit_uses_the_held_out_rows_and_refuses_the_others(tmp_path, group)
 @pytest.mark.parametrize("group", ["rows:100", "date:day"])
 def test_a_streamed_table_is_grouped_as_one_in_memory(tmp_path, monkeypatch, group):
     monkeypatch.setattr(tables, "BATCH_ROWS", 777)
-    table = house().assign(date=pd.date_range("2015-02-04", periods=6000, freq="13min"))
+    table = house().assign(date=pd.date_range("2015-02-04", periods=ROWS, freq="13min"))
     paths = write(tmp_path, table)
     exclude = ["day", "date"] if group.startswith("rows") else ["day"]
     wanted = task(paths, split=make_split(0.4, 3, group), exclude=exclude)
@@ -273,7 +275,7 @@ def test_a_streamed_table_is_grouped_as_one_in_memory(tmp_path, monkeypatch, gro
 
 def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
     table = house()
-    table["hall"] = np.sin(np.arange(6000) / 50).round(2)
+    table["hall"] = np.sin(np.arange(ROWS) / 50).round(2)
     paths = write(tmp_path, table)
     scanned = scan(task(paths))
     assert "resemble each other" in scanned.warning and "--group" in scanned.warning
@@ -284,14 +286,14 @@ def test_streamed_rows_that_depend_are_reported_and_the_audit_knows(tmp_path):
 
 
 def test_streamed_rows_that_may_belong_together_are_hinted_at(tmp_path, rng):
-    home = rng.permutation(np.repeat(np.arange(60), 100))
+    home = rng.permutation(np.repeat(np.arange(60), ROWS // 60))
     table = house().drop(columns=["bath", "day"])
     table = table.assign(who=np.where(home % 2, "ann", "bob"), home=home)
     scanned = scan(task(write(tmp_path, table), exclude=["home"]))
-    assert "column 'home' has 60 values in 6000 rows, and 'who' is the same" in scanned.warning
+    assert f"column 'home' has 60 values in {ROWS} rows, and 'who' is the same" in scanned.warning
     by_home = {"exclude": [], "split": make_split(0.3, 0, "home")}
     assert scan(task(write(tmp_path, table), **by_home)).warning is None
-    few = table.assign(home=np.arange(6000) % 3)
+    few = table.assign(home=np.arange(ROWS) % 3)
     scanned = scan(task(write(tmp_path, few), **by_home))
     assert "group 'home' has 3 groups, 1 of which is held out" in scanned.warning
 
@@ -299,7 +301,7 @@ def test_streamed_rows_that_may_belong_together_are_hinted_at(tmp_path, rng):
 def test_a_table_learned_from_whole_cannot_audit(tmp_path):
     paths = write(tmp_path, house())
     stream(task(paths, split=make_split(0.0, 0, None))).mapping_.save(tmp_path / "m.json")
-    refused("learned from all 6000 rows", audit_files,
+    refused(f"learned from all {ROWS} rows", audit_files,
             AuditTask(tmp_path / "m.json", paths, AuditOptions()))  # fmt: skip
 
 
@@ -311,10 +313,10 @@ def test_a_table_learned_from_whole_cannot_audit(tmp_path):
     [
         ({"who": None}, "private fact 'who' is missing in"),
         ({"who": "ann"}, "'who' has one class only"),
-        ({"who": np.arange(6000)}, "'who' has .* classes"),
-        ({"who": np.linspace(0, 1, 6000)}, "'who' .*(continuous|classes)"),
+        ({"who": np.arange(ROWS)}, "'who' has .* classes"),
+        ({"who": np.linspace(0, 1, ROWS)}, "'who' .*(continuous|classes)"),
         ({"hall": pd.Timedelta(1, "s")}, "sensor 'hall' holds durations"),
-        ({"fall": np.arange(6000) == 5}, "'fall' has one row only of class"),
+        ({"fall": np.arange(ROWS) == 5}, "'fall' has one row only of class"),
     ],
 )
 def test_bad_columns_are_told_in_one_line(tmp_path, change, words):
@@ -322,7 +324,7 @@ def test_bad_columns_are_told_in_one_line(tmp_path, change, words):
 
 
 def test_a_class_on_one_side_only_is_told(tmp_path):
-    table = house()
+    table = house(6000)
     table["who"] = np.where(np.arange(6000) < 2, "cid", table["who"])
     wanted = task(write(tmp_path, table), split=make_split(0.001, 0, None))
     refused("none would be on the audit side", scan, wanted)
@@ -341,7 +343,7 @@ CHANGES = {
     "a new category": lambda t: t.assign(door="ajar"),
     "another reading": lambda t: t.assign(hall=t["hall"] + 0.1),
     "another class": lambda t: t.assign(who="cid"),
-    "fewer rows": lambda t: t[:-1000],
+    "fewer rows": lambda t: t[: -ROWS // 10],
     "more rows": lambda t: pd.concat([t, t]),
 }
 
@@ -354,7 +356,7 @@ def test_files_that_change_between_the_passes_are_noticed(tmp_path, name):
 
     def change(progress):
         if progress.phase == "sample":
-            CHANGES[name](table[4000:]).to_parquet(tmp_path / "day-2.parquet")
+            CHANGES[name](table[2 * ROWS // 3 :]).to_parquet(tmp_path / "day-2.parquet")
 
     with pytest.raises(InputError, match="changed while it was read"):
         prepare(wanted, opened, report=change)
@@ -368,8 +370,9 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_m
     write(tmp_path, house())
     out = tmp_path / "m.json"
     code, printed, told = run(
-        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS, "--out", out
-    )
+        monkeypatch, capsys, "learn", tmp_path / "day-*.parquet", *FACTS[:-2], *AT_ONCE,
+        "--out", out,
+    )  # fmt: skip
     assert code == 0, told
     assert "streamed" in told and "4 sensors" in told and f"wrote {out}" in printed
     assert sorted(os.listdir(tmp_path)) == [*(f"day-{k}.parquet" for k in range(3)), "m.json"]
@@ -377,7 +380,7 @@ def test_the_command_streams_and_says_so(tmp_path, monkeypatch, capsys, little_m
         monkeypatch, capsys, "audit", out, *tmp_path.glob("day-*"), "--memory", "1G"
     )
     assert code == 0, told
-    assert "of 6000 rows that were held out" in printed
+    assert f"of {ROWS} rows that were held out" in printed
 
 
 @pytest.mark.parametrize("method", ["npo", "bayes-error", "ndd"])

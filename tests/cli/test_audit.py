@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import FACTS, rooms, run, run_in
+from support.commands import AT_ONCE, FACTS, rooms, run, run_in
 
 from discreet import Mapping
 
@@ -138,7 +138,7 @@ def test_a_useless_mapping_within_its_limits_ends_in_0_and_is_called_useless(
 ):
     door, hall = np.random.default_rng(1).integers(2, size=(2, 400))
     rooms(400).assign(door=door, hall=hall).to_csv("noise.csv", index=False)
-    facts = (*FACTS, "--exclude", "day", "--out", "noise.json", "--quiet")
+    facts = (*FACTS, "--exclude", "day", *AT_ONCE, "--out", "noise.json", "--quiet")
     run(monkeypatch, capsys, "learn", "noise.csv", *facts)
     code, out, _ = home("--max-advantage", "0.45", mapping="noise.json", table="noise.csv")
     assert code == 0 and "; BUT NOT USEFUL: " in out.splitlines()[0]
@@ -158,7 +158,7 @@ def test_rows_that_have_been_audited_with_another_mapping_turn_the_verdict(
 ):
     assert "audited before" not in home("--max-advantage", "0.45")[1]
     run(
-        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", "--ratio", "0.8",
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", *AT_ONCE,
         "--out", "other.json", "--quiet",
     )  # fmt: skip
     _, out, _ = home("--max-advantage", "0.45", mapping="other.json")
@@ -230,7 +230,7 @@ def test_rows_that_cannot_be_audited_are_refused_in_one_line(home, tmp_path):
 
 def test_the_training_rows_themselves_are_refused(home, tmp_path, monkeypatch, capsys):
     code, _, _ = run(
-        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", "--ratio", "0.9",
+        monkeypatch, capsys, "learn", "home.csv", *FACTS, "--exclude", "day", *AT_ONCE,
         "--holdout", "0", "--out", "all.json", "--quiet",
     )  # fmt: skip
     code, out, err = home(mapping="all.json")

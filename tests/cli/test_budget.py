@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import FACTS, rooms, run
+from support.commands import AT_ONCE, FACTS, rooms, run
 from support.helpers import make_mapping
 
 from discreet import Mapping
@@ -27,7 +27,7 @@ def budget(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def learned(budget, tmp_path, monkeypatch, capsys):
     rooms(400).to_csv("rooms.csv", index=False)
-    ask = (*FACTS, "--exclude", "day", "--ratio", 0.99, "--out", "rooms.json", "--quiet")
+    ask = (*FACTS, "--exclude", "day", *AT_ONCE, "--out", "rooms.json", "--quiet")
     assert run(monkeypatch, capsys, "learn", "rooms.csv", *ask)[0] == 0
     return budget
 
@@ -116,7 +116,7 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
     table = rooms(400).drop(columns="day")
     table["at"] = 1_700_000_000 + 60 * np.arange(400)
     table.to_csv("rooms.csv", index=False)
-    ask = (*FACTS, "--time-column", "at", "--ratio", 0.99, "--out", "rooms.json", "--quiet")
+    ask = (*FACTS, "--time-column", "at", *AT_ONCE, "--out", "rooms.json", "--quiet")
     assert run(monkeypatch, capsys, "learn", "rooms.csv", *ask)[0] == 0
     limit = ("--rounds", 60, "--stay", 1, "--at-most", 0.3)
     code, printed, _ = budget("rooms.json", "rooms.csv", *limit)

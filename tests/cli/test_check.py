@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.commands import FACTS, rooms, run
+from support.commands import AT_ONCE, FACTS, rooms, run
 from support.logs import write_recorder
 
 from discreet.data import tables
@@ -101,7 +101,8 @@ def test_learn_warns_in_the_words_of_check(command):
     rooms(200).assign(again=lambda table: 5 - table["hall"]).to_csv("copy.csv", index=False)
     _, printed, _ = command("check", "copy.csv", *FACTS, "--json")
     said = json.loads(printed)["warnings"]
-    code, _, error = command("learn", "copy.csv", *FACTS, "--out", "m.json", "--quiet")
+    options = (*AT_ONCE, "--out", "m.json", "--quiet")
+    code, _, error = command("learn", "copy.csv", *FACTS, *options)
     assert code == 0 and len(said) == 2  # the copy, and the number of the day
     assert all(f"warning: {each}" in error for each in said)
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.commands import rooms, run
+from support.commands import AT_ONCE, FACTS, rooms, run
 from support.helpers import HALL, TABLES, make_mapping
 
 from discreet.data import opening
@@ -105,12 +105,9 @@ def learned(tmp_path, monkeypatch, capsys):
     """Two mappings that were learned from one table, a part of which is held out of both."""
     monkeypatch.chdir(tmp_path)
     rooms(400).drop(columns="day").to_csv("home.csv", index=False)
-    facts = ("--public", "fall", "--private", "who", "--method", "npo", "--quiet")
-    for out, ratio in (("old.json", "0.9"), ("new.json", "0.99")):
-        code, _, _ = run(
-            monkeypatch, capsys, "learn", "home.csv", *facts, "--ratio", ratio, "--out", out
-        )
-        assert code == 0
+    for out, epsilon in (("old.json", "3"), ("new.json", "2")):
+        asked = (*AT_ONCE[:-1], epsilon, "--out", out, "--quiet")
+        assert run(monkeypatch, capsys, "learn", "home.csv", *FACTS, *asked)[0] == 0
     return lambda *arguments: run(monkeypatch, capsys, *arguments)
 
 
@@ -155,7 +152,7 @@ def test_a_streamed_table_gives_the_figures_of_one_in_memory(tmp_path, monkeypat
     table = rooms(1500).drop(columns="day")
     table.to_parquet("home.parquet")
     table.to_csv("home.csv", index=False)
-    options = ("--public", "fall", "--private", "who", "--kernel", "count")
+    options = (*FACTS, *AT_ONCE)
     monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
     for seed in (0, 1):
         arguments = (*options, "--seed", seed, "--out", f"{seed}.json")

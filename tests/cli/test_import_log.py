@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from paho.mqtt.publish import multiple
-from support.commands import run
+from support.commands import AT_ONCE, run
 from support.logs import write_recorder
 from support.sites import needs_mosquitto
 
@@ -62,7 +62,7 @@ def test_a_recorder_becomes_a_table_that_can_be_learned_from(command, tmp_path):
     found = json.loads(printed)
     assert (code, found["problems"]) == (0, [])
     assert {each["column"]: each["role"] for each in found["roles"]}["time"] == "clock"
-    assert command("learn", "home.csv", *facts, "--out", "m.json", "--quiet")[0] == 0
+    assert command("learn", "home.csv", *facts, *AT_ONCE, "--out", "m.json", "--quiet")[0] == 0
 
 
 def test_rows_without_a_label_are_dropped_and_counted(command, tmp_path):

@@ -243,15 +243,16 @@ def test_only_what_is_missing_is_computed(fits, tmp_path):
     X, y, g = home()
     file = tmp_path / "f.json"
     told = []
-    first = frontier(X, y, g, n_restarts=1, ratios=[0.9, 0.99], resume=file)
+    options = QUICK | {"resume": file}
+    first = frontier(X, y, g, **options)
     assert len(fits) == 3
-    more = frontier(X, y, g, n_restarts=1, ratios=[0.9, 0.95], resume=file, report=told.append)
-    assert fits[3:] == [("auto", 2, 0.95)]
+    more = frontier(X, y, g, **options | {"ratios": [0.9, 0.95]}, report=told.append)
+    assert fits[3:] == [("npo", 2, 0.95)]
     # What the file had besides stays: it was looked at, and the bounds must allow for it.
     assert {p.key for p in first.points} < {p.key for p in more.points}
     assert Frontier.load(file) == more and more.complete
     assert [(t.finished, t.planned, t.found) for t in told] == [(3, 4, 3), (4, 4, 3)]
-    assert frontier(X, y, g, n_restarts=1, ratios=[0.95], resume=file) == more
+    assert frontier(X, y, g, **options | {"ratios": [0.95]}) == more
     assert len(fits) == 4
 
 
@@ -319,7 +320,7 @@ def test_a_damaged_file_is_refused_and_left_alone(fits, tmp_path, text):
 def test_an_interrupted_run_keeps_its_points_and_goes_on(fits, monkeypatch, tmp_path):
     X, y, g = home()
     file = tmp_path / "f.json"
-    options = {"ratios": [0.9, 0.95, 0.99], "n_restarts": 1, "resume": file}
+    options = QUICK | {"ratios": [0.9, 0.95, 0.99], "resume": file}
 
     def stop(standing):
         if standing.finished == 2:
