@@ -84,6 +84,7 @@ def day(tmp_path, monkeypatch, capfd):
     return learn
 
 
+@pytest.mark.slow
 def test_a_day_that_is_not_shown_is_exit_code_3_and_says_how_many_rows_could(
     day, monkeypatch, capfd
 ):
@@ -116,6 +117,7 @@ def test_a_program_is_told_what_all_rounds_tell(day):
     assert 0.1 < rounds["reached"] <= 0.5 and rounds["rows"] == 560 < rounds["audit_rows"]
 
 
+@pytest.mark.slow
 def test_the_next_step_of_a_series_names_its_times(day, monkeypatch, capfd):
     code, printed, _ = day("--rounds", "2", "--time-column", "time", "--max-advantage", "0.4")
     *_, summary, _, private, following = printed.splitlines()

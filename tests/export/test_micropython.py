@@ -402,6 +402,7 @@ def test_what_cannot_be_stored_is_not_released(device, start, monkeypatch):
     assert (sensor.spent, sensor.pending) == (0, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sparing(["BINS", "TEXTS", "CODES", "FRACTIONS", "DRAW"], "BINS"))
 def test_every_reading_takes_the_same_instructions(tmp_path, kind):
     some = {"BINS": (1, 4, 6, 11)}.get(kind)  # between edges, on one, above all and missing

@@ -49,7 +49,7 @@ def test_constant_columns_are_left_out_and_do_no_harm_later(as_array, rng):
     h, g = rng.integers(2, size=(2, 400))
     X = pd.DataFrame({"off": 0, "a": h + rng.integers(2, size=400), "gone": np.nan, "b": g + h})
     X = X.to_numpy() if as_array else X
-    mapper = Mapper([2, 3, 2, 2], max_advantage=0.2, random_state=0)
+    mapper = Mapper([2, 3, 2, 2], privacy_ratio=0.9, random_state=0)
     with pytest.warns(ConstantSensorWarning, match=r"\(0\).*\(missing\)"):
         mapper.fit(X, h, private=g)
     assert mapper.get_feature_names_out().tolist() == (["x1", "x3"] if as_array else ["a", "b"])
@@ -144,7 +144,7 @@ def test_public_and_private_facts_may_have_more_classes():
     h, g = rng.integers(3, size=900), rng.integers(3, size=900)
     X = pd.DataFrame({f"s{k}": 2 * ((h + k) % 3) + rng.integers(0, 3, 900) for k in range(4)})
     private = pd.DataFrame({"g": g, "k": (g + h) % 2})
-    fitted = Mapper(3, max_advantage=0.1, random_state=0).fit(X, h, private=private)
+    fitted = Mapper(3, privacy_ratio=0.9, random_state=0).fit(X, h, private=private)
     assert fitted.expected_.balanced_accuracy > 0.45
     assert fitted.mapping_.tables[0].shape[1] == 3
 
@@ -187,10 +187,8 @@ def test_time_that_is_over_leaves_a_mapping_that_says_so():
 @pytest.mark.slow
 def test_same_rows_give_the_same_mapping_also_with_folds_in_threads(capsys):
     X, h, g = draw_table(400, 0.2, 3)
-    one, two = (
-        Mapper(max_advantage=0.2, random_state=0, n_jobs=n, verbose=n == 2).fit(X, h, private=g)
-        for n in (1, 2)
-    )
+    asked = {"max_advantage": 0.2, "n_folds": 2, "random_state": 0}
+    one, two = (Mapper(**asked, n_jobs=n, verbose=n == 2).fit(X, h, private=g) for n in (1, 2))
     for a, b in zip(one.mapping_.tables, two.mapping_.tables, strict=True):
         np.testing.assert_array_equal(a, b)
     assert one.mapping_.fusion == two.mapping_.fusion
