@@ -78,8 +78,12 @@ def in_words(picture):
 @pytest.mark.timeout(3600)
 def test_the_pages_do_what_they_say(tmp_path, broker):
     as_ordinary_user(tmp_path)
+    elsewhere = {
+        "localhost/": f"127.0.0.1:{broker}/",
+        "--out frontier.json": "--ratios 0.9,0.99 --out frontier.json",  # of seven
+    }
     for page in [*GUIDES, *GALLERY, README]:
-        follow(page, tmp_path, {"localhost/": f"127.0.0.1:{broker}/"})
+        follow(page, tmp_path, elsewhere)
     for page in GALLERY:
         pictures = re.findall(r"\]\((\w+\.svg)\)", page.read_text())
         assert all((tmp_path / each).is_file() and (page.parent / each).is_file()
@@ -116,7 +120,7 @@ ELSEWHERE = {
     "--for 30d": "--for 3s",
     "--rounds 1440": "--rounds 60",
     "--rows home.csv": "--rows home.csv --interval 3600",
-    "--out home.json\n": "--out home.json --time-limit 4s\n",
+    "--out home.json\n": "--out home.json --time-limit 1s\n",
     "python - <<'END'\nimport discreet_sensor\n": "python - <<'END'\nimport json\n"
     "KEY, reading, send = open('public_key.txt').read().split()[-1], 1, print\n"
     "ID = json.load(open('../home.json'))['id']\nimport discreet_sensor\n",
