@@ -10,20 +10,26 @@ import argparse
 import base64
 import hashlib
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.export.neutral import Policy, SensorTable, bundle_body, sensor_table
+from discreet.export.signing import SigningKey
 from discreet.mapping.mapping import round_rows
 from discreet.mapping.parts import Sensor
 from discreet.network.site.device_files import packed
 from discreet_sensor import wire
 from discreet_sensor.enrolment import BrokerPlace, Enrolment
 from discreet_sensor.runtime import REPEAT_NEVER, Table, keyed_words
+from research.protocol_lives import ENROLMENTS, EPOCH, INTERVAL, LifeEnrolment, lives
 
 FILE = Path(__file__).parents[1] / "docs" / "vectors.json"
 SITE, CLIENT = "home", "hall"
@@ -50,6 +56,9 @@ def vectors() -> dict[str, Any]:
         "tables": [_table(table) for table in tables()],
         "acknowledgements": list(_acknowledgements()),
         "bad_acknowledgements": list(_bad_acknowledgements()),
+        "life_enrolments": {each.name: _life_enrolment(each) for each in ENROLMENTS},
+        "outbox": lives("outbox"),
+        "clocks": lives("clocks"),
     }
 
 
@@ -257,9 +266,40 @@ def _bad_acknowledgements() -> Iterator[dict[str, str]]:
         yield {"why": f"byte {at} is {value}", "bytes": changed.hex()}
 
 
+# --- Outbox and clocks ---------------------------------------------------------------------
+
+
+def _life_enrolment(of: LifeEnrolment) -> dict[str, Any]:
+    """Return an enrolment of one sensor, whose bundle is signed, as a device gets it."""
+    signing = SigningKey(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"site").digest()))
+    keys = [hashlib.sha256(key.encode()).hexdigest() for key in of.keys]
+    table = tables()[0]
+    content = replace(
+        enrolment(),
+        sensors=(table.name,),
+        batch=of.batch,
+        epoch=EPOCH,
+        interval=INTERVAL / 1000,
+        broker=BrokerPlace(host="localhost", port=1883, tls=False),
+        boot=of.boot,
+        spent=of.spent,
+        mac_key=keys[0],
+        previous_key=keys[1] if keys[1:] else None,
+        public_key=signing.public_hex,
+        bundles=(base64.b64encode(signing.sign(bundle_body(table))).decode(),),
+    )
+    return {"json": _dumped(content), "binary": packed(content).hex()}
+
+
 def text() -> str:
-    """Return the file."""
-    return json.dumps(vectors(), indent=1, ensure_ascii=False) + "\n"
+    """Return the file; each step of a life is a line of its own."""
+    content, steps = vectors(), []
+    for life in (*content["outbox"], *content["clocks"]):
+        for i, step in enumerate(life["steps"]):
+            steps.append(json.dumps(step))
+            life["steps"][i] = f"step {len(steps) - 1}"
+    found = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return re.sub('"step ([0-9]+)"', lambda number: steps[int(number[1])], found)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.client_figures import alike, fuzz, sizes
 from support.client_jobs import VECTORS, build_client, run_c, run_mpy, vector_lines
+from support.lives import live
 from support.matrices import sparing
 
 from discreet_sensor import wire
@@ -40,6 +41,14 @@ def answers(client_of):
     codes = [int(line.split()[1]) for line in found if line[0] == "S"]
     assert codes == [0] * (1 + len(good)) + [-9] * len(bad)
     return found
+
+
+def test_c_lives_as_the_vectors_have_it(client):
+    live(lambda lines: run_c(client, lines))
+
+
+def test_micropython_lives_as_the_vectors_have_it(folder):
+    live(lambda lines: run_mpy(folder, lines))
 
 
 def entropy(seed, size=2**18):

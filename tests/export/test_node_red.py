@@ -10,6 +10,7 @@ import pytest
 from support.client_figures import some_enrolment
 from support.device_figures import mild_tables
 from support.devices import DAY, Words, make_sensor, write_signed
+from support.lives import LIVES, compare, step_of, with_answers
 from support.network_samples import additive_mapping
 from support.network_sites import PlainSite, Running, wait_for
 from support.node_red import PACKAGE, NodeRed, run_job
@@ -40,6 +41,24 @@ def test_messages_acknowledgements_and_tables_are_those_of_the_vectors():
         assert table["rows"] == wanted["rows"]
         assert table["readings"] == [row for _, row in wanted["readings"]]
         assert table["draws"] == [symbol for *_, symbol in wanted["draws"]]
+
+
+def test_it_lives_as_the_vectors_have_it():
+    enrolments = {name: each["json"] for name, each in VECTORS["life_enrolments"].items()}
+    told = [
+        {
+            "slots": life["slots"],
+            "steps": [step | {"pause": step_of(step.get("ms", 0))} for step in with_answers(life)],
+        }
+        for life in LIVES
+    ]
+    for life, steps in zip(
+        LIVES, run_job("lives", {"enrolments": enrolments, "told": told}), strict=True
+    ):
+        compare(
+            life,
+            [(step[0], [bytes.fromhex(each) for each in step[1]], *step[2:]) for step in steps],
+        )
 
 
 def test_the_same_blocks_are_refused_as_in_python():

@@ -8,6 +8,8 @@ import zlib
 
 import cbor2
 import pytest
+from support.lives import LIVES, compare
+from support.python_life import PythonLife
 
 from discreet_sensor import wire
 from discreet_sensor.runtime import Table
@@ -61,6 +63,11 @@ def test_rounds_are_those_of_the_clock():
         assert clock.number(case["at_ms"] / 1000) == case["round"]
         last = case["first"] + case["batch"] - 1
         assert round(1000 * clock.end(last)) == case["drawn_ms"]
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life["life"])
+def test_a_device_lives_as_the_vectors_have_it(tmp_path, monkeypatch, life):
+    compare(life, PythonLife(tmp_path / "state", life["slots"], monkeypatch).live(life))
 
 
 def test_a_table_draws_by_the_plain_rule():

@@ -36,7 +36,7 @@ def node_red():
 def run_job(job, content):
     """Run a job of ``node_red_jobs.js``; returns what it found."""
     paths = [Path(__file__)]  # none, where a job needs no package
-    if job in ("messages", "starts", "enrolments", "refusals"):
+    if job in ("messages", "starts", "enrolments", "refusals", "lives"):
         paths = [node_red() / "node-red" / "node_modules", node_red()]
     done = subprocess.run(
         [needs("node"), str(NATIVE / "node_red_jobs.js"), str(PACKAGE), job],

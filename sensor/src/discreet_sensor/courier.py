@@ -166,6 +166,8 @@ class Courier:
             return not self._dead and time.monotonic() < self._give_up_at
         now = time.monotonic()
         self._note_taken(now)
+        if self.stopped:
+            return True
         with self._alone:
             try:
                 self._load()
@@ -244,7 +246,9 @@ class Courier:
             return
         with self._alone:
             try:
-                self._outbox.acknowledge(entries)
+                self._outbox.acknowledge(each for each in entries if each.status == STORED)
+                refused = [each for each in entries if each.status != STORED]
+                count = self._outbox.acknowledge(refused) if refused else 0
             except OutboxError as error:
                 logger.warning("%s It will be acknowledged again.", error)
                 return
@@ -253,7 +257,6 @@ class Courier:
         self.stopped |= any(
             each.status == STOPPED and each.boot == self._outbox.boot for each in entries
         )
-        count = sum(each.length for each in entries if each.status != STORED)
         if count:
             self.refused += count
             logger.warning("the fusion centre refused %d messages; enrol again?", count)

@@ -290,6 +290,7 @@ class _Schedule:
         self._problem = ""
 
     def run(self, stop: threading.Event) -> None:
+        self._await_time(stop)
         number = self._present()
         while not stop.is_set() and not self._sources.finished:
             if self._courier.stopped:
@@ -369,6 +370,8 @@ class _Schedule:
     def _send(self, first: int, at: float, stop: threading.Event) -> None:
         rounds = [self._found.get(first + i, {}) for i in range(self._batch)]
         self._found = {}
+        if self._courier.stopped or first <= self._outbox.last_round:
+            return  # or the clock went back into a batch, which may have a message
         try:
             message = self._courier.change(lambda: self._releaser.release(first, rounds))
         except OutboxError as error:

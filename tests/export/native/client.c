@@ -83,6 +83,31 @@ static uint32_t row(void *context, uint32_t sensor, const discreet_table *table)
     return given[sensor];
 }
 
+/* What waits: boot, seq, round and spent of each message, oldest first. */
+static void print_waiting(void)
+{
+    const discreet_flight *last = NULL;
+    uint32_t i;
+    printf("W");
+    for (;;) {
+        const discreet_flight *next = NULL;
+        for (i = 0; i < client.memory.slots; i++)
+            if (flights[i].state == DISCREET_WAITING &&
+                (last == NULL || discreet_is_before(last, flights + i)) &&
+                (next == NULL || discreet_is_before(flights + i, next)))
+                next = flights + i;
+        if (next == NULL)
+            break;
+        i = (uint32_t)(next - flights);
+        discreet_get_slot(&client, discreet_outbox_slot(&client, i),
+                          DISCREET_SLOT(client.enrolment.symbols));
+        printf(" %llu %u %u %u", (unsigned long long)next->boot, next->seq, next->round,
+               (unsigned)discreet_get(buffer + 4 + 22, 4));
+        last = next;
+    }
+    printf("\n");
+}
+
 static void print_state(int code)
 {
     printf("S %d %u %u %u %d\n", code, client.waiting, client.given_up, client.refused,
@@ -92,7 +117,7 @@ static void print_state(int code)
 int main(void)
 {
     static const discreet_port port = {NULL, load, store, rng, publish, row};
-    static const discreet_memory memory = {parts, rows, flights, SLOTS, buffer, ROOM, 1};
+    static discreet_memory memory = {parts, rows, flights, SLOTS, buffer, ROOM, 1};
     size_t size = 0, i;
     while (fgets(line, sizeof line, stdin) != NULL) {
         unsigned long long now;
@@ -110,6 +135,14 @@ int main(void)
             break;
         case 'B': /* a start, at a time */
             print_state(discreet_client_start(&client, words, size, &port, &memory, strtoull(at, NULL, 10)));
+            break;
+        case 'L': /* a new device, with so many slots */
+            memset(storage, 0, sizeof storage);
+            memory.slots = (uint32_t)atoi(at);
+            break;
+        case 'W':
+            print_waiting();
+            print_state(0);
             break;
         case 'V': /* rows of the readings of a round */
             for (i = 0; i < 65536 && *at != '\n' && *at != 0; i++)

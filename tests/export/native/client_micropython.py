@@ -54,7 +54,11 @@ class Rows(discreet_sensor.Table):
 
 
 discreet_sensor.Table = Rows
-names = []
+names, slots, store = [], [64], client._store
+
+
+def fail(path, data):
+    raise OSError("the storage fails")
 
 
 def read(name):
@@ -64,6 +68,12 @@ def read(name):
 def state(code):
     fields = [code, device.waiting, device.given_up, device.refused, int(device.stopped)]
     out.append("S " + " ".join([str(field) for field in fields]))
+
+
+def waiting(i):
+    data = client._load(device._slot(i))
+    boot, seq, number = device.flights[i][1:4]
+    return boot, seq, number, int.from_bytes(data[26:30], "big")
 
 
 def publish(now, ticks):
@@ -87,7 +97,19 @@ def act(line):
     elif what == "B":
         with open("now.enrolment", "wb") as stream:
             stream.write(enrolment)
-        device = client.Device("now.enrolment", "/state", read, make_new=True, now=int(rest))
+        device = client.Device(
+            "now.enrolment", "/state", read, slots=slots[0], make_new=True, now=int(rest)
+        )
+        state(0)
+    elif what == "L":
+        slots[0] = int(rest)
+        for name in os.listdir("/state") if "state" in os.listdir("/") else ():
+            os.remove("/state/" + name)
+    elif what == "F":
+        client._store = store if rest == "0" else fail
+    elif what == "W":
+        found = [waiting(i) for i, each in enumerate(device.flights) if each[0] == 1]
+        out.append("W" + "".join([" " + str(number) for each in sorted(found) for number in each]))
         state(0)
     elif what == "V":
         rows = [int(each) for each in rest.split()]
@@ -104,7 +126,10 @@ def act(line):
     elif what == "D":
         device.disconnected()
     elif what == "A":
-        state(0 if device.heard(unhexlify(rest)) else -9)
+        try:
+            state(0 if device.heard(unhexlify(rest)) else -9)
+        except OSError:
+            state(-5)
     elif what == "M":
         boot, seq, number, spent, symbols = rest.split()
         e = client.Enrolment(enrolment)

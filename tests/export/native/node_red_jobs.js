@@ -1,5 +1,5 @@
 // Runs jobs from stdin through the modules of the Node-RED node: JSON in, JSON out.
-// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts|enrolments|refusals
+// node node_red_jobs.js PACKAGE vectors|health|releases|messages|starts|enrolments|refusals|lives
 "use strict";
 const fs = require("node:fs");
 const os = require("node:os");
@@ -132,4 +132,51 @@ function refusals(texts) {
   return found;
 }
 
-process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts, enrolments, refusals }[job](input)));
+// What each step of some lives has led to: what waits, what was published, and what was given up, refused and stopped.
+function lives({ enrolments, told }) {
+  const { Client } = lib("client"), { numbersOf } = lib("wire");
+  const { renameSync, rmSync } = fs, fail = () => { throw new Error("the storage fails"); };
+  const row = (data) => { const { boot, seq, round } = numbersOf(data); return [Number(boot), seq, round, data.readUInt32BE(22)]; };
+  fs.fsyncSync = () => {}; // slow, and no part of the question
+  return told.map(({ slots, steps }) => {
+    const place = fs.mkdtempSync(path.join(os.tmpdir(), "discreet-job-")), file = path.join(place, "device.enrol");
+    let client, now, steady = 1000, published = [], refused = 0, before = 0;
+    const line = { publish: (_topic, data, _options, taken) => { published.push(data.toString("hex")); taken(); }, end() {} };
+    const acts = {
+      start({ enrolment, clock }) {
+        fs.writeFileSync(file, JSON.stringify(enrolments[enrolment]));
+        now = clock;
+        client = new Client(file, path.join(place, "state"), { clock: () => now, steady: () => steady, most: slots });
+        Object.assign(client, { ticking: true, connect() {} });
+        client.on("refused", () => { refused++; });
+        before = 0;
+      },
+      wait({ ms, pause }) {
+        for (let passed = 0; passed < ms; passed += pause) {
+          now += pause;
+          steady += pause;
+          client.tick();
+        }
+      },
+      set_clock({ clock }) { now = clock; },
+      connect() {
+        Object.assign(client, { connection: line, ready: true });
+        for (const each of client.outbox.waiting) Object.assign(each, { sentAt: 0, taken: false });
+      },
+      disconnect() { Object.assign(client, { connection: null, ready: false }); },
+      answer({ bytes }) { client.guard(() => client.acknowledge(Buffer.from(bytes, "hex"))); },
+      storage({ works }) { Object.assign(fs, works ? { renameSync, rmSync } : { renameSync: fail, rmSync: fail }); },
+    };
+    const found = steps.map((step) => {
+      [published, refused] = [[], 0];
+      acts[step.do](step);
+      const { waiting, givenUp } = client.outbox, counted = givenUp - before;
+      before = givenUp;
+      return [waiting.map(({ data }) => row(data)), published, counted, refused, client.stopped];
+    });
+    rmSync(place, { recursive: true });
+    return found;
+  });
+}
+
+process.stdout.write(JSON.stringify({ vectors, health, releases, messages, starts, enrolments, refusals, lives }[job](input)));

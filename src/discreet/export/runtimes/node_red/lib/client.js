@@ -7,13 +7,13 @@ const os = require("node:os");
 const path = require("node:path");
 const mqtt = require("mqtt");
 const { Source } = require("./health");
-const { Outbox } = require("./outbox");
+const { MOST, Outbox } = require("./outbox");
 const { Sensor } = require("./sensor");
 const { Table, verified } = require("./table");
 const { STOPPED, STORED, decodeAck, encode } = require("./wire");
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,31}$/, KEY = /^[0-9a-f]{64}$/, HOST = /^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$/, MAX_BYTES = 64 * 2 ** 20;
-const WINDOW = 100, PUBACK_MS = 10000, TICK_MS = 100, BACK_ROUNDS = 3;
+const WINDOW = 100, PUBACK_MS = 10000, TICK_MS = 100, SLOT_MS = 200, BACK_ROUNDS = 3;
 // While the clock is in doubt: rounds in which the site may take what waits, and the time for a connection to it.
 const ANSWER_ROUNDS = 5, OFFLINE_MS = 600000;
 
@@ -46,13 +46,13 @@ function readEnrolment(file) {
 // Events: status (text), sent (message), acknowledged (message), refused (message), stopped, problem (text).
 class Client extends EventEmitter {
   // clock: gives milliseconds of UTC, steady ones that nobody sets; clocks and source are replaced in tests only.
-  constructor(file, folder, { clock = Date.now, steady = () => performance.now(), uptime = () => Math.floor(os.uptime()), source = new Source(), maxAge = 0 } = {}) {
+  constructor(file, folder, { clock = Date.now, steady = () => performance.now(), uptime = () => Math.floor(os.uptime()), source = new Source(), maxAge = 0, most = MOST } = {}) {
     super();
     this.enrolment = readEnrolment(file);
     Object.assign(this, { clock, steady, uptime, maxAge: 1000 * maxAge, readings: new Map(), rows: new Map() });
     const tables = this.enrolment.sensors.map((name, i) => this.verify(name, i)); // before anything is written
     fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.outbox = new Outbox(folder, this.enrolment, clock());
+    this.outbox = new Outbox(folder, this.enrolment, clock(), most);
     this.sensors = tables.map((table) => this.open(folder, table, source));
     this.mapping = Buffer.from(this.enrolment.mapping.replace("sha256:", ""), "hex").subarray(0, 8);
     if (this.spent < this.enrolment.spent) this.sensors.forEach((each) => each.spend(this.enrolment.spent));
@@ -124,21 +124,28 @@ class Client extends EventEmitter {
     const round = this.roundAt(now), { batch } = this.enrolment;
     const reached = Math.max(this.next, this.outbox.state.last + 1); // before the last start, perhaps
     if (round < 0) return; // the clock is not set yet
-    if (round >= reached - batch - BACK_ROUNDS) this.doubt = null;
-    else { // the clock was wrong before, or is now
+    if (round < reached - batch - BACK_ROUNDS) { // the clock was wrong before, or is now
       if (this.mayBeBehind(round)) return;
       this.emit("problem", "the clock was ahead; going on with the present round");
-      this.outbox.stepBack(Math.max(0, round - (round % batch)));
-      this.rows.clear();
-      this.doubt = null;
+      this.outbox.stepBack(round);
+    }
+    if (this.doubt || this.next < 0) this.startAt(round);
+    if (round - this.next > batch) { // rounds that were slept through; the batch in which that began has its message
+      this.rows.set(this.next, this.rowsNow(this.endOf(this.next)));
+      this.release(this.next - (this.next % batch));
       this.next = round;
     }
-    if (round - this.next > batch) this.next = round - (round % batch); // rounds that were slept through
     while (this.next < round) {
       const ended = this.next++;
       this.rows.set(ended, this.rowsNow(this.endOf(ended)));
       if (ended % batch === batch - 1) this.release(ended - batch + 1);
     }
+  }
+
+  startAt(round) {
+    this.rows.clear();
+    this.doubt = null;
+    this.next = round;
   }
 
   // A clock that is behind after a start is no reason to give up what waits: the site takes that, unless it is for rounds to come.
@@ -171,7 +178,7 @@ class Client extends EventEmitter {
     const { topic, keys } = this.enrolment, { spent, mapping } = this;
     const message = this.outbox.append(first, first + batch - 1, (boot, seq) => encode({ boot, seq, round: first, spent, symbols, mapping }, keys[0], topic));
     // A fixed moment that neither the reading nor the work it takes can shift.
-    message.notBefore = this.endOf(first + batch - 1) + Math.min(200, 250 * this.enrolment.interval);
+    message.notBefore = this.endOf(first + batch - 1) + Math.min(SLOT_MS, 250 * this.enrolment.interval);
     this.told = "";
     this.emit("released", message);
   }
@@ -217,13 +224,14 @@ class Client extends EventEmitter {
       return;
     }
     if (!this.ready) return;
-    const steady = performance.now();
+    const steady = this.steady();
     for (const message of this.outbox.waiting.slice(0, WINDOW)) {
       if (message.sentAt && !message.taken) {
         if (steady - message.sentAt > PUBACK_MS) return this.drop(this.connection);
         continue;
       }
-      const due = message.sentAt ? steady >= message.retryAt : now >= (message.notBefore || 0);
+      const early = (message.notBefore || 0) - now; // by more than its slot, if the clock went back
+      const due = message.sentAt ? steady >= message.retryAt : early <= 0 || early > SLOT_MS;
       if (due) this.publish(message, steady);
     }
   }
@@ -233,7 +241,7 @@ class Client extends EventEmitter {
     this.connection.publish(this.enrolment.topic, message.data, { qos: 1, retain: false }, (error) => {
       if (error) return;
       message.taken = true;
-      message.retryAt = performance.now() + Math.min(60000, 1000 * 2 ** Math.min(message.tries, 6)) * (0.5 + Math.random() / 2);
+      message.retryAt = this.steady() + Math.min(60000, 1000 * 2 ** Math.min(message.tries, 6)) * (0.5 + Math.random() / 2);
     });
     this.emit("sent", message);
   }

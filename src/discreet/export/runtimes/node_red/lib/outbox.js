@@ -8,7 +8,8 @@ const { isSealed, numbersOf } = require("./wire");
 const MOST = 20000; // messages that wait; beyond that the oldest is given up
 
 class Outbox {
-  constructor(folder, enrolment, now) {
+  constructor(folder, enrolment, now, most = MOST) {
+    this.most = most;
     this.folder = path.join(folder, "outbox");
     this.file = path.join(folder, "state.json");
     fs.mkdirSync(this.folder, { recursive: true, mode: 0o700 });
@@ -54,7 +55,7 @@ class Outbox {
     this.waiting.push(message);
     this.state.last = last;
     this.keep();
-    if (this.waiting.length > MOST) this.giveUp([this.waiting[0]]);
+    if (this.waiting.length > this.most) this.giveUp([this.waiting[0]]);
     return message;
   }
 
@@ -85,4 +86,4 @@ class Outbox {
   }
 }
 
-module.exports = { Outbox };
+module.exports = { MOST, Outbox };
