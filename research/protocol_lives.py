@@ -263,7 +263,22 @@ def _outbox_lives() -> Iterator[tuple[str, int, list[Step]]]:
     yield (
         "a new connection: all that waits is sent again",
         64,
-        [_start(100), _UP, _ROUND, _DOWN, _SOON, _UP, _SOON],
+        [_start(100), _UP, _wait(3300), _DOWN, _wait(100), _UP, _wait(200)],
+    )
+    yield (
+        "no acknowledgement: all is sent again, after one to two seconds",
+        64,
+        [
+            _start(100),
+            _ROUND,
+            _ROUND,
+            _ROUND,
+            _UP,
+            _wait(700),
+            _wait(1800),
+            _answer((_B, 0, 3, _STORED)),
+            _wait(300),
+        ],
     )
     yield (
         "refusals, unknown numbers and unknown statuses",
@@ -295,6 +310,11 @@ def _outbox_lives() -> Iterator[tuple[str, int, list[Step]]]:
         "no room: the oldest is dropped",
         4,
         [_start(100)] + [_ROUND] * 6 + [_start(106)] + [_ROUND] * 2,
+    )
+    yield (
+        "no room but where a message was acknowledged: none is dropped",
+        4,
+        [_start(100)] + [_ROUND] * 4 + [_answer((_B, 2, 1, _STORED)), _ROUND, _ROUND],
     )
     yield (
         "storage that cannot be written: nothing is released or forgotten",
@@ -347,9 +367,24 @@ def _clock_lives() -> Iterator[tuple[str, int, list[Step]]]:
         [_start(100), _ROUND, _wait(2500), _clock(200, 1000), _wait(1000), _wait(3000)],
     )
     yield (
-        "a step back by three rounds is waited out",
+        "a step back by three rounds and a batch is waited out",
         64,
-        [_start(100), _ROUND, _wait(2500), _clock(98, 3500), _wait(8000), _wait(5000)],
+        [_start(100), _ROUND, _wait(2500), _clock(97, 3500), _wait(12_000), _wait(5000)],
+    )
+    yield (
+        "a step back by one more is not",
+        64,
+        [
+            _start(100),
+            _UP,
+            _ROUND,
+            _answer((_B, 0, 1, _STORED)),
+            _wait(2500),
+            _clock(96, 1000),
+            _DOWN,
+            _wait(1500),
+            _wait(2500),
+        ],
     )
     yield (
         "a restart a round back: no second message for a round",

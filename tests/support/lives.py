@@ -41,7 +41,7 @@ def compare(life, seen):
     ``seen``: for each step the messages that wait (boot, seq, round, spent), those published, and
     how many were given up and refused, and whether the device has stopped.
     """
-    sealed = {}
+    sealed, sent = {}, set()
     assert len(seen) == len(life["steps"])
     for i, (step, (waiting, published, *counts)) in enumerate(
         zip(life["steps"], seen, strict=True)
@@ -54,7 +54,11 @@ def compare(life, seen):
             assert found[3] >= least[3], where
         assert counts == [wanted["given_up"], wanted["refused"], wanted["stopped"]], where
         numbers = [list(numbers_of(payload)[:2]) for payload in published]
-        assert wanted["published"] in (None, numbers), (where, numbers)
+        assert wanted["published"] in (None, sorted(numbers)), (where, numbers)
+        sent = set() if step["do"] in ("start", "connect") else sent
+        new = [each for each in map(tuple, numbers) if each not in sent]
+        assert new[: len(set(new))] == sorted(set(new)), where  # oldest first
+        sent |= set(new)
         for key, payload in zip(map(tuple, numbers), published, strict=True):
             assert sealed.setdefault(key, payload) == payload, where  # the same bytes
 
