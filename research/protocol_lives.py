@@ -369,7 +369,17 @@ def _clock_lives() -> Iterator[tuple[str, int, list[Step]]]:
     yield (
         "a step back by three rounds and a batch is waited out",
         64,
-        [_start(100), _ROUND, _wait(2500), _clock(97, 3500), _wait(12_000), _wait(5000)],
+        [
+            _start(100),
+            _UP,
+            _ROUND,
+            _answer((_B, 0, 1, _STORED)),
+            _DOWN,
+            _wait(2500),
+            _clock(97, 3500),
+            _wait(12_000),
+            _wait(5000),
+        ],
     )
     yield (
         "a step back by one more is not",
