@@ -48,7 +48,7 @@ def check_address(where: str) -> int | None:
     """
     if find_spec("distributed") is None:
         raise InputError(
-            "Dask is not installed, which a cluster needs. Install it: pip install 'discreet[dask]'"
+            'Dask is not installed, which a cluster needs. Run: pip install "discreet[dask]"'
         )
     if where.startswith("local:"):
         count = where.removeprefix("local:")

@@ -173,9 +173,12 @@ def _missing_parts() -> str:
 
     missing = missing_packages()
     if missing:
-        return f"{', '.join(missing)}: install discreet[demo]"
+        return f'{", ".join(missing)}: run: pip install "discreet[demo]"'
     if find_mosquitto() is None and find_spec("amqtt") is None:
-        return "a broker: install Mosquitto 2 (Debian: apt install mosquitto), or discreet[demo]"
+        return (
+            "a broker: install Mosquitto 2 (Debian: apt install mosquitto), or run: "
+            'pip install "discreet[demo]"'
+        )
     return ""
 
 

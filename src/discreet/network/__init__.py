@@ -34,4 +34,6 @@ def need_network() -> None:
     """Raise one message that names what is not installed."""
     missing = missing_packages()
     if missing:
-        raise InputError(f"the network needs {' and '.join(missing)}. Install discreet[network].")
+        raise InputError(
+            f'the network needs {" and ".join(missing)}. Run: pip install "discreet[network]"'
+        )
