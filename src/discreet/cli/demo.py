@@ -173,11 +173,11 @@ def _missing_parts() -> str:
 
     missing = missing_packages()
     if missing:
-        return f'{", ".join(missing)}: run: pip install "discreet[demo]"'
+        return f'{", ".join(missing)} (pip install "discreet[demo]")'
     if find_mosquitto() is None and find_spec("amqtt") is None:
         return (
-            "a broker: install Mosquitto 2 (Debian: apt install mosquitto), or run: "
-            'pip install "discreet[demo]"'
+            "a broker: Mosquitto 2 (Debian: apt install mosquitto), or another "
+            '(pip install "discreet[demo]")'
         )
     return ""
 

@@ -57,8 +57,8 @@ def _connect(database: str, folder: Path, *, read_only: bool) -> Connection:
             from discreet.network.store.postgres import PostgresConnection
         except ImportError:
             raise InputError(
-                "the database is PostgreSQL, for which psycopg is missing. Install it: "
-                "pip install 'discreet[postgres]'"
+                "the database is PostgreSQL, for which psycopg is missing. Run: "
+                'pip install "discreet[postgres]"'
             ) from None
         return PostgresConnection(database, read_only=read_only)
     raise InputError(
