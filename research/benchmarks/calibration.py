@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 from discreet import NPOMapper
-from discreet.data.labels import label_column
+from discreet.data.columns import label_column
 from discreet.design.leaks import estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.leakage.exact import advantage

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from discreet.choices import KERNELS, LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import uniform_tables
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold

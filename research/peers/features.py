@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from discreet.data.columns import Labels
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import fit_encoders
-from discreet.data.labels import Labels
 from discreet.design.inputs import array_names, check_choice, check_readings
 from discreet.errors import InputError
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, eigvalsh
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.inputs import check_number, private_facts
 from research.peers.features import CodeFeatures
 

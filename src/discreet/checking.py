@@ -18,8 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from discreet.auditing.bounds.rows_needed import Plan, Planned, planned, sketch_tables
-from discreet.data.columns import plain, written
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels, plain, written
 from discreet.data.roles import MOST_ROWS, Role, guess_facts
 from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from discreet.arrays import Ints
 from discreet.choices import METHODS
 from discreet.cluster import file_parts, run_on
-from discreet.data.columns import as_series
+from discreet.data.columns import Labels, LabelTally, as_series
 from discreet.data.dependence import MOST_ROWS, Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import DEFAULT_STRATEGY, ColumnScan, fit_sensors
 from discreet.data.groups import GroupTally, group_columns
-from discreet.data.labels import Labels, LabelTally
 from discreet.data.opening import open_table as open_files
 from discreet.data.roles import MOST_ROWS as LOOKED_AT
 from discreet.data.roles import Role

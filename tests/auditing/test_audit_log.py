@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from discreet.auditing.audit_log import AuditEntry, log_file, note_audit, say_before
+from discreet.auditing.data import AuditEntry, log_file, note_audit, say_before
 
 FIRST = AuditEntry("rows", "sha256:a", 0)
 

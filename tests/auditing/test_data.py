@@ -16,8 +16,8 @@ from discreet.auditing.data import (
 )
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.data import tables
+from discreet.data.columns import Labels
 from discreet.data.groups import group_values
-from discreet.data.labels import Labels
 from discreet.data.split import split_rows
 from discreet.data.tables import Frame, Stream, read_table
 from discreet.learning import learn, prepare

@@ -14,8 +14,8 @@ from support.helpers import DESIGN, DOOR, HALL, TABLES, home, joint, make_mappin
 from discreet import compare_mappings
 from discreet.auditing.mapping_diff import match_symbols, rename_symbols, same_readings
 from discreet.cli.diff import describe
+from discreet.data.columns import label_column
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
-from discreet.data.labels import label_column
 from discreet.data.split import Split, hold_out, table_digest
 from discreet.leakage.exact import advantage
 from discreet.mapping.parts import (

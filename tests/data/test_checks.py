@@ -8,8 +8,13 @@ import pandas as pd
 import pytest
 from support.helpers import home, refused
 
-from discreet.data.columns import check_column, check_kind, choose_sensors
-from discreet.data.labels import MAX_CLASSES, check_labels
+from discreet.data.columns import (
+    MAX_CLASSES,
+    check_column,
+    check_kind,
+    check_labels,
+    choose_sensors,
+)
 
 # --- Columns -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.helpers import codes, refused
 
-from discreet.data.columns import as_series
+from discreet.data.columns import Labels, as_series
 from discreet.data.encoders import CategoriesEncoder, CodesEncoder, encode_table
 from discreet.data.fit_encoders import (
     MAX_CATEGORIES,
@@ -21,7 +21,6 @@ from discreet.data.fit_encoders import (
     fit_sensors,
     merge_bins,
 )
-from discreet.data.labels import Labels
 from discreet.errors import ConstantSensorWarning, InputError
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.helpers import home, refused
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.data.split import Split, _draw_part, hold_out, split_rows
 from discreet.data.tables import read_table
 

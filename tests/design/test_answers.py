@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.choices import LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design import expected as module
 from discreet.design.expected import (
     Answers,

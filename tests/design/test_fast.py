@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from support.problems import paper_rows, random_problem
 
 from discreet.choices import LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fast import (
     BARRIER_STEPS,
     SOFTNESS,

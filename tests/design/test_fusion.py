@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fusion import draw_symbols, learn_fusion
 from discreet.design.kernels import ProductKernel
 from discreet.design.training_rows import collapse

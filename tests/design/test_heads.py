@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.training_rows import collapse, private_heads, public_heads
 from discreet.errors import InputError
 

@@ -7,7 +7,7 @@ from support.helpers import refused
 
 from discreet import NDDMapper, NPOMapper
 from discreet.choices import KERNELS
-from discreet.data.labels import MAX_CLASSES, label_column
+from discreet.data.columns import MAX_CLASSES, label_column
 from discreet.design.inputs import (
     check_kernel,
     check_name,

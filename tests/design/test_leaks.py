@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.matrices import crossed
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design import leaks
 from discreet.design.leaks import average, estimate_leaks
 from discreet.design.training_rows import Sample

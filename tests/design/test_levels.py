@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.choices import LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.expected import Expected, Request
 from discreet.design.feasible import Designed
 from discreet.design.kernels import CountKernel

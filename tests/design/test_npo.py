@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from support.problems import paper_rows, random_problem
 
 from discreet.choices import KERNELS, LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fast import Limits, design_fast
 from discreet.design.feasible import SidedSet, uniform_tables
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold

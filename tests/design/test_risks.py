@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 from support.problems import random_problem
 
 from discreet.choices import KERNELS, LOSSES
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.kernels import ProductKernel, output_gram
 from discreet.design.risks import CountRisks, GramRisks, OutputRisks, make_risks
 from discreet.design.solvers import head_value

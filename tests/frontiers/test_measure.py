@@ -6,8 +6,8 @@ import pytest
 from support.helpers import DESIGN
 
 from discreet.auditing.bounds.certificates import certify_advantage
+from discreet.data.columns import Labels
 from discreet.data.encoders import CodesEncoder
-from discreet.data.labels import Labels
 from discreet.design.fusion import Aim
 from discreet.frontiers import measure
 from discreet.frontiers.measure import Side, Trial, leak, lower_bound, score_public, upper_bounds

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.counts.estimate import Block, CountModel
 from discreet.design.training_rows import Sample
 

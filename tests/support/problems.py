@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.training_rows import collapse, private_heads, public_heads
 from research.paper.synthetic import draw_readings
 

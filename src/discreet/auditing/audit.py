@@ -79,9 +79,8 @@ from discreet.auditing.verdict import (
     withheld,
 )
 from discreet.choices import LOSSES
-from discreet.data.columns import written
+from discreet.data.columns import Labels, written
 from discreet.data.encoders import CategoriesEncoder
-from discreet.data.labels import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import (
     Budget,

@@ -32,7 +32,7 @@ from discreet.auditing.bounds.deviations import mean_lower, mean_upper
 from discreet.auditing.bounds.intervals import clopper_pearson_upper
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.data import AuditData
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage
 from discreet.quoting import down, gain, plain_points, points, up

@@ -29,9 +29,8 @@ from discreet.auditing.bounds.estimates import list_outputs, score_answers
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.data import AuditData
 from discreet.auditing.table_rows import audit_data_on_same_rows
-from discreet.data.columns import Plain, written
+from discreet.data.columns import Labels, Plain, written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
-from discreet.data.labels import Labels
 from discreet.data.tables import Table
 from discreet.leakage.exact import advantage, structural_epsilons
 from discreet.mapping.mapping import Mapping

@@ -40,7 +40,7 @@ from discreet.auditing.bounds.over_time import (
     bound_window,
     why_no_chain,
 )
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.data.series import HiddenState, Series, check_hidden_state, count_steps
 from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs

@@ -32,10 +32,9 @@ from discreet.auditing.data import (
     unreadable_source,
 )
 from discreet.auditing.rounds import SeriesData
-from discreet.data.columns import as_series, check_column, written_column
+from discreet.data.columns import Labels, LabelTally, as_series, check_column, written_column
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
-from discreet.data.labels import Labels, LabelTally
 from discreet.data.opening import CELL_BYTES, DEFAULT_MEMORY, LIBRARY_BYTES, open_table
 from discreet.data.series import Series, read_series
 from discreet.data.split import RowSums, code_sums, hold_out, table_sums

@@ -211,8 +211,7 @@ class AuditTask:
 def audit_files(task: AuditTask) -> Audit:
     """Audit a mapping file with a table on disk, and write the report if one is asked for."""
     from discreet.auditing.audit import audit_checked_data
-    from discreet.auditing.audit_log import NOT_NOTED, AuditEntry, note_audit, say_before
-    from discreet.auditing.data import check_rounds
+    from discreet.auditing.data import NOT_NOTED, AuditEntry, check_rounds, note_audit, say_before
     from discreet.auditing.table_rows import Sample, audit_data_from_table, open_rows
     from discreet.cli.progress import ProgressReport
     from discreet.data.opening import DEFAULT_MEMORY

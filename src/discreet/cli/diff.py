@@ -90,7 +90,7 @@ def diff(
 
 def _note(mappings: tuple[Mapping, Mapping], measured: RowsDiff) -> None:
     """Note that held-out rows were looked at for both, whichever of them they were held out of."""
-    from discreet.auditing.audit_log import AuditEntry, note_audit
+    from discreet.auditing.data import AuditEntry, note_audit
 
     for mapping, held_out in zip(mappings, measured.held_out, strict=True):
         if mapping.design.source is not None and held_out:

@@ -108,7 +108,7 @@ def rows_to_estimate(
     mapping: Mapping, tables: Sequence[Path], time_column: str | None = None
 ) -> tuple[pd.DataFrame, AuditData]:
     """Return the rows that may vouch for the mapping, and note that they were looked at."""
-    from discreet.auditing.audit_log import AuditEntry, note_audit
+    from discreet.auditing.data import AuditEntry, note_audit
     from discreet.auditing.table_rows import ALL_READINGS, audit_data_from_table
     from discreet.data.tables import find_files, read_tables
 

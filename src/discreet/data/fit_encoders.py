@@ -27,6 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import (
     Column,
+    Labels,
     NotNumberError,
     Plain,
     as_floats,
@@ -51,7 +52,6 @@ from discreet.data.encoders import (
     Encoder,
     encode_column,
 )
-from discreet.data.labels import Labels
 from discreet.data.strict_model import explain
 from discreet.errors import ConstantSensorWarning, InputError, Parameter, shown, suggest
 

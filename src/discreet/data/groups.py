@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import (
     Column,
+    Labels,
     as_floats,
     as_series,
     check_column,
@@ -39,7 +40,6 @@ from discreet.data.columns import (
     is_numeric,
     written_column,
 )
-from discreet.data.labels import Labels
 from discreet.errors import InputError, shown, suggest
 
 Texts = NDArray[np.str_]

@@ -22,6 +22,7 @@ import pandas as pd
 
 from discreet.arrays import Ints
 from discreet.data.columns import (
+    MAX_CLASSES,
     Column,
     as_floats,
     distinct_values,
@@ -35,7 +36,6 @@ from discreet.data.columns import (
     written_column,
 )
 from discreet.data.groups import epoch_seconds, holds_times
-from discreet.data.labels import MAX_CLASSES
 from discreet.errors import shown
 from discreet.files import as_argument
 

@@ -24,9 +24,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.arrays import Ints
-from discreet.data.columns import Column, check_column, is_missing, written, written_column
+from discreet.data.columns import (
+    Column,
+    Labels,
+    check_column,
+    count_classes,
+    is_missing,
+    written,
+    written_column,
+    written_labels,
+)
 from discreet.data.groups import group_values
-from discreet.data.labels import Labels, count_classes, written_labels
 from discreet.data.strict_model import Model
 from discreet.errors import InputError, shown
 

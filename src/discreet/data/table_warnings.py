@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import (
     Column,
+    Labels,
     as_floats,
     is_missing,
     is_numeric,
@@ -34,7 +35,6 @@ from discreet.data.dependence import (
     worse_of,
 )
 from discreet.data.groups import as_noun, group_values
-from discreet.data.labels import Labels
 from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.data.split import Split, held_out_groups
 from discreet.errors import InputError, shown

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from discreet.arrays import Floats, Ints
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fusion import (
     Aim,
     Fusion,

@@ -24,8 +24,7 @@ from scipy.special import expit, softmax
 
 from discreet.arrays import Floats, Ints
 from discreet.choices import LOSSES
-from discreet.data.columns import plain, written
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels, plain, written
 from discreet.design.kernels import Kernel, output_gram
 from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
 from discreet.design.solvers import fit_primal

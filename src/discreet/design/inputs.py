@@ -16,10 +16,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.arrays import Floats, Ints
 from discreet.choices import KERNELS
-from discreet.data.columns import check_names
+from discreet.data.columns import Labels, check_names, label_column
 from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import by_column
-from discreet.data.labels import Labels, label_column
 from discreet.data.strict_model import explain
 from discreet.design.counts.counting import CountedRows, Counts, counted_rows
 from discreet.design.kernels import Kernel

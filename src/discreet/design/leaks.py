@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
 from discreet.arrays import Floats, Ints
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.training_rows import Sample
 from discreet.leakage.joint_outputs import output_probabilities
 

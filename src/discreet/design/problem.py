@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from discreet.arrays import Ints
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import Designed, uniform_tables
 from discreet.design.fusion import BALANCED, Aim

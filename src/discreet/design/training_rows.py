@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold
 
 from discreet.arrays import Floats, Ints, distinct_rows
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.errors import InputError, Parameter
 
 # --- Heads ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from discreet.auditing.bounds.estimates import (
 )
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim
 from discreet.design.leaks import estimate_leaks

@@ -17,11 +17,10 @@ import discreet
 from discreet.arrays import Ints
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.choices import METHODS
-from discreet.data.columns import as_series, plain
+from discreet.data.columns import Labels, as_series, label_column, plain
 from discreet.data.dependence import Dependence, check_dependence
 from discreet.data.encoders import encode_table
 from discreet.data.fit_encoders import fit_encoders
-from discreet.data.labels import Labels, label_column
 from discreet.data.split import split_rows, table_digest
 from discreet.data.strict_model import explain
 from discreet.design.fusion import aim_for

@@ -10,7 +10,7 @@ from discreet.auditing.bounds.certificates import (
     rows_within,
 )
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 
 NOISY = np.array([[0.9, 0.1], [0.1, 0.9]])
 

@@ -15,9 +15,8 @@ from support.network_samples import (
 from support.network_sites import PlainSite
 
 from discreet.mapping.parts import PublicChain
-from discreet.network.fusion.closing import Closer
+from discreet.network.fusion.closing import MISSING, Closer, posterior, rule_of
 from discreet.network.fusion.intake import Registry
-from discreet.network.fusion.missing import MISSING, posterior, rule_of
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Seen, StoredMessage, mapping_number
 from discreet_sensor.wire import RoundClock

@@ -15,7 +15,7 @@ from support.network_samples import (
     table_mapping,
 )
 
-from discreet.network.fusion.missing import (
+from discreet.network.fusion.closing import (
     MISSING,
     AdditiveRule,
     TableRule,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from discreet import RandomizedResponseMapper
-from discreet.network.fusion.missing import MISSING, rule_of
+from discreet.network.fusion.closing import MISSING, rule_of
 
 STYLES = {"summed out": "C0o-", "left out": "C1s:", "read as zero": "C2^--"}
 

@@ -42,7 +42,7 @@ from discreet.auditing.bounds.intervals import check_alpha, clopper_pearson_uppe
 from discreet.auditing.bounds.kernel_rows import KernelRows
 from discreet.auditing.bounds.lower_side import certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.data.labels import Labels
+from discreet.data.columns import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import ROUND_UP, advantage, advantage_at, structural_epsilons
 from discreet.quoting import at_most, down, up

@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
+from discreet.data.columns import Labels
 from discreet.data.encoders import Encoder, encode_table
-from discreet.data.labels import Labels
 from discreet.data.split import ROWS_AT_ONCE, RowSums, code_sums, table_sums
 from discreet.data.tables import FilePart
 from discreet.design.training_rows import Sample
