@@ -297,33 +297,30 @@ class PrivacyMapper(UsesMapping):
     def _learn(self, coded: Coded, report: Report | None) -> None:
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
-            self._learn_coded(coded, report)
-
-    def _learn_coded(self, coded: Coded, report: Report | None) -> None:
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        rng = np.random.default_rng(seed)
-        self.check_row_count(coded.n_rows)
-        sample, groups = coded.sample, coded.groups
-        settings = replace(
-            self._settings(coded.names, coded.sizes, len(sample.codes)),
-            aim=aim_for(self.decide, coded.facts[0]),
-        )
-        self._check_reachable(coded.facts[1:])
-        target, designed, tables, fusion, expected = self._make(settings, coded, rng, report)
-        self._keep(designed, target, expected)
-        self.mapping_ = Mapping.create(
-            names=coded.names,
-            encoders=coded.encoders,
-            tables=tables,
-            public=coded.facts[0],
-            private=coded.facts[1:],
-            fusion=fusion,
-            design=self._describe(settings, target, seed, coded),
-        )
-        self.structural_epsilon_ = float(
-            sum(structural_epsilon(table) for table in self.mapping_.tables)
-        )
-        self._judge(sample, groups)
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            rng = np.random.default_rng(seed)
+            self.check_row_count(coded.n_rows)
+            sample, groups = coded.sample, coded.groups
+            settings = replace(
+                self._settings(coded.names, coded.sizes, len(sample.codes)),
+                aim=aim_for(self.decide, coded.facts[0]),
+            )
+            self._check_reachable(coded.facts[1:])
+            target, designed, tables, fusion, expected = self._make(settings, coded, rng, report)
+            self._keep(designed, target, expected)
+            self.mapping_ = Mapping.create(
+                names=coded.names,
+                encoders=coded.encoders,
+                tables=tables,
+                public=coded.facts[0],
+                private=coded.facts[1:],
+                fusion=fusion,
+                design=self._describe(settings, target, seed, coded),
+            )
+            self.structural_epsilon_ = float(
+                sum(structural_epsilon(table) for table in self.mapping_.tables)
+            )
+            self._judge(sample, groups)
 
     def _make(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
