@@ -8,7 +8,7 @@ from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 from support.dashboards import PASSWORD, SITES
 
-from discreet.network.dashboard import users
+from discreet.network.dashboard import logins
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
 
 
@@ -41,7 +41,7 @@ class Visitor:
 def cheap_hashes(request, monkeypatch):
     """Take no time over passwords, except where it is hashes that are tested."""
     if request.path.stem != "test_users":
-        monkeypatch.setattr(users, "_HASHER", PasswordHasher(1, 1024, 1))
+        monkeypatch.setattr(logins, "_HASHER", PasswordHasher(1, 1024, 1))
 
 
 @pytest.fixture(scope="session")

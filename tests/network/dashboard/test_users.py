@@ -8,8 +8,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from discreet.errors import InputError
-from discreet.network.dashboard import users as module
-from discreet.network.dashboard.users import LEAST_PASSWORD, MOST_PASSWORD, Users
+from discreet.network.dashboard import logins as module
+from discreet.network.dashboard.logins import LEAST_PASSWORD, MOST_PASSWORD, Users
 from discreet.network.site.settings import locked
 
 PASSWORD = "correct horse battery"

@@ -26,8 +26,7 @@ from starlette.types import ASGIApp
 
 from discreet.errors import InputError
 from discreet.network.dashboard.charts import traffic_series
-from discreet.network.dashboard.guards import Gate, GuardHeaders, read_form
-from discreet.network.dashboard.ingress import Ingress
+from discreet.network.dashboard.guards import Gate, GuardHeaders, Ingress, read_form
 from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
 from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
 from discreet.network.dashboard.sensors import Device
