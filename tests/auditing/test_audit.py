@@ -31,7 +31,7 @@ from discreet.cli.audit import describe
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import AdditiveFusion
-from discreet.quoting import at_most
+from discreet.rounding import at_most
 
 all_attackers = pytest.mark.all_attackers
 

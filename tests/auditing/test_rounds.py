@@ -13,7 +13,7 @@ from discreet.auditing.table_rows import audit_data_from_table
 from discreet.cli.audit import _describe_rounds
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
-from discreet.quoting import say_span
+from discreet.rounding import say_span
 from research.houses import house
 
 SENSORS = ["motion", "weight"]

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from discreet.data.strict_model import MAX_TEXT
 from discreet.mapping.file_format import load_result
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
-from discreet.quoting import plain_points, say_span, up
+from discreet.rounding import plain_points, say_span, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

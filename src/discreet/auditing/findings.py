@@ -25,7 +25,7 @@ from math import prod
 
 import numpy as np
 
-from discreet import quoting
+from discreet import rounding
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import percent
 from discreet.auditing.bounds.deviations import mean_lower, mean_upper
@@ -35,7 +35,7 @@ from discreet.auditing.data import AuditData
 from discreet.data.columns import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import advantage
-from discreet.quoting import down, gain, plain_points, points, up
+from discreet.rounding import down, gain, plain_points, points, up
 
 # --- What each sensor adds -------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ def count_telling_groups(rows: AuditRows, level: float, alpha: float) -> Telling
     words = (
         f"Of {len(judged)} {rows.unit}s with rows of several classes, {beyond} tell them apart by "
         f"more than {plain_points(level)} in their own rows. At confidence "
-        f"{percent(1 - alpha)}, at most {quoting.percent(up(upper))} of such {rows.unit}s, "
+        f"{percent(1 - alpha)}, at most {rounding.percent(up(upper))} of such {rows.unit}s, "
         "recorded "
         "likewise, do."
     )

@@ -55,7 +55,7 @@ from discreet.errors import InputError, shown
 from discreet.files import PRIVATE, write_whole
 from discreet.mapping.file_format import load_result
 from discreet.mapping.mapping import Mapping
-from discreet.quoting import at_most, down, percent, points
+from discreet.rounding import at_most, down, percent, points
 
 # --- The certificate, on labelled rows ------------------------------------------------------
 

@@ -28,7 +28,7 @@ from discreet.auditing.rounds import RoundsAudit
 from discreet.data.encoders import CategoriesEncoder, Encoder
 from discreet.leakage.exact import Budget
 from discreet.mapping.mapping import Mapping
-from discreet.quoting import down, percent
+from discreet.rounding import down, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -45,7 +45,7 @@ from discreet.data.series import HiddenState, Series, check_hidden_state, count_
 from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
-from discreet.quoting import at_most
+from discreet.rounding import at_most
 
 # --- Attackers who watch many rounds --------------------------------------------------------
 

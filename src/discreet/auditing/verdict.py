@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from discreet import quoting
+from discreet import rounding
 from discreet.auditing.attackers.scores import BestAttack
 from discreet.auditing.audit_file import BEYOND, INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import (
@@ -30,7 +30,7 @@ from discreet.auditing.data import AuditData
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
 from discreet.auditing.rounds import hidden_declared
 from discreet.errors import shown
-from discreet.quoting import at_least, at_most, bounded, percents, plain_points, say_span
+from discreet.rounding import at_least, at_most, bounded, percents, plain_points, say_span
 
 # --- Conditions ------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ def say_use(public: PublicAudit) -> str:
     """Return what the answers are worth, beside guessing and raw readings."""
     what = shown(public.name)
     right, wrong = (
-        f"guessing {quoting.percent(guessed)}, raw readings about {quoting.percent(raw)}"
+        f"guessing {rounding.percent(guessed)}, raw readings about {rounding.percent(raw)}"
         for guessed, raw in (
             (public.guessing_balanced, public.raw_balanced),
             (public.guessing_error, public.raw_error),
@@ -318,8 +318,8 @@ def say_use(public: PublicAudit) -> str:
     if public.doubt:
         span = "an estimate without an interval, since rows depend on one another"
     return (
-        f"answers {what} with balanced accuracy {quoting.percent(public.balanced.estimate)} "
-        f"({span}; {right}), error {quoting.percent(public.error)} ({wrong})"
+        f"answers {what} with balanced accuracy {rounding.percent(public.balanced.estimate)} "
+        f"({span}; {right}), error {rounding.percent(public.error)} ({wrong})"
     )
 
 

@@ -41,7 +41,7 @@ from discreet.cli.terminal import (
 from discreet.errors import InputError, shown
 from discreet.files import write_whole
 from discreet.layout import Column, table
-from discreet.quoting import (
+from discreet.rounding import (
     at_least,
     at_most,
     bounded,

@@ -29,7 +29,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError
 from discreet.layout import Column, table
-from discreet.quoting import down, up
+from discreet.rounding import down, up
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from discreet.cli.terminal import (
     print_lines,
 )
 from discreet.layout import Column, table
-from discreet.quoting import percent, plain_points, points
+from discreet.rounding import percent, plain_points, points
 
 if TYPE_CHECKING:
     from discreet.checking import Checked

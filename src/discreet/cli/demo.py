@@ -21,7 +21,7 @@ from discreet.cli.options import flag, is_seed, option
 from discreet.cli.terminal import interruptible, plain_print, print_lines
 from discreet.errors import InputError
 from discreet.files import write_whole
-from discreet.quoting import up
+from discreet.rounding import up
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from discreet.cli.options import AssumeIndependent, AuditGroup, Json, argument
 from discreet.cli.terminal import interruptible, line_width, print_json, print_lines
 from discreet.errors import shown
 from discreet.layout import Column, table, table_rows
-from discreet.quoting import gain, percent, up
+from discreet.rounding import gain, percent, up
 
 if TYPE_CHECKING:
     from discreet.auditing.mapping_diff import (

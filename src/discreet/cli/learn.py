@@ -61,7 +61,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError
 from discreet.files import as_argument
-from discreet.quoting import gain, percent, percents, plain_points, points, with_error
+from discreet.rounding import gain, percent, percents, plain_points, points, with_error
 
 if TYPE_CHECKING:
     from discreet.design.expected import Expected

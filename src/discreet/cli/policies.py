@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from discreet.cli.options import name_list
 from discreet.errors import InputError
-from discreet.quoting import up
+from discreet.rounding import up
 
 if TYPE_CHECKING:
     import pandas as pd

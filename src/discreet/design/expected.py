@@ -32,7 +32,7 @@ from discreet.design.training_rows import Fold, Rows, Sample
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import Fact
-from discreet.quoting import percent, percents, with_error
+from discreet.rounding import percent, percents, with_error
 
 # --- Answers on rows left out ---------------------------------------------------------------
 

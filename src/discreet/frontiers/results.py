@@ -19,7 +19,7 @@ from discreet.errors import InputError
 from discreet.layout import Column, table, wrapped
 from discreet.mapping.file_format import MAX_ITEMS, format_text, load_result, write_file
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Name, Note, Parameter, Source, flaw
-from discreet.quoting import down, up
+from discreet.rounding import down, up
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -45,7 +45,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.columns import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import ROUND_UP, advantage, advantage_at, structural_epsilons
-from discreet.quoting import at_most, down, up
+from discreet.rounding import at_most, down, up
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 

@@ -88,7 +88,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows, Moments
 from discreet.errors import InputError
 from discreet.leakage.exact import structural_epsilons
 from discreet.leakage.joint_outputs import smallest_and_largest
-from discreet.quoting import factor, up
+from discreet.rounding import factor, up
 
 # --- Ratios of two classes, output by output ------------------------------------------------
 

@@ -73,7 +73,7 @@ from discreet.data.series import Series
 from discreet.errors import InputError
 from discreet.leakage.chains import add_up
 from discreet.leakage.exact import ROUND_UP, advantage_at, squared_information, structural_epsilons
-from discreet.quoting import at_most, up
+from discreet.rounding import at_most, up
 
 # --- What tables promise, and many reports --------------------------------------------------
 

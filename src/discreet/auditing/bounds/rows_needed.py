@@ -60,7 +60,7 @@ from discreet.errors import InputError
 from discreet.leakage.chains import add_up
 from discreet.leakage.exact import pairwise_epsilon, squared_information
 from discreet.leakage.joint_outputs import count_outputs, dobrushin
-from discreet.quoting import plain_points
+from discreet.rounding import plain_points
 
 # --- Before rows are collected --------------------------------------------------------------
 

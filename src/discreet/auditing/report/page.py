@@ -46,7 +46,7 @@ from discreet.auditing.verdict import limiting_certificate
 from discreet.errors import shown
 from discreet.mapping.mapping import Mapping
 from discreet.plots import embed_svg
-from discreet.quoting import percents, say_span
+from discreet.rounding import percents, say_span
 
 # --- The first screen -----------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from discreet import quoting
+from discreet import rounding
 from discreet.auditing.attackers.scores import AttackResult
 from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
@@ -20,9 +20,9 @@ from discreet.auditing.bounds.epsilon import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.other_secrets import OtherSecret, OtherSecrets
 from discreet.auditing.results import Attacks, Audit, FactAudit
-from discreet.quoting import bounded, measured, percents
-from discreet.quoting import gain as gain
-from discreet.quoting import number as number
+from discreet.rounding import bounded, measured, percents
+from discreet.rounding import gain as gain
+from discreet.rounding import number as number
 
 _RELAXED = "information epsilon"  # by the bounds beyond rare outputs
 _USELESS_EPSILON = 7.0  # odds may change by a factor of a thousand
@@ -37,7 +37,7 @@ def _whole(text: str) -> str:
 
 def percent(share: float) -> str:
     """Write a share as a percentage."""
-    return _whole(quoting.percent(share))
+    return _whole(rounding.percent(share))
 
 
 def confidence(share: float) -> str:
@@ -47,27 +47,27 @@ def confidence(share: float) -> str:
 
 def factor(epsilon: float) -> str:
     """Say what an epsilon means for odds and ratios."""
-    return f"a factor of {quoting.factor(epsilon)}"
+    return f"a factor of {rounding.factor(epsilon)}"
 
 
 def points(share: float) -> str:
     """Write a gain over guessing in percentage points."""
-    return _whole(quoting.points(share))
+    return _whole(rounding.points(share))
 
 
 def plain_points(share: float) -> str:
     """Write points as they were stated."""
-    return _whole(quoting.plain_points(share))
+    return _whole(rounding.plain_points(share))
 
 
 def at_most(share: float, limit: float = math.inf) -> str:
     """Write a bound from above in points, rounded up."""
-    return _whole(quoting.at_most(share, limit))
+    return _whole(rounding.at_most(share, limit))
 
 
 def at_least(share: float, limit: float = math.inf) -> str:
     """Write a bound from below in points, rounded down."""
-    return _whole(quoting.at_least(share, limit))
+    return _whole(rounding.at_least(share, limit))
 
 
 def sentence(text: str) -> str:

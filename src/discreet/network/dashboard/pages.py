@@ -32,7 +32,7 @@ from discreet.network.dashboard.charts import (
 from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, Snapshot
-from discreet.quoting import down, gain, up
+from discreet.rounding import down, gain, up
 
 MOST_STREAMS = 64
 _PAUSE = 1.0

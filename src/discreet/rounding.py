@@ -1,4 +1,4 @@
-"""How figures are quoted: one unit, and a bound never better than it is.
+"""How figures are rounded and written: one unit, and a bound never better than it is.
 
 A gain over guessing is in points of balanced accuracy. What is promised as a most is rounded up and
 what is promised as a least is rounded down; an estimate is rounded to the nearest.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import quoting
+from discreet import rounding
 
 SHARES = st.floats(0, 1)
 NOISE = 2e-9  # of the arithmetic
@@ -19,14 +19,14 @@ def quoted(text):
 
 @given(SHARES, SHARES)
 def test_a_most_is_never_rounded_down_and_a_least_never_up(share, limit):
-    assert quoted(quoting.at_most(share, limit)) >= share - NOISE
-    assert quoted(quoting.at_least(share, limit)) <= share + NOISE
-    assert quoting.up(share) >= share - NOISE and quoting.down(share) <= share + NOISE
+    assert quoted(rounding.at_most(share, limit)) >= share - NOISE
+    assert quoted(rounding.at_least(share, limit)) <= share + NOISE
+    assert rounding.up(share) >= share - NOISE and rounding.down(share) <= share + NOISE
 
 
 @given(st.floats(0, 700))
 def test_a_factor_is_rounded_up(epsilon):
-    assert float(quoting.factor(epsilon)) >= math.exp(epsilon) * (1 - 1e-7)
+    assert float(rounding.factor(epsilon)) >= math.exp(epsilon) * (1 - 1e-7)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_a_factor_is_rounded_up(epsilon):
     ],
 )
 def test_a_bound_reads_on_the_side_of_the_limit_that_it_is_on(share, limit, most, least):
-    assert quoting.at_most(share, limit) == most
-    assert quoting.at_least(share, limit) == least
+    assert rounding.at_most(share, limit) == most
+    assert rounding.at_least(share, limit) == least
 
 
 @given(st.floats(0.001, 0.99), st.floats(0.001, 0.99))
 def test_an_interval_is_rounded_outwards(one, other):
     low, high = min(one, other), max(one, other)
-    ends = [float(each) / 100 for each in quoting.percents(low, high).split(" to ")]
+    ends = [float(each) / 100 for each in rounding.percents(low, high).split(" to ")]
     assert ends[0] <= low + NOISE and ends[1] >= high - NOISE
