@@ -5,6 +5,7 @@ import hmac
 import json
 import struct
 import zlib
+from pathlib import Path
 
 import cbor2
 import pytest
@@ -100,3 +101,61 @@ def test_the_binary_enrolment_has_its_parts_at_their_places():
         names.append(Table(data[4 * at : 4 * (at + words[at + 1])]).name)
         at += words[at + 1]
     assert names == told["sensors"] and at + 1 == len(words)
+
+
+# --- What the page says MUST be ------------------------------------------------------------
+
+
+LIVED = "sensor/test_protocol.py::test_a_device_lives_as_the_vectors_have_it"
+MUSTS = {
+    "ledgers MUST at least hold": [LIVED, "sensor/test_protocol.py::test_the_lives_keep_each_must"],
+    "it MUST be a multiple of `batch`": [
+        "sensor/test_protocol.py::test_the_lives_keep_each_must",
+        "network/fusion/test_intake.py::test_a_round_within_a_batch_is_refused",
+    ],
+    "**boot** MUST be larger at every start": [
+        "sensor/test_protocol.py::test_the_lives_keep_each_must",
+        "network/fusion/test_intake.py::"
+        "test_a_boot_from_before_the_enrolment_is_refused_unless_it_is_under_the_previous_key",
+    ],
+    "MUST be for a round at least k × batch later": [
+        "sensor/test_protocol.py::test_the_lives_keep_each_must",
+        "network/fusion/test_intake.py::test_what_is_numbered_against_the_rounds_is_refused",
+    ],
+    "A batch MUST NOT get a second message": [
+        LIVED,
+        "sensor/test_protocol.py::test_the_lives_keep_each_must",
+    ],
+    "A device MUST NOT draw or seal again": [
+        LIVED,
+        "network/test_clients.py::test_kills_and_lost_answers_lose_nothing",
+    ],
+}
+"""What the page demands, and the tests that show it."""
+
+
+def test_each_must_of_the_page_has_a_test():
+    page = " ".join(protocol_vectors.FILE.with_name("protocol.md").read_text("utf-8").split())
+    assert page.count("MUST ") == len(MUSTS) + 1  # one says what the word means
+    tests = Path(__file__).parents[1]
+    for demand, names in MUSTS.items():
+        assert page.count(demand) == 1, demand
+        for file, _, function in (name.partition("::") for name in names):
+            assert f"def {function}(" in (tests / file).read_text("utf-8"), function
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life["life"])
+def test_the_lives_keep_each_must(life):
+    rounds, floor = {}, 0
+    for step in life["steps"]:
+        if step["do"] == "start":
+            told = VECTORS["life_enrolments"][step["enrolment"]]["json"]
+            floor = max(told["boot"], max((boot for boot, _ in rounds), default=-1) + 1)
+        for boot, seq, number, spent in step["then"]["waiting"]:
+            if (boot, seq) not in rounds:
+                assert boot >= floor and spent >= told["spent"] and number % told["batch"] == 0
+            assert rounds.setdefault((boot, seq), number) == number
+    assert len(set(rounds.values())) == len(rounds) > 0  # no batch has two messages
+    for boot, seq in rounds:
+        for later in (key for key in rounds if key[0] == boot and key[1] > seq):
+            assert rounds[later] - rounds[boot, seq] >= (later[1] - seq) * told["batch"]
