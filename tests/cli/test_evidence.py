@@ -219,6 +219,55 @@ def test_the_colour_is_that_of_certificate_and_recheck(
         )
 
 
+def _not_shown(audit):
+    audit["limits"][0] |= {"state": "not shown", "limit": 0.05}
+
+
+def _unbounded(audit):
+    audit["limits"] = []
+    bound = audit["private"][0]["certificates"][0]
+    bound |= {"certifiable": False, "reason": "few rows"}
+    bound.pop("value")
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "bound"),
+    [
+        (_not_shown, "A limit is not shown", "at most 6.0"),
+        (_unbounded, "Not everything is certified", "an amount that the rows cannot bound"),
+    ],
+)
+def test_an_audit_that_does_not_show_what_was_asked_is_red(command, tmp_path, change, said, bound):
+    site = site_with(tmp_path, looked=TODAY)
+    audit = json.loads((site / "audit.json").read_text())
+    change(audit)
+    (site / "audit.json").write_text(json.dumps(audit))
+    code, out, _ = command(site, "--out", tmp_path / "pack")
+    assert code == 3 and out.startswith(f"RED: {said}")
+    code, out, _ = verified(command, tmp_path / "pack", site)
+    assert code == 3 and f"RED: {said}" in out
+    page = (tmp_path / "pack" / "index.html").read_text()
+    assert f"Audited {TODAY}, not certified" in page
+    assert f"Certified {TODAY}" not in page and "Good until" not in page
+    line = next(each for each in lines_of(tmp_path / "pack") if each["id"] == "gdpr-c-0")
+    assert bound in line["words"]
+
+
+def test_no_interval_is_quoted_where_the_report_has_none(command, tmp_path):
+    site = site_with(tmp_path)
+    audit = json.loads((site / "audit.json").read_text())
+    audit["public"] |= {
+        "balanced": {"estimate": 0.907, "low": 0.809, "high": 0.966},
+        "raw_balanced": 0.95,
+        "doubt": "neighbouring rows are alike",
+    }
+    (site / "audit.json").write_text(json.dumps(audit))
+    command(site, "--out", tmp_path / "pack")
+    line = next(each for each in lines_of(tmp_path / "pack") if each["id"] == "gdpr-b-necessary")
+    assert "90.7" in line["words"] and "How sure this is cannot be said" in line["words"]
+    assert "80.9" not in line["words"] and "96.6" not in line["words"]
+
+
 def test_a_site_without_an_audit_is_red_and_its_lines_say_so(command, tmp_path):
     site = make_site(tmp_path)
     code, out, _ = command(site, "--out", tmp_path / "pack")

@@ -60,8 +60,9 @@ def evidence(
     The folder has a page to read and print, the same for programs, the mapping, the audit
     with its report, the state of the re-check and the health. Every line links to what was
     measured. It is not legal advice. Exit code 3 if the guarantee does not hold: no
-    certificate, expired, withdrawn or not checked for 30 days; the folder is still written
-    and says so. With --verify also 3 if --public-key is not given.
+    certificate, a limit not shown to be kept, a fact without a bound, expired, withdrawn or
+    not checked for 30 days; the folder is still written and says so. With --verify also 3
+    if --public-key is not given.
 
     Example:
 

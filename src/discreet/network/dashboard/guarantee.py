@@ -80,6 +80,11 @@ class Guarantee:
     audit: AuditSummary | None
 
     @property
+    def kept(self) -> bool:
+        """Whether the audit shows every limit to be kept, and bounds every private fact."""
+        return self.audit is not None and _is_kept(self.audit)
+
+    @property
     def findings(self) -> list[Finding]:
         """What is wrong: once, where certificate and re-check are wrong for the same reason."""
         expired = self.days_left is not None and self.days_left < 0
@@ -127,6 +132,11 @@ def assess(
         facts=tuple(_bound_of(own, fact) for fact in facts) if own else (),
         audit=audit,
     )
+
+
+def _is_kept(audit: AuditSummary) -> bool:
+    met = all(each.state == "met" for each in audit.limits)
+    return met and all(audit.promised(fact) is not None for fact in audit.private)
 
 
 def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:

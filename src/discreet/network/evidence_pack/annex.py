@@ -14,6 +14,7 @@ from discreet.auditing.report import words
 from discreet.auditing.report.words import ATTACKER, NO_ATTACKER
 from discreet.errors import shown
 from discreet.network.evidence_pack.content import Line, Link, Measured, Section, State, Statements
+from discreet.quoting import percents
 
 EVIDENCE, AUDIT, MAPPING, REPORT = "evidence.json", "audit.json", "mapping.json", "report.html"
 _NO_AUDIT = "Nothing was measured: the pack has no audit that holds this figure."
@@ -84,10 +85,12 @@ def _gdpr(known: Known) -> Iterator[Line]:
 def _necessity(known: Known) -> Iterator[Line]:
     right, raw = known.at("/public/balanced/estimate"), known.at("/public/raw_balanced")
     low, high = known.at("/public/balanced/low"), known.at("/public/balanced/high")
+    doubt = known.at("/public/doubt")
+    span = "" if doubt or None in (low, high) else f" ({percents(low, high)})"
     useful = "" if None in (right, raw, low, high) else (
-        f"{shown(known.at('/public/name'))} is answered right in {words.percent(right)} "
-        f"({words.percent(low)} to {words.percent(high)}), every class counting the same; from raw "
-        f"readings in about {words.percent(raw)}."
+        f"{shown(known.at('/public/name'))} is answered right in {words.percent(right)}{span}, "
+        f"every class counting the same; from raw readings in about {words.percent(raw)}."
+        + (" How sure this is cannot be said: rows depend on one another." if doubt else "")
     )  # fmt: skip
     yield _audited(known, "gdpr-b-necessary", "35(7)(b)", "Is the purpose served?", useful,
                    ["/public/balanced", "/public/raw_balanced"], "answers")  # fmt: skip
@@ -338,7 +341,7 @@ def _bound(known: Known, k: int) -> str:
     """Say what is certified and how surely, unless nothing is any more."""
     place = _bound_place(known, k)
     value, sure = known.at(f"{place}/value"), known.at(f"{place}/confidence")
-    if known.state.level == "bad":
+    if not known.state.bounds_count:
         return "an amount that nothing certifies any more"
     if value is None:
         return "an amount that the rows cannot bound"

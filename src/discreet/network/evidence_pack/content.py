@@ -62,12 +62,19 @@ class Section(Model):
 
 
 class State(Model):
-    """What the guarantee is worth on the day of the pack, and until when the pack says so."""
+    """What the guarantee is worth on the day of the pack, and until when the pack says so.
+
+    ``audited``: when the running mapping was audited. ``certified``: the same, where that shows
+    what was promised and still counts; else None. ``bounds_count``: whether bounds of the audit
+    still count, be they within a limit or not.
+    """
 
     level: Level
     headline: Text
     words: Items[Text]
+    audited: Day | None
     certified: Day | None
+    bounds_count: bool
     expires: Day | None
     valid_until: Day | None
     recheck: Text

@@ -4,8 +4,9 @@
 re-check's own file stays at the site, since labelled rows that wait are in it; its state goes out.
 
 *Whether the guarantee of a site stands on a day, for the evidence: green, amber or red.* Red means
-that nothing may be relied on: there is no certificate of the mapping that runs, it has ended or
-was withdrawn, or nobody has looked for longer than a re-check may be old.
+that nothing may be relied on: there is no certificate of the mapping that runs, it does not show a
+limit to be kept or bounds nothing, it has ended or was withdrawn, or nobody has looked for longer
+than a re-check may be old.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def judge(
     until = _until(certified, recheck, mapping_id, expires)
     ended = until is not None and today > until
     gone = certified is None or found.standing.state == BROKEN or ended or bool(problem)
-    level = BAD if gone or found.certificate.level == BAD else found.level
+    stands = found.kept and not gone and found.certificate.level != BAD
     headline = found.certificate.short
     if ended and found.certificate.level != BAD:
         headline = "The re-check has expired"
@@ -103,12 +104,14 @@ def judge(
     if ended:
         words.append(f"What is certified counted until {until}.")
     return State(
-        level=as_level(level),
+        level=as_level(found.level if stands else BAD),
         headline=headline,
         words=tuple(dict.fromkeys(each for each in words if each)),
-        certified=certified,
+        audited=certified,
+        certified=certified if stands else None,
+        bounds_count=not gone,
         expires=expires,
-        valid_until=None if gone and not ended else until,
+        valid_until=until if stands or ended else None,
         recheck=DUE if ended and found.standing.state != BROKEN else found.standing.state,
         recheck_words=found.standing.words,
         recheck_rows=recheck.rows if recheck is not None else 0,
