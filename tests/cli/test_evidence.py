@@ -196,9 +196,12 @@ def test_json_for_programs(command, site, tmp_path):
     [
         ({"looked": TODAY}, 0, "GREEN", "Certified"),
         ({"day": days_ago(20)}, 0, "AMBER", "never re-checked"),
-        ({"day": days_ago(31)}, 3, "RED", "The re-check has expired"),
+        ({"day": days_ago(31)}, 3, "RED", "Not re-checked for 30 days"),
         ({"day": days_ago(90), "looked": days_ago(29)}, 0, "GREEN", "agree with it"),
-        ({"day": days_ago(90), "looked": days_ago(31)}, 3, "RED", "The re-check has expired"),
+        ({"day": days_ago(90), "looked": days_ago(31)}, 3, "RED", "Not re-checked for 30 days"),
+        ({"day": days_ago(-1)}, 3, "RED", "which is yet to come"),
+        ({"day": days_ago(-1), "looked": TODAY}, 3, "RED", "which is yet to come"),
+        ({"looked": days_ago(-1)}, 3, "RED", "The re-check is dated"),
         ({"day": days_ago(9), "looked": TODAY, "leaks": True}, 3, "RED", "withdrawn"),
         ({"day": days_ago(9), "expires": days_ago(1)}, 3, "RED", "Certificate expired"),
     ],
@@ -209,6 +212,8 @@ def test_the_colour_is_that_of_certificate_and_recheck(
     site = site_with(tmp_path, **settings)
     got, out, _ = command(site, "--out", tmp_path / "pack")
     assert got == code and out.startswith(f"{colour}: ") and said in out
+    sentences = re.findall(r"[^.]+\.", out.splitlines()[0])
+    assert len(set(sentences)) == len(sentences)
     again, out, _ = verified(command, tmp_path / "pack", site)
     assert again == code and colour in out
     if colour == "RED":

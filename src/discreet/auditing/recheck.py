@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -292,10 +292,16 @@ def _shape(contest: Contest) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a certificate is worth today: ``state`` is none, valid, due or broken."""
+    """What a certificate is worth today: ``state`` is none, valid, due or broken.
+
+    ``until``: the last day on which it counts. ``over``: whether nothing is promised any more, as
+    that day has passed, it is withdrawn, or its date is yet to come.
+    """
 
     state: str
     words: str
+    until: date | None = None
+    over: bool = False
 
 
 def standing(
@@ -311,26 +317,45 @@ def standing(
     runs out, if it does.
     """
     if certified is None:
-        return Standing(NONE, "There is no certificate: nothing is promised.")
+        return Standing(NONE, "There is no certificate that labelled rows could be held against.")
     if found is not None and found.mapping_id != mapping_id:
         found = None
     if found is not None and found.withdrawn is not None:  # a later audit of it may use old rows
         gone = found.withdrawn
         words = f"Withdrawn on {gone.on} after {gone.rows} labelled rows: {gone.words}."
-        return Standing(BROKEN, f"{words} Learn and audit again.")
+        return Standing(BROKEN, f"{words} Learn and audit again.", over=True)
+    if found is not None and (found.certified != certified or not found.rows):
+        found = None
+    supported = None if found is None else found.supported
+    if future := next((day for day in (certified, supported) if day and day > today), None):
+        what = "audit" if future == certified else "re-check"
+        words = f"The {what} is dated {future}, which is yet to come: a clock is or was wrong."
+        return Standing(DUE, f"{words} Set it right and audit again.", over=True)
+    until = max(certified, supported or certified) + timedelta(days=DUE_DAYS)
+    until = until if expires is None else min(until, expires)
     if expires is not None and today > expires:
-        return Standing(DUE, f"It ran out on {expires}. Audit again on fresh labelled rows.")
-    if found is None or found.certified != certified or not found.rows:
-        return Standing(NONE, "It was never re-checked: labelled rows of the site can tell.")
+        words = f"It ran out on {expires}. Audit again on fresh labelled rows."
+        return Standing(DUE, words, until, over=True)
+    state, words = _looked_at(found, certified, today)
+    if today <= until:
+        return Standing(state, words, until)
+    return Standing(DUE, f"{words} It counted until {until}.", until, over=True)
+
+
+def _looked_at(found: Recheck | None, certified: date, today: date) -> tuple[str, str]:
+    """Return what labelled rows make of a certificate, whatever its age."""
+    if found is None:
+        words = f"It is of {certified} and was never re-checked: labelled rows of the site can tell"
+        return NONE, f"{words}."
     if found.supported is None:
         some = "1 labelled row shows" if found.rows == 1 else f"{found.rows} labelled rows show"
         words = f"{some} no fault, but would show a rise of {RISE} hardly"
-        return Standing(DUE, f"{words}. Add more, of every class.")
+        return DUE, f"{words}. Add more, of every class."
     age = (today - found.supported).days
     if age > DUE_DAYS:
-        return Standing(DUE, f"The last labelled rows that were enough are {age} days old.")
+        return DUE, f"The last labelled rows that were enough are {age} days old."
     words = f"{found.rows} labelled rows agree with it, those until {found.supported} enough to "
-    return Standing(VALID, f"{words}notice a rise of {RISE}.")
+    return VALID, f"{words}notice a rise of {RISE}."
 
 
 def _digest(rows: Ints) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -95,7 +94,7 @@ def recheck(
         now = standing(found, loaded.id, found.certified, None, today)
         if as_json:
             about = {"rows": found.rows, "new": len(fresh.codes), "evidence": found.evidence}
-            print_json(asdict(now) | about)
+            print_json({"state": now.state, "words": now.words, **about})
         else:
             plain_print(f"{now.state}: {now.words}")
         return 0 if now.state == VALID else NOT_VALID

@@ -10,6 +10,7 @@ from support.report_cases import private
 from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.network.dashboard.guarantee import assess, guarantee_of
+from discreet.network.evidence_pack.packing import judge
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
@@ -97,10 +98,45 @@ def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
     assert (found(LEAKS).days_left, found(LEAKS).facts) == (None, ())
     assert found(LEAKS, TODAY - DAY).certificate.short == "Certificate withdrawn"
     unread = found(None, problem="It cannot be read.")
-    assert (unread.standing.state, unread.certificate.level) == ("due", "warn")
+    assert (unread.standing.state, unread.certificate.level) == ("due", "bad")
     assert unread.facts == () and unread.days_left is None
     other = assess(summary(), AGREES, "sha256:other", TODAY + 9 * DAY, TODAY)
     assert (other.standing.state, other.facts, other.days_left) == ("none", (), None)
+    assert (other.issued, other.expires, other.audit) == (None, None, None)
+    expired = found(AGREES, TODAY - DAY)
+    assert expired.facts == () and [each.short for each in expired.findings] == [
+        "Certificate expired"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("day", "recheck", "short"),
+    [
+        (TODAY - 31 * DAY, None, "Not re-checked for 30 days"),
+        (TODAY - 31 * DAY, "few", "Not re-checked for 30 days"),
+        (TODAY - 90 * DAY, TODAY - 31 * DAY, "Not re-checked for 30 days"),
+        (TODAY + DAY, None, "A date is yet to come"),
+        (TODAY + DAY, TODAY, "A date is yet to come"),
+        (TODAY - 5 * DAY, TODAY + DAY, "A date is yet to come"),
+    ],
+)
+def test_old_and_future_certificates_are_judged_alike_by_dashboard_and_pack(day, recheck, short):
+    looked = None
+    if recheck is not None:
+        few = recheck == "few"
+        looked = make_recheck(MAPPING, day, TODAY if few else recheck, rows=9 if few else 260)
+    given = summary(day), looked, MAPPING.id, TODAY + 300 * DAY, TODAY
+    found, pack = assess(*given), judge(*given)
+    assert (found.certificate.level, found.certificate.short) == ("bad", short)
+    assert (found.level, found.standing.state, found.facts) == ("bad", "due", ())
+    assert (pack.level, pack.headline, pack.certified) == ("bad", short, None)
+    assert found.findings == [found.certificate]
+    assert not pack.bounds_count and pack.words == (found.certificate.words,)
+
+
+def test_thirty_days_without_a_re_check_are_not_too_many():
+    found = assess(summary(TODAY - 30 * DAY), None, MAPPING.id, None, TODAY)
+    assert (found.certificate.level, found.standing.until) == ("warn", TODAY) and found.facts
 
 
 def test_a_recheck_of_another_mapping_says_nothing():

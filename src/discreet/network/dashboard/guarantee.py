@@ -15,6 +15,7 @@ from discreet.auditing.audit_file import AuditSummary, PrivateFact, load_audit
 from discreet.auditing.recheck import (
     BROKEN,
     DUE,
+    DUE_DAYS,
     NONE,
     VALID,
     DriftWatch,
@@ -67,7 +68,7 @@ class Guarantee:
 
     ``standing``: the one state, which ``certificate`` and ``recheck`` put into words for people.
     ``days_left``: negative once it has expired; None unless the state is valid. ``facts``: nothing
-    where the state is broken, or the audit is of another mapping.
+    once it is over. An audit of another mapping is none: it has no date, no end and no facts.
     """
 
     issued: date | None
@@ -88,7 +89,7 @@ class Guarantee:
     def findings(self) -> list[Finding]:
         """What is wrong: once, where certificate and re-check are wrong for the same reason."""
         expired = self.days_left is not None and self.days_left < 0
-        same = self.standing.state == NONE or self.recheck.words == self.certificate.words
+        same = self.issued is None or self.recheck.words == self.certificate.words
         return [self.certificate] if same or expired else [self.certificate, self.recheck]
 
     @property
@@ -108,35 +109,44 @@ def assess(
 
     ``problem``: why audit or re-check cannot be read, if so; it may have ended the guarantee.
     """
-    own = audit if audit and audit.mapping_id == mapping_id else None
+    own = audit if audit and audit.mapping_id == mapping_id and not problem else None
     found = standing(recheck, mapping_id, own.date if own else None, expires, today)
     certificate = _certificate(audit, mapping_id, expires, today)
     if problem:
-        found = Standing(DUE, problem)
-        certificate = Finding(WARN, "Certificate cannot be checked", problem)
+        found = Standing(DUE, problem, over=True)
+        certificate = Finding(BAD, "Certificate cannot be checked", problem)
     elif found.state == BROKEN:
         certificate = Finding(BAD, "Certificate withdrawn", found.words)
+    elif found.over and certificate.level != BAD:
+        certificate = Finding(BAD, _lapsed(found), found.words)
     elif found.state != VALID and certificate.level == GOOD:
         certificate = Finding(WARN, _OVERRIDES[found.state], found.words)
-    expired = expires is not None and today > expires
+    expired = own is not None and expires is not None and today > expires
     counts = found.state == VALID or (expired and found.state == DUE)
-    facts = own.private if own and not problem and found.state != BROKEN else ()
     level, short = _RECHECK[found.state]
     return Guarantee(
-        issued=audit.date if audit else None,
-        expires=expires,
+        issued=own.date if own else None,
+        expires=expires if own else None,
         days_left=(expires - today).days if expires and counts else None,
         standing=found,
         certificate=certificate,
-        recheck=Finding(level, short, found.words),
-        facts=tuple(_bound_of(own, fact) for fact in facts) if own else (),
-        audit=audit,
+        recheck=Finding(BAD if found.over else level, short, found.words),
+        facts=tuple(_bound_of(own, fact) for fact in own.private) if own and not found.over else (),
+        audit=own,
     )
+
+
+def _lapsed(found: Standing) -> str:
+    """Return why a certificate that has not expired is over."""
+    if found.until is None:
+        return "A date is yet to come"
+    return f"Not re-checked for {DUE_DAYS} days"
 
 
 def _is_kept(audit: AuditSummary) -> bool:
     met = all(each.state == "met" for each in audit.limits)
-    return met and all(audit.promised(fact) is not None for fact in audit.private)
+    bounds = [audit.promised(fact) for fact in audit.private]
+    return met and bool(bounds) and None not in bounds
 
 
 def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
@@ -150,7 +160,7 @@ def _certificate(
     audit: AuditSummary | None, mapping_id: str, expires: date | None, today: date
 ) -> Finding:
     if audit is None:
-        return Finding(WARN, "No certificate", "This site has no audit.json: nothing is promised.")
+        return Finding(WARN, "No certificate", "This site has no audit.json: it was not audited.")
     if audit.mapping_id != mapping_id:
         words = (
             "The audit is of another mapping than the one that runs. It certifies nothing about it."

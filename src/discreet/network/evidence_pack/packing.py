@@ -17,7 +17,7 @@ import json
 import re
 import stat
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError
 
 import discreet
 from discreet.auditing.audit_file import AuditSummary, load_audit
-from discreet.auditing.recheck import BROKEN, DUE, DUE_DAYS, Recheck, load_state
+from discreet.auditing.recheck import Recheck, load_state
 from discreet.auditing.report.words import NO_ADVICE
 from discreet.auditing.results import digest_of
 from discreet.data.strict_model import Model
@@ -91,45 +91,22 @@ def judge(
 ) -> State:
     """Return the state that follows from certificate and re-check on a day."""
     found = assess(audit, recheck, mapping_id, expires, today, problem)
-    own = audit is not None and audit.mapping_id == mapping_id
-    certified = audit.date if audit is not None and own else None
-    until = _until(certified, recheck, mapping_id, expires)
-    ended = until is not None and today > until
-    gone = certified is None or found.standing.state == BROKEN or ended or bool(problem)
-    stands = found.kept and not gone and found.certificate.level != BAD
-    headline = found.certificate.short
-    if ended and found.certificate.level != BAD:
-        headline = "The re-check has expired"
-    words = [found.certificate.words, found.recheck.words, problem]
-    if ended:
-        words.append(f"What is certified counted until {until}.")
+    now = found.standing
+    stands = found.kept and not now.over and found.certificate.level != BAD
     return State(
         level=as_level(found.level if stands else BAD),
-        headline=headline,
-        words=tuple(dict.fromkeys(each for each in words if each)),
-        audited=certified,
-        certified=certified if stands else None,
-        bounds_count=not gone,
+        headline=found.certificate.short,
+        words=tuple(dict.fromkeys(each.words for each in found.findings)),
+        audited=found.issued,
+        certified=found.issued if stands else None,
+        bounds_count=found.issued is not None and not now.over,
         expires=expires,
-        valid_until=until if stands or ended else None,
-        recheck=DUE if ended and found.standing.state != BROKEN else found.standing.state,
-        recheck_words=found.standing.words,
+        valid_until=now.until if stands or now.over else None,
+        recheck=now.state,
+        recheck_words=now.words,
         recheck_rows=recheck.rows if recheck is not None else 0,
         recheck_supported=recheck.supported if recheck is not None else None,
     )
-
-
-def _until(
-    certified: date | None, recheck: Recheck | None, mapping_id: str, expires: date | None
-) -> date | None:
-    """Return the last day that counts: of the certificate, and of what was last looked at."""
-    if certified is None:
-        return None
-    looked = certified
-    if recheck is not None and recheck.mapping_id == mapping_id and recheck.supported is not None:
-        looked = max(looked, recheck.supported)
-    due = looked + timedelta(days=DUE_DAYS)
-    return due if expires is None else min(due, expires)
 
 
 # --- What a site knows ----------------------------------------------------------------------
