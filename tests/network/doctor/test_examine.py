@@ -378,9 +378,17 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
     (site / "audit.json").write_text(json.dumps(audit))
     today = datetime.now(UTC).date()
     # Not green before somebody has re-checked it.
-    for expires, level in ((today + timedelta(days=90), "warning"), (date(2026, 2, 1), "failure")):
+    for day, expires, level, fix in (
+        (today, today + timedelta(days=90), "warning", "discreet recheck"),
+        (date(2026, 1, 1), today + timedelta(days=90), "failure", "discreet recheck"),
+        (today + timedelta(days=1), today + timedelta(days=90), "failure", "Audit it on fresh"),
+        (date(2026, 1, 1), date(2026, 2, 1), "failure", "Audit it on fresh"),
+    ):
+        (site / "audit.json").write_text(json.dumps(audit | {"date": day.isoformat()}))
         settings = change_settings(site, expires=expires)
-        assert findings(content.mapping(site, settings))["guarantee"].level == level
+        seen = findings(content.mapping(site, settings))
+        assert seen["guarantee"].level == level and fix in seen["guarantee"].fix
+        assert "re-check" not in seen  # one cause, one finding
     found = begin(make_mapping(), [Claim(fact="who", limit=0.1)], date(2026, 1, 1))
     found.rows, found.supported = 300, today
     for withdrawn, level in (
@@ -391,8 +399,9 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
         found.save(site / "recheck.json")
         settings = change_settings(site, expires=today + timedelta(days=90))
         seen = findings(content.mapping(site, settings))
-        assert seen["guarantee"].level == seen["re-check"].level == level
-    assert "discreet recheck" in seen["re-check"].fix
+        assert seen["guarantee"].level == level
+        assert ("re-check" in seen) == (level == "ok")
+    assert "discreet change-mapping" in seen["guarantee"].fix  # rows do not bring it back
     (site / "recheck.json").write_text("{")
     assert findings(content.mapping(site, settings))["guarantee"].level == "failure"
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from discreet.auditing.audit_file import load_audit
-from discreet.auditing.recheck import load_state, load_watch
+from discreet.auditing.recheck import BROKEN, load_state, load_watch
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import assess, assess_drift
+from discreet.network.dashboard.guarantee import Guarantee, assess_drift, guarantee_of
 from discreet.network.doctor.machine import Finding, failure, ok, warning
 from discreet.network.health import BAD, GOOD, SOON, examine, renewal, tables_of
+from discreet.network.health import Finding as Judged
 from discreet.network.observed import QUIET, Deployed, DeployedFiles, Stored
 from discreet.network.site.authority import load_register
 from discreet.network.site.mappings import load_mappings
@@ -147,28 +147,38 @@ def _devices(mapping: Mapping, earlier: tuple[str, ...], clients: Clients) -> Fi
 def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
     """Yield the state of the mapping's guarantee, of its re-check, and of drift without labels."""
     files = SiteFiles(folder)
-    audit_again = (
-        "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
-    )
     more_rows = f"Judge it by labelled rows of the site: discreet recheck {folder / site.mapping}"
+    found = guarantee_of(folder, site.expires, mapping.id, datetime.now(UTC).date())
+    yield _told("guarantee", found.certificate, _remedy(found, folder, more_rows))
+    if found.recheck in found.findings:
+        yield _told("re-check", found.recheck, more_rows)
     try:
-        audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
         watch = load_watch(files.drift) if files.drift.exists() else None
     except InputError as error:
-        yield failure("guarantee", str(error), audit_again)
+        yield failure("drift", str(error), "Restore it from a good copy, or delete it.")
         return
-    found = assess(audit, recheck, mapping.id, site.expires, datetime.now(UTC).date())
-    for subject, state, fix in (
-        ("guarantee", found.certificate, audit_again),
-        ("re-check", found.recheck, more_rows),
-        ("drift", assess_drift(watch, recheck, mapping.id), more_rows),
-    ):
-        words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
-        if state.level in (GOOD, ""):
-            yield ok(subject, words)
-        else:
-            yield (failure if state.level == BAD else warning)(subject, words, fix)
+    yield _told("drift", assess_drift(watch, recheck, mapping.id), more_rows)
+
+
+def _remedy(found: Guarantee, folder: Path, more_rows: str) -> str:
+    """Return what would bring a guarantee back: for a withdrawn one, no rows do."""
+    if found.standing.state == BROKEN:
+        return (
+            "Learn another mapping and audit it, then: discreet change-mapping NEW --site "
+            f"{folder} --audit AUDIT."
+        )
+    unseen = found.standing.until is not None and found.days_left is None
+    if unseen and found.findings == [found.certificate]:  # nothing else is wrong with it
+        return more_rows
+    return "Audit it on fresh labelled rows: discreet audit --json, kept as audit.json in the site."
+
+
+def _told(subject: str, state: Judged, fix: str) -> Finding:
+    words = f"{state.short[:1].lower()}{state.short[1:]}. {state.words}"
+    if state.level in (GOOD, ""):
+        return ok(subject, words)
+    return (failure if state.level == BAD else warning)(subject, words, fix)
 
 
 # --- Certificates --------------------------------------------------------------------------
