@@ -288,9 +288,12 @@ def hostile(folder):
 
 
 def new(folder):
-    """A site right after ``discreet init``: nothing has happened."""
+    """A site right after ``discreet init``: nothing has happened, and there is no database yet."""
     maker = SiteMaker(folder)
     save_clients(folder, Clients())
+    maker.store.close()
+    for file in (folder / "fusion").glob("fusion.db*"):
+        file.unlink()
     return maker
 
 

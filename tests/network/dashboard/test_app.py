@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
 from discreet.network.dashboard.logins import LIFETIME, PER_USER
 from discreet.network.dashboard.pages import MOST_STREAMS, VIEWS, Choices, status
 from discreet.network.dashboard.serving import DashboardTask, make_dashboard, users_of
+from discreet.network.observed import Stored
 
 PAGES = [view.path for view in VIEWS.values()]
 FILES = ("style.css", "icon.svg", "live.js", "charts.js", "uplot.js", "uplot.css")
@@ -467,14 +469,59 @@ def test_the_load_of_several_workers_is_shown_together(inside):
     assert (stored.queue, stored.lag, stored.broker) == (907, 0.5, "away")
 
 
-def test_a_site_whose_fusion_centre_has_never_run(open_site):
+@pytest.mark.parametrize("enrolled", [0, 1])
+def test_a_site_whose_fusion_centre_has_never_run(open_site, enrolled):
+    """Its database is not made yet, which is the first step that is left and no failure."""
     visitor = open_site("new")
+    for _ in range(enrolled):
+        visitor.maker.enroll("hall")
+    visitor.log_in()
+    for path in PAGES:
+        text = visitor.get(path).text
+        assert "does not answer" not in text and "fusion.db" not in text and "✗" not in text
+    steps = visitor.get("/").text
+    assert f"{enrolled} of 6 so far" in steps and "discreet serve" in steps
+    assert "<strong>Not made yet.</strong> <code>discreet serve</code> makes it." in (
+        visitor.get("/system").text
+    )
+
+
+def test_first_steps_end_with_what_the_fusion_centre_notes(open_site):
+    visitor = open_site("new")
+    visitor.log_in()
+    visitor.maker.store.prepare()
+    visitor.maker.note()
+    visitor.dashboard._snapshots._last = None
+    text = visitor.get("/").text
+    assert "First steps" not in text and "No decision yet" in text
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_database_that_was_lost_is_no_first_step(open_site, restarted):
+    visitor = open_site("healthy")
+    visitor.log_in()
+    assert "All is well" in visitor.get("/").text
     visitor.maker.store.close()
     for file in (visitor.maker.folder / "fusion").glob("fusion.db*"):
         file.unlink()
-    visitor.log_in()
-    for path in PAGES:
-        assert visitor.get(path).status_code == 200
+    if restarted:  # what it has written beside the database tells that it ran
+        visitor.dashboard._snapshots._stored = Stored()
+        visitor.dashboard._snapshots.view.files.drift.write_text("{}")
+    visitor.dashboard._snapshots._last = None
+    text = visitor.get("/").text
+    assert "First steps" not in text and "The database does not answer" in text
+    assert "There is no such file." in text and "fusion.db" not in text
+
+
+def test_where_the_database_lies_is_on_no_page(open_site, monkeypatch):
+    visitor = open_site("healthy")
+    monkeypatch.chdir(visitor.maker.folder.parent)
+    (visitor.maker.folder / "fusion" / "fusion.db").write_bytes(b"not a database " * 100)
+    dashboard, logins, _ = make_dashboard(DashboardTask(Path("healthy")))
+    relative = type(visitor)(dashboard, logins)
+    relative.log_in()
+    text = relative.get("/").text
+    assert "The database cannot be used" in text and "fusion.db" not in text.lower()
 
 
 @pytest.mark.parametrize(("free", "words"), [(10**7, "Little disk left"), (0, "The disk is full")])

@@ -30,7 +30,7 @@ from discreet.network.observed import Stored
 from discreet.network.site.settings import Site
 from discreet.network.store.database import StoreError
 from discreet.network.store.reading import Reader
-from discreet.network.store.rows import UNBOUNDED, Decision, Sample, mapping_number
+from discreet.network.store.rows import ABSENT, UNBOUNDED, Decision, Sample, mapping_number
 
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
@@ -209,7 +209,7 @@ class Snapshots:
         store = _store_state(self.view, stored, failure, took)
         guarantee, drift = self.view.guarantee(now), self.view.drift()
         rule = self.view.mapping.fusion.decide
-        unread = failure is not None and stored.noted is None
+        unread = store.finding.level == BAD and stored.noted is None
         return Snapshot(
             at=now,
             settings=settings,
@@ -292,21 +292,30 @@ def _store_state(
     with suppress(OSError):
         usage = shutil.disk_usage(view.folder if file is None else file.parent)
         total, free = usage.total, usage.free
-    finding = Finding(GOOD, "Database answers", "", "system")
-    if failure is not None:
-        short = "The disk is full" if failure.state == "full" else "The database does not answer"
-        why = str(failure).removeprefix(f"{file}: ")  # where it lies is of no interest on a page
-        old = "" if stored.noted is None else " What is shown is old."
-        finding = Finding(BAD, short, f"{why[:1].upper()}{why[1:]}{old}", "system")
     return StoreState(
         kind="SQLite" if file else "PostgreSQL",
-        finding=finding,
+        finding=_store_finding(view, stored, failure),
         disk=_disk_finding(total, free),
         took=took,
         size=_size(file),
         free=free,
         total=total,
     )
+
+
+def _store_finding(view: SiteView, stored: Stored, failure: StoreError | None) -> Finding:
+    if failure is None:
+        return Finding(GOOD, "Database answers", "", "system")
+    ran = stored.noted is not None or view.files.drift.exists()
+    if failure.state == ABSENT and not ran:
+        return Finding("", "Not made yet", "`discreet serve` makes it.", "system")
+    short = "The disk is full" if failure.state == "full" else "The database does not answer"
+    # Where it lies is of no interest on a page.
+    why = str(failure).removeprefix(
+        f"{view.folder / view.settings.database.removeprefix('sqlite:')}: "
+    )
+    old = "" if stored.noted is None else " What is shown is old."
+    return Finding(BAD, short, f"{why[:1].upper()}{why[1:]}{old}", "system")
 
 
 def _size(file: Path | None) -> int | None:

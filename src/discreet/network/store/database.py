@@ -20,7 +20,7 @@ from discreet.network.store.rows import Outcome, StoredMessage
 class StoreError(DiscreetError):
     """The database cannot be used now; what was being written may or may not be there.
 
-    ``state``: "away", "full" or "replaced", for the dashboard.
+    ``state``: "away", "full", "replaced" or "absent" (it was never made), for the dashboard.
     """
 
     def __init__(self, message: str, state: str = "away") -> None:

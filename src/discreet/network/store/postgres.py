@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from discreet.network.store.database import POSTGRES, Connection, Row, StoreError, update_schema
-from discreet.network.store.rows import Outcome, StoredMessage
+from discreet.network.store.rows import ABSENT, Outcome, StoredMessage
 from discreet_sensor.enrolment import is_loopback
 
 _COLUMNS = "client, boot, seq, round, symbols, spent, received, mapping"
@@ -99,6 +99,8 @@ class PostgresConnection(Connection):
         code = getattr(error, "sqlstate", None) or ""
         if code in ("53100", "58030"):  # disk_full, io_error
             return StoreError("PostgreSQL: the disk is full. Make room; nothing is lost.", "full")
+        if self._read_only and code == "42P01":  # undefined_table
+            return StoreError("PostgreSQL: there are no tables.", ABSENT)
         text = " ".join(str(error).split())[:200]
         return StoreError(f"PostgreSQL: the database cannot be used ({text}).")
 

@@ -2,7 +2,7 @@
 
 A reader has a connection of its own that cannot write, so that it may run in another process than
 the fusion centre. While the database cannot be used every method raises ``StoreError``, whose
-``state`` is "away" or "full"; the next call tries again.
+``state`` is "away", "full" or "absent"; the next call tries again.
 """
 
 from __future__ import annotations

@@ -116,6 +116,7 @@ class Alarm(NamedTuple):
         return _ALARMS[self.kind][1].format(client=self.client)
 
 
+ABSENT = "absent"
 RESTORED, CLONED, COPIED, REPLACED = "restored", "cloned", "copied", "replaced"
 _ALARMS = {
     RESTORED: (

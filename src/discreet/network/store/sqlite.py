@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.network.store.database import SQLITE, Connection, Row, StoreError, update_schema
-from discreet.network.store.rows import REPLACED, Outcome, StoredMessage
+from discreet.network.store.rows import ABSENT, REPLACED, Outcome, StoredMessage
 
 _WAIT = 10.0  # seconds for another process, such as a backup, to release its lock
 _INSERT = (
@@ -101,6 +101,8 @@ class SqliteConnection(Connection):
                 part.unlink()
 
     def _explained(self, error: Exception) -> StoreError:
+        if self._read_only and _is_absent(self.path):
+            return StoreError(f"{self.path}: there is no such file.", ABSENT)
         full = "full" in str(error) or getattr(error, "errno", None) in (28, 122)
         if full or "disk I/O error" in str(error):
             return StoreError(
@@ -168,6 +170,14 @@ class SqliteConnection(Connection):
 def beside(file: Path, suffix: str) -> Path:
     """Return the file beside a database with a suffix, such as "-wal"."""
     return file.with_name(file.name + suffix)
+
+
+def _is_absent(file: Path) -> bool:
+    """Whether its folder can be looked into, and does not have it."""
+    try:
+        return file.name not in os.listdir(file.parent)
+    except OSError:
+        return False
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
