@@ -351,6 +351,25 @@ def silent(folder):
     return maker
 
 
+def unheard(folder):
+    """Every device is silent; rounds are closed with what is expected of none of them."""
+    maker = healthy(folder)
+    maker.store._base.change("UPDATE clients SET last_seen = last_seen - 900")
+    maker.store._base.change(f"DELETE FROM messages WHERE received > {maker.now - 900}")
+    maker.store._base.change(
+        "UPDATE decisions SET reported = 0, decision = 'False', probabilities = '[0.52, 0.48]' "
+        f"WHERE round > {maker.store.last_decided() - 9}"
+    )
+    return maker
+
+
+def quiet(folder):
+    """The fusion centre has noted nothing for a minute."""
+    maker = healthy(folder)
+    maker.store._base.change("UPDATE health SET at = at - 60")
+    return maker
+
+
 def revoked(folder):
     maker = healthy(folder)
     at = datetime.fromtimestamp(maker.now - 1200, UTC)
@@ -447,7 +466,10 @@ def many(count, classes=(False, True), private=("who",), answers=None):
     return make
 
 
-SITES = {"healthy": healthy, "troubled": troubled, "hostile": hostile, "new": new}
+SITES = {
+    "healthy": healthy, "troubled": troubled, "hostile": hostile, "new": new,
+    "unheard": unheard, "quiet": quiet,
+}  # fmt: skip
 STATES = {
     "fresh": new,
     "well": healthy,
@@ -458,6 +480,8 @@ STATES = {
     "no certificate": without("audit.json", "recheck.json"),
     "certificate expired": expired,
     "sensor silent": silent,
+    "no sensor heard": unheard,
+    "fusion centre silent": quiet,
     "device revoked": revoked,
     "device suspended": suspended,
     "clock jumped": jumped,

@@ -684,6 +684,37 @@ def test_a_decision_that_is_hardly_more_probable_than_another_is_called_unsure(i
     assert inside.get("/api/state").json()["decision"]["unsure"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("unheard", "<strong>0 of 6 sensors</strong> heard in round"),
+        ("quiet", "The fusion centre is silent: it last noted something"),
+    ],
+)
+def test_without_a_report_there_is_no_answer_and_no_prior_instead(open_site, kind, why):
+    visitor = open_site(kind)
+    visitor.log_in()
+    text = visitor.get("/").text
+    half = text[text.index('id="decision"') : text.index('id="unknown"')]
+    assert '<p class="answer unsure">Not known</p>' in half and why in half
+    assert re.search("The last answer, “(Nobody|Somebody) has fallen”, is of round", half)
+    assert "52 %" not in half and "right in" not in half and "<dl" not in half
+    now = visitor.dashboard._snapshots.now()
+    assert status(now).startswith("fall: not known.")
+    assert visitor.get("/api/state").json()["decision"]["present"] is False
+
+
+def test_rounds_without_a_sensor_have_no_lane_and_no_certainty(open_site):
+    visitor = open_site("unheard")
+    visitor.log_in()
+    text = visitor.get("/").text
+    assert text.count("<td>not known</td>") == 9 and "nothing is known" in text
+    bands = visitor.get("/?window=900").text
+    heard = [each for each in visitor.dashboard._snapshots.now().decisions if each.reported]
+    recent = [each for each in heard if each.closed > time.time() - 900]
+    assert int(re.search(r">(\d+) rounds\. Full", bands)[1]) == pytest.approx(len(recent), abs=2)
+
+
 def test_the_overview_names_what_the_site_does_not_know(inside):
     text = inside.get("/").text
     half = text[text.index('id="unknown"') : text.index('id="figures"')]

@@ -308,6 +308,7 @@ def _describe_decision(now: Snapshot) -> dict[str, Any] | None:
         "answer": now.answer(decision.decision),
         "certainty": now.certainty(decision),
         "unsure": not now.is_sure(decision),
+        "present": now.present is not None,
     }
 
 

@@ -108,22 +108,23 @@ def draw_bands(
     placed = [(each, sure, int(_middle(site, each) // width) - end + columns)
               for each, sure in decided]  # fmt: skip
     seen = [each for each in placed if 0 <= each[2] < columns]
-    counts = Counter(each.decision for each, _, _ in seen)
+    answered = [each for each in seen if each[0].reported]  # the others have a prior, no answer
+    counts = Counter(each.decision for each, _, _ in answered)
     kept = [name for name, _ in counts.most_common(MOST_LANES)]
     kept += [name for name in classes if name not in counts][: MOST_LANES - len(kept)]
 
     def lane(number: int, name: str) -> Lane:
-        own = [(sure, column) for each, sure, column in seen if each.decision == name]
+        own = [(sure, column) for each, sure, column in answered if each.decision == name]
         paths = [_blocks({c for s, c in own if s is wanted}) for wanted in (True, False)]
-        return Lane(number, name, paths[0], paths[1], counts[name] / max(len(seen), 1))
+        return Lane(number, name, paths[0], paths[1], counts[name] / max(len(answered), 1))
 
     return Bands(
         columns=columns,
         lanes=tuple(lane(k, name) for k, name in enumerate(classes) if name in kept),
         heard=_steps(columns, [(each, column) for each, _, column in seen]),
         times=tuple((end - columns) * width + window * k / 4 for k in range(5)),
-        rounds=len(seen),
-        unsure=sum(not sure for _, sure, _ in seen) / max(len(seen), 1),
+        rounds=len(answered),
+        unsure=sum(not sure for _, sure, _ in answered) / max(len(answered), 1),
         heard_share=_mean([_heard(each) for each, _, _ in seen]),
     )
 

@@ -106,7 +106,8 @@ def status(now: Snapshot) -> str:
     if decision is None:
         return "No decision yet." if now.begun else "First steps are left to do."
     unsure = "" if now.is_sure(decision) else "unsure, rather "
-    first = f"{now.public}: {unsure}{now.answer(decision.decision)}."
+    answer = f"{unsure}{now.answer(decision.decision)}" if now.present else "not known"
+    first = f"{now.public}: {answer}."
     return " ".join([first, *(f"{each.short}." for each in now.findings[:3])])
 
 

@@ -26,7 +26,7 @@ from discreet.network.dashboard.sensors import (
 )
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.health import BAD, GOOD, REVOKED, WARN, Finding, examine, some, worst
-from discreet.network.observed import Stored
+from discreet.network.observed import QUIET, Stored
 from discreet.network.site.settings import Site
 from discreet.network.store.database import StoreError
 from discreet.network.store.reading import Reader
@@ -100,6 +100,18 @@ class Snapshot:
         """Whether the site has ever run; before, its pages show the first steps."""
         damaged = self.store.finding.level == BAD
         return damaged or self.stored.decision is not None or self.stored.noted is not None
+
+    @property
+    def present(self) -> Decision | None:
+        """The last decision, if a sensor was heard for it and the fusion centre is not silent."""
+        last, noted = self.stored.decision, self.stored.noted
+        silent = noted is not None and self.at - noted > QUIET
+        return None if silent or last is None or not last.reported else last
+
+    @property
+    def last_heard(self) -> Decision | None:
+        """The last decision for which any sensor was heard, of those that are kept here."""
+        return next((each for each in reversed(self.decisions) if each.reported), None)
 
     def answer(self, decided: str) -> str:
         """Return the sentence for a class, or how the class is written."""
