@@ -143,7 +143,7 @@ def audit(
         str | None,
         option(
             "SIZE",
-            "Most memory to audit in, such as 700M or 8G; of more rows than fit, some are drawn. "
+            "Memory to audit within, such as 700M or 8G; of more rows than fit, some are drawn. "
             "[default: 4G]",
         ),
     ] = None,

@@ -93,7 +93,7 @@ def _import_cryptography() -> None:
         import cryptography.hazmat.primitives.serialization  # noqa: F401
     except ImportError:
         raise InputError(
-            "signed bundles need the package cryptography. Install discreet[edge]."
+            'signed bundles need the package cryptography. Run: pip install "discreet[edge]"'
         ) from None
 
 
