@@ -197,7 +197,7 @@ def test_without_mosquitto_the_embedded_broker_serves_and_says_what_is_off(
     network, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("DISCREET_MOSQUITTO", "none")
-    monkeypatch.setattr(demo, "_DEADLINE", 3.0)  # long enough for a busy machine to be in time
+    monkeypatch.setattr("discreet.network.demo._DEADLINE", 3.0)  # for a busy machine to be in time
     account, said = network(3.0, lambda _: None)
     assert len(account.complete) >= 2 and account.refused == 0
     assert account.messages >= 4 * len(account.complete)
