@@ -267,4 +267,4 @@ def test_a_key_that_has_signed_is_kept_whatever_comes_after(export, monkeypatch,
 def test_without_cryptography_it_says_what_to_install(mistake, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     error = mistake("home.json", "--to", "python", "--out", "e", "--key", "k")
-    assert "Install discreet[edge]" in error
+    assert 'pip install "discreet[edge]"' in error

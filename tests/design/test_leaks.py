@@ -8,6 +8,7 @@ from discreet.data.columns import Labels
 from discreet.design import leaks
 from discreet.design.leaks import average, estimate_leaks
 from discreet.design.training_rows import Sample
+from discreet.leakage.joint_outputs import output_probabilities
 
 SIZES = (3, 3, 3, 3, 3, 3, 3, 3)
 
@@ -148,6 +149,58 @@ def test_few_groups_of_any_size_show_the_distance_right_on_average(sizes):
     assert abs(found.mean() - truth) < 4 * found.std() / 20
     told = np.sqrt(np.mean([each.variance[0] for each in few]))
     assert 0.7 < told / found.std() < 2.0
+
+
+def test_fitted_tables_leak_as_if_the_truth_were_drawn_around_what_was_seen():
+    """The twin draws centres around those seen, as far off as groups move them."""
+    rng = np.random.default_rng(10)
+    ours, (part, day) = tables(4, rng), days((20,) * 8, 0.1, rng)
+    found = leaks.estimate_fitted_leaks(ours, part, day)
+    shown, index = output_probabilities(ours, part.codes), part.private[0].index
+    own = [np.flatnonzero(index == k) for k in (0, 1)]
+    means = np.stack([shown[rows].mean(axis=0) for rows in own])
+    scale = 1 / np.sqrt(means.mean(axis=0))
+    noise = moved_without_a_group(shown * scale, own, day)
+    centres = ((means - means.mean(axis=0)) * scale / np.sqrt(2)).ravel()
+    drawn = np.sum((centres + rng.normal(size=(100_000, len(noise))) @ noise) ** 2, axis=1)
+    assert found.distance[0] == pytest.approx(drawn.mean(), rel=0.02)
+    assert found.variance[0] == pytest.approx(drawn.var(), rel=0.05)
+
+
+def series(n_days, rng):
+    """Days of one private class each, that differ in what their only sensor reads."""
+    g = np.arange(n_days) % 2
+    scores = np.outer(g, [0.0, 0.4, 0.8]) + 0.5 * rng.normal(size=(n_days, 3))
+    steps = np.cumsum(np.exp(scores), axis=1)
+    drawn = rng.random((n_days, 20)) * steps[:, -1:]
+    codes = np.sum(drawn[:, :, None] > steps[:, None, :], axis=2).reshape(-1, 1)
+    day = np.repeat(np.arange(n_days), 20)
+    facts = Labels("h", day % 3 % 2, ("0", "1")), (Labels("g", g[day], ("0", "1")),)
+    return Sample(codes, (3,), *facts), day
+
+
+def flat_on(part, rng):
+    """A table that tells nothing in these rows: both classes send as many ones."""
+    counts = [np.bincount(part.codes[part.private[0].index == k, 0], minlength=3) for k in (0, 1)]
+    apart = counts[1] / counts[1].sum() - counts[0] / counts[0].sum()
+    ones = np.cross(apart, np.ones(3)) * rng.choice([-1, 1])  # adding a constant changes nothing
+    ones = 0.5 + 0.4 * ones / np.abs(ones).max()
+    return [np.stack([1 - ones, ones], axis=1)]
+
+
+def test_tables_that_are_flat_on_few_days_leak_elsewhere_as_much_as_days_differ():
+    """The truth is what two thousand other days show. As if it were drawn anew it seems none."""
+    rng = np.random.default_rng(11)
+    many, _ = series(2000, rng)
+    truth, fitted, as_new = [], [], []
+    for _ in range(200):
+        part, day = series(10, rng)
+        ours = flat_on(part, rng)
+        truth.append(estimate_leaks(ours, many, many).distance[0])
+        fitted.append(leaks.estimate_fitted_leaks(ours, part, day).distance[0])
+        as_new.append(estimate_leaks(ours, part, part, day).distance[0])
+    assert np.mean(as_new) < 0 < np.mean(truth)
+    assert 0.7 < np.mean(truth) / np.mean(fitted) < 1.3
 
 
 def test_a_class_in_one_group_shows_nothing_and_keeps_no_limit():

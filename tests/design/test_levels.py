@@ -10,7 +10,7 @@ from discreet.data.columns import Labels
 from discreet.design.expected import Expected, Request
 from discreet.design.feasible import Designed
 from discreet.design.kernels import CountKernel
-from discreet.design.leaks import Leaks
+from discreet.design.leaks import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.problem import Settings, Target
 from discreet.design.training_rows import Sample
@@ -145,6 +145,47 @@ def test_where_no_level_is_likely_noise_is_added_until_one_is_or_nothing_is_said
     # The fusion rule knows of the noise: the probability that the first sensor is right.
     joint = np.array(found.designed.fusion.joint).reshape(2, 2, 2).sum(axis=2)
     np.testing.assert_allclose(joint / joint.sum(axis=1)[:, None], told(0.5 * kept), atol=0.02)
+
+
+def in_groups(rng, n_groups=10):
+    """A search among rows of few groups, in which the first sensor tells more or less of both."""
+    sample, groups = rows(600, rng), np.arange(600) % n_groups
+    wrong = rng.random(600) < rng.random(n_groups)[groups]
+    sample.codes[:, 0] = np.where(wrong, 1, 0) ^ sample.private[0].index
+    parts = leave_out(sample, groups, rng, n_folds=5)
+    return Estimated(SETTINGS, sample, groups, parts, Speaking(), rng), sample, groups
+
+
+@pytest.mark.parametrize("asked", [0.15, 0.09, 0.06])
+def test_few_groups_get_the_least_noise_that_keeps_the_wish_for_the_tables_written(rng, asked):
+    searched, sample, groups = in_groups(rng)
+    found = searched.find(LEVELS[-2:], Request(asked))
+    written = found.designed.tables
+    kept = 2 * (written[0][0, 0] - 0.5)
+    assert found.target == LEVELS[-1] and found.expected.met is False
+
+    def estimate(share):
+        mixed = [share * table + (1 - share) / 2 for table in (told(0.5), told(0.01))]
+        fitted = estimate_fitted_leaks(mixed, sample, groups)
+        return replace(fitted, slope=np.ones(1)).advantage  # the slope that folds tell of
+
+    assert found.expected.advantage == pytest.approx(estimate(kept))
+    assert estimate(kept) <= asked < estimate(kept + 0.01)
+    np.testing.assert_allclose(written[1], told(0.01 * kept))
+
+
+def test_few_groups_for_which_four_fifths_of_noise_are_too_little_are_told_nothing(rng):
+    found = in_groups(rng)[0].find(LEVELS[-1:], Request(0.011))
+    assert found.expected.silent
+    assert all(np.all(table == table[0]) for table in found.designed.tables)
+
+
+def test_a_distance_of_unknown_error_keeps_no_limit():
+    unknown = Leaks(np.zeros(1), np.array([np.inf]), np.ones(1))
+    assert not Tried(Target(0.9), [], unknown, None).leaks.error < np.inf
+    tables = [told(0.5), told(0.1)]
+    designed = Designed(tables, 0.0, np.empty(0), np.empty(0), leak=0.0)
+    assert not Tried(Target(0.9), [designed], unknown, None).keeps(Request(0.05), 0.0)
 
 
 def test_a_stop_leaves_the_best_so_far(rng):

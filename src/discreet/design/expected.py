@@ -319,7 +319,8 @@ class Expected:
 
     ``advantage``: the attacker's, over guessing, for the fact and the classes it does best on,
     estimated without bias, and ``advantage_error``, one standard error of it (``design/leaks.py``);
-    infinite where each part left out has a class in one group only.
+    infinite where each part left out has a class in one group only. Where noise was added since
+    groups are few, it is what the tables leak if other groups differ as these do.
     ``raw_advantage``: that of boosted trees on the codes of the readings themselves, for the first
     of the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
@@ -334,7 +335,7 @@ class Expected:
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare, 1.6 where groups are left out in turn. None if there was no wish to search for.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
-    noise added the estimate kept what was asked for with half a standard error to spare.
+    noise added the estimate kept what was asked for (``LevelSearch``).
     ``evidence``: what adds up over rounds, the squared distance between two private classes (as x
     in ``leakage/over_time.py``), with one standard error.
     """

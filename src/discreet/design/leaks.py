@@ -37,6 +37,8 @@ _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
 
+_Correction = Callable[[float, float, float, Floats], tuple[float, float]]
+
 
 @dataclass(frozen=True)
 class Leaks:
@@ -113,8 +115,35 @@ def estimate_leaks(
     know the public fact.
     """
     n_rows = len(known.codes) + len(unseen.codes)
+    return _estimate_all(tables, known, unseen, groups, beyond, n_rows, _unfitted)
+
+
+def estimate_fitted_leaks(
+    tables: Sequence[Floats], sample: Sample, groups: Ints, *, beyond: bool = False
+) -> Leaks:
+    """Estimate what tables leak in other groups that were designed on these very ones.
+
+    On the groups that they were designed on, tables leak as little as they were asked to. What
+    other groups see is as far from that as groups differ: the distance is what it would be on
+    average if the truth were drawn around what was seen. That errs upwards where tables follow
+    single groups less closely.
+    """
+    return _estimate_all(tables, sample, sample, groups, beyond, len(sample.codes), _fitted)
+
+
+def _estimate_all(
+    tables: Sequence[Floats],
+    known: Sample,
+    unseen: Sample,
+    groups: Ints | None,
+    beyond: bool,
+    n_rows: int,
+    correct: _Correction,
+) -> Leaks:
     found = [
-        _estimate(view, fact.index[rows], classes, None if groups is None else groups[rows])
+        _estimate(
+            view, fact.index[rows], classes, None if groups is None else groups[rows], correct
+        )
         for fact, held, inside, rows in _audiences(known, unseen, beyond)
         for classes in _questions(np.union1d(held.index[inside], fact.index[rows]))
         for view in _views(tables, known, unseen.codes[rows], held, inside, classes, n_rows)
@@ -225,8 +254,24 @@ def _telling_pairs(tables: Sequence[Floats], codes: Ints, index: Ints) -> list[l
 # --- Distances ------------------------------------------------------------------------------
 
 
+def _unfitted(seen: float, bias: float, moved: float, noise: Floats) -> tuple[float, float]:
+    """Return distance and variance where tables owe nothing to the rows that show them."""
+    # The centres that were seen carry noise themselves, which counts four squared traces too much.
+    trace = _squared_trace(noise)
+    return seen - bias, max(4.0 * moved - 2.0 * trace, trace)
+
+
+def _fitted(seen: float, _bias: float, moved: float, noise: Floats) -> tuple[float, float]:
+    """Return the mean and the variance of the distance if centres are drawn around those seen."""
+    return seen + float(np.sum(noise**2)), 4.0 * moved + 2.0 * _squared_trace(noise)
+
+
 def _estimate(
-    view: _View, index: Ints, classes: tuple[int, ...], groups: Ints | None
+    view: _View,
+    index: Ints,
+    classes: tuple[int, ...],
+    groups: Ints | None,
+    correct: _Correction,
 ) -> tuple[float, float, float]:
     """Return distance, variance and slope of one attacker."""
     own = [np.flatnonzero(index == k) for k in classes]
@@ -249,9 +294,8 @@ def _estimate(
             return seen, float("inf"), slope
         noise = _moved_by_groups(weights, parts, keep)
         bias = _shared_by_groups(weights, parts, keep)
-    # The centres that were seen carry noise themselves, which counts four squared traces too much.
-    moved, trace = float(np.sum((noise @ centres.ravel()) ** 2)), _squared_trace(noise)
-    return seen - bias, max(4.0 * moved - 2.0 * trace, trace), slope
+    moved = float(np.sum((noise @ centres.ravel()) ** 2))
+    return *correct(seen, bias, moved, noise), slope
 
 
 def _whitener(view: _View, own: Sequence[Ints], means: Floats) -> Callable[[Floats], Floats]:

@@ -8,6 +8,7 @@ and the tables kept are designed on all rows, at the level that the folds chose.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from discreet.design.expected import (
 )
 from discreet.design.feasible import Designed, uniform_tables
 from discreet.design.fusion import class_shares
-from discreet.design.leaks import Leaks, average, estimate_leaks
+from discreet.design.leaks import Leaks, average, estimate_fitted_leaks, estimate_leaks
 from discreet.design.problem import Settings, Target
 from discreet.design.risks import Tables
 from discreet.design.training_rows import Fold, Sample, split_folds
@@ -50,10 +51,12 @@ _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _TO_SPARE_IN_GROUPS = 1.6  # the same where groups are few, which tell the error roughly
-# The same where nothing is shown, of levels as they are and with noise added:
-# docs/decisions/0024-one-search.md
+# The same where nothing is shown, of levels as they are and with noise added, and shares of symbols
+# to send, the others drawn evenly: docs/decisions/0024-one-search.md
 _LIKELY, _LIKELY_NOISY = 1.0, 0.5
-_KEPT = (0.75, 0.5, 0.35, 0.2)  # shares of symbols to send, the others drawn evenly: likewise
+_KEPT = (0.75, 0.5, 0.35, 0.2)
+# Percent to send where groups are few: docs/decisions/0031-noise-for-few-groups.md
+_PERCENT_KEPT = range(20, 81)
 _ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
@@ -190,8 +193,8 @@ class LevelSearch:
         self.settings, self.sample, self.groups, self.design = settings, sample, groups, design
         self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
         self.left_out = parts
-        few = groups is not None and not parts.for_good
-        self.to_spare = _TO_SPARE_IN_GROUPS if few else _TO_SPARE
+        self.few_groups = None if parts.for_good else groups
+        self.to_spare = _TO_SPARE if self.few_groups is None else _TO_SPARE_IN_GROUPS
         self.seeds = rng.integers(2**63, size=len(parts.folds))
         self.parts = [(sample.take(known), sample.take(unseen)) for known, unseen in parts.folds]
         self.last: dict[int, Tables] = {}
@@ -246,9 +249,9 @@ class LevelSearch:
     def _found_none(self, request: Request) -> Found:
         """Take the least strict level tried that keeps a request with one error to spare.
 
-        Without one, add noise until half an error is to spare, and if little is left say nothing.
-        But take the last level where an epsilon alone was asked for, whose estimate errs upwards,
-        or where the search was stopped, unless it surely leaks more.
+        Without one, add noise, and if little is left say nothing. But take the last level where an
+        epsilon alone was asked for, whose estimate errs upwards, or where the search was stopped,
+        unless it surely leaks more.
         """
         asked, last = request.max_advantage, list(self.tried.values())[-1]
         tried = sorted(self.tried.values(), key=lambda each: -each.under_model)
@@ -256,22 +259,67 @@ class LevelSearch:
             return self._found(taken, met=False, asked=asked)
         if asked is None or (last.stopped and last.leaks.low <= asked):
             return self._found(last, met=False, asked=asked)
+        if self.few_groups is not None:
+            found = self._add_noise_in_groups(tried[-1], request, self.few_groups)
+        else:
+            found = self._add_noise(tried, request)
+        return found or self._silent(last.target, asked)
+
+    def _add_noise(self, tried: Sequence[Tried], request: Request) -> Found | None:
+        """Add noise to the level with the smallest estimate, until half an error is to spare."""
         least = min(tried, key=lambda each: each.leaks.advantage)
         noisy = (self._with_noise(least, kept) for kept in _KEPT)
         if taken := _first_kept(noisy, request, _LIKELY_NOISY):
-            return self._found(taken, met=False, asked=asked)
-        return self._silent(last.target, asked)
+            return self._found(taken, met=False, asked=request.max_advantage)
+        return None
+
+    def _add_noise_in_groups(self, tried: Tried, request: Request, groups: Ints) -> Found | None:
+        """Add noise to the strictest level, until the tables to write keep a request.
+
+        Designs without a fold have seen half of few groups, or little more, and leak more than
+        tables designed on all of them. How much these may leak elsewhere is what all groups tell.
+        """
+        designed = self._design_all(tried.target, [tried.designs[0].tables])
+
+        def leaks_more(percent: int) -> bool:
+            return not self._noise_in_groups(tried, designed, percent, groups).keeps(request, 0.0)
+
+        above = bisect_left(_PERCENT_KEPT, True, key=leaks_more)  # the more is kept, the more leaks
+        if above == 0:
+            return None
+        taken = self._noise_in_groups(tried, designed, _PERCENT_KEPT[above - 1], groups)
+        written = self._with_fusion(_mixed(designed, taken.kept), self.sample, self.rng)
+        return self._found(taken, False, request.max_advantage, written)
+
+    def _noise_in_groups(
+        self, tried: Tried, designed: Designed, percent: int, groups: Ints
+    ) -> Tried:
+        """Return a level with noise, and the leak of tables designed on all rows."""
+        noisy = self._with_noise(tried, percent / 100)
+        tables = _mixed(designed, noisy.kept).tables
+        own = average([estimate_fitted_leaks(tables, self.sample, groups, beyond=self.beyond)])
+        # What a distance is worth to attackers, folds tell: flat tables hardly show it.
+        shown = np.nan_to_num(noisy.leaks.slope)
+        slope = np.where(shown > 0.0, shown, own.slope)
+        return replace(noisy, leaks=replace(own, slope=slope))
 
     def _with_noise(self, tried: Tried, kept: float) -> Tried:
         designs = [_mixed(each, kept) for each in tried.designs]
         return self._look_at(tried.target, designs, kept)
 
-    def _found(self, tried: Tried, met: bool | None, asked: float | None = None) -> Found:
+    def _found(
+        self,
+        tried: Tried,
+        met: bool | None,
+        asked: float | None = None,
+        written: Designed | None = None,
+    ) -> Found:
+        """Return a level with its tables, designed on all rows unless they are given."""
         expected = self._expect(tried, met, asked)
         designed = tried.designs[0]
         if not self.left_out.for_good:
             begin = self.tried[tried.target].designs[0].tables
-            designed = self._design_all(tried.target, [begin], tried.kept)
+            designed = written or self._design_all(tried.target, [begin], tried.kept)
             expected = _of_all(expected, designed)
         stopped = designed.stopped or any(each.stopped for each in self.tried.values())
         return Found(tried.target, expected, replace(designed, stopped=stopped))

@@ -56,8 +56,9 @@ class Mapper(PrivacyMapper):
         standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
         that keeps it with one standard error to spare; without one, it draws a share of the symbols
-        evenly, so that half a standard error is to spare. If four fifths of the symbols are not
-        enough, all of them are noise.
+        evenly, so that half a standard error is to spare. Where groups are left out in turn, the
+        share is such that the tables keep it in other groups, as far as those at hand differ. If
+        four fifths of the symbols are not enough, all of them are noise.
     privacy_ratio : float, optional
         Ask instead for a share of the largest R, one half, under the model. Nothing is held out
         for it, and on new rows R is somewhat smaller.
