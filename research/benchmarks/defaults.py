@@ -27,6 +27,7 @@ import argparse
 import tempfile
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ ASKED = 0.05
 METHOD, KERNEL, RATIO, LIMIT, MIXED_ROWS = "auto", "product", None, None, (70_000, 210_000)
 ATTACKERS = ("knows-all", "table", "telltale", "naive-bayes", "logistic", "boosting")
 LARGE_FITS = 3
+MIXED_ASKED = (ASKED, 0.04)
 MADE = ((12, 600), (14, 2000), (43, 2000), (100, 5000))
 KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2, 1.2, 1.0)}
 
@@ -253,15 +255,16 @@ def fit_streamed(path, seed):
 
 def mixed(seeds):
     X_new, h_new, g_new = draw_mixed(60_000, 999)
-    for n_rows in MIXED_ROWS:
-        rows = []
+    for n_rows, asked in product(MIXED_ROWS, MIXED_ASKED if RATIO is None else (None,)):
+        rows, wish = [], {} if asked is None else {"max_advantage": asked}
         for seed in seeds[:10]:
             X, h, g = draw_mixed(n_rows, seed)
-            mapper, cpu = fit(X, h, g, seed=seed)
+            mapper, cpu = fit(X, h, g, seed=seed, **wish)
             right, leak = measure(mapper.mapping_, X_new, h_new, [g_new])
             told = mapper.expected_
             rows.append((1 - right, leak, told.public_error, told.advantage, cpu))
-        report(f"mixed table, {n_rows} rows", rows, "error, leak, error told, leak told, CPU s")
+        name = f"mixed table, {n_rows} rows" + (f", asked {asked}" if asked else "")
+        report(name, rows, "error, leak, error told, leak told, CPU s")
 
 
 def large(n_rows):
