@@ -10,10 +10,11 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from support.commands import run
-from support.dashboards import healthy, troubled
+from support.dashboards import healthy, make_audit, make_mapping, troubled
 from support.evidence import TODAY, audited_site, days_ago, site_of_five_classes, site_with
 from support.sites import make_site
 
+from discreet.auditing.audit_file import INDEPENDENT_RELEASES
 from discreet.export.signing import load_or_make_key
 
 
@@ -140,9 +141,67 @@ def test_limits_are_quoted_by_their_names_and_conditions_in_full(pack, command, 
     command(site, "--out", tmp_path / "pack")
     found = {line["id"]: line["words"] for line in lines_of(tmp_path / "pack")}
     assert "limit on the advantage beyond the answer is 5" in found["gdpr-c-0"]
-    assert "limit on the epsilon is 2: not shown for the worst" in found["gdpr-c-0"]
+    assert "limit on the epsilon is 2: not shown for 'g'" in found["gdpr-c-0"]
     assert found["gdpr-c-conditions"] == "rows are apart; nobody looked before"
     assert "promises nothing, since neighbouring rows are alike" in found["gdpr-c-other-0"]
+
+
+def _over_ten_reports(audit):
+    words = "no attacker beats guessing by more than 45.3 points over 10 reports"
+    certificate = {"name": "advantage of 10", "certifiable": True, "confidence": 0.95}
+    audit["private"][0]["over_time"] = {
+        "independent_advantage": certificate | {"value": 0.4529, "words": words},
+        "any_advantage": certificate | {"value": 0.9, "words": "more"},
+    }
+    audit |= {"releases": 10, "conditions": [INDEPENDENT_RELEASES]}
+    audit["limits"][0] |= {"state": "not shown", "fact": "who"}
+
+
+def _beyond_the_answer(audit):
+    total = {"name": "advantage beyond the answer", "certifiable": True, "value": 0.0981}
+    audit["private"][0]["beyond_answer"] = {"total": total}
+    audit["limits"][0] |= {"name": "advantage beyond the answer", "fact": "who"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "many", "place"),
+    [
+        (_over_ten_reports, "Of 10 reports, an attacker gains at most 45.3", "measured",
+         "/private/0/over_time/independent_advantage"),
+        (_beyond_the_answer, "Of one report, an attacker who knows the answer gains at most 9.9",
+         "not measured", "/private/0/beyond_answer/total"),
+    ],
+)  # fmt: skip
+def test_the_bound_is_the_one_that_was_judged(command, tmp_path, change, said, many, place):
+    site = site_with(tmp_path)
+    audit = json.loads((site / "audit.json").read_text())
+    change(audit)
+    (site / "audit.json").write_text(json.dumps(audit))
+    command(site, "--out", tmp_path / "pack")
+    found = {line["id"]: line for line in lines_of(tmp_path / "pack")}
+    assert said in found["gdpr-c-0"]["words"]
+    for name in ("gdpr-c-0", "gdpr-b-minimal-0", "cra-g-0"):
+        assert "at most 6.0" not in found[name]["words"]
+        assert place in [each["place"] for each in found[name]["links"]]
+    assert found["gdpr-c-time"]["status"] == many
+    assert ("45.3 points over 10" in found["gdpr-c-time"]["words"]) == (many == "measured")
+
+
+def test_a_limit_is_told_for_each_fact_by_itself(command, tmp_path):
+    made = make_mapping(private=("who", "room", "health"))
+    audit = make_audit(made, TODAY, facts=("who", "room", "health"))
+    for fact, bound in zip(audit["private"], (0.06, 0.2, 0.15), strict=True):
+        fact["certificates"][0]["value"] = bound
+    audit["limits"][0] |= {"state": "not shown", "fact": "room", "words": "for 'room'"}
+    (tmp_path / "found.json").write_text(json.dumps(audit))
+    site = make_site(tmp_path, made, audit=tmp_path / "found.json")
+    _, out, _ = command(site, "--out", tmp_path / "pack")
+    assert "It is not shown for 'room' and 'health'." in out
+    found = {line["id"]: line["words"] for line in lines_of(tmp_path / "pack")}
+    assert "met for 'who'" in found["gdpr-c-0"]
+    assert "not shown for 'room'" in found["gdpr-c-1"]
+    assert "not shown for 'health'" in found["gdpr-c-2"]
+    assert "95\N{NO-BREAK SPACE}% confidence, for all private facts" in found["gdpr-c-0"]
 
 
 def test_the_json_keeps_to_its_schema(pack):

@@ -246,18 +246,40 @@ class AuditSummary(_Part):
 
     def promised(self, fact: PrivateFact) -> float | None:
         """Return the bound that the limit is held against, or would be, over the whole span."""
-        beyond = self.stated is not None and self.stated.name == BEYOND
+        found = self.held_against(fact)[1]
+        return None if found is None else found.value
+
+    def held_against(self, fact: PrivateFact) -> tuple[str, _Certificate | None]:
+        """Return the same as a certificate, and where it stands in the file of the fact."""
+        beyond = self.knows_answer
         if fact.rounds is not None:
-            return fact.rounds.certificate.value if fact.rounds.beyond_answer == beyond else None
+            fits = fact.rounds.beyond_answer == beyond
+            return "rounds/certificate", fact.rounds.certificate if fits else None
         if self.releases > 1:
             apart = INDEPENDENT_RELEASES in self.conditions and not beyond
-            over = fact.over_time
-            if over is None:
-                return None
-            return (over.independent_advantage if apart else over.any_advantage).value
+            name = "independent_advantage" if apart else "any_advantage"
+            return f"over_time/{name}", getattr(fact.over_time, name, None)
         if beyond:
-            return None if fact.beyond_answer is None else fact.beyond_answer.total.value
-        return fact.bound
+            return "beyond_answer/total", getattr(fact.beyond_answer, "total", None)
+        names = [each.name for each in fact.certificates]
+        if "advantage" not in names:
+            return "certificates", None
+        place = names.index("advantage")
+        return f"certificates/{place}", fact.certificates[place]
+
+    @property
+    def knows_answer(self) -> bool:
+        """Whether the limit is on what an attacker gains who knows the answer."""
+        return self.stated is not None and self.stated.name == BEYOND
+
+    def state_of(self, fact: PrivateFact) -> str:
+        """Return what became of the stated limit on an advantage for one fact: see ``_Limit``."""
+        bound, stated = self.promised(fact), self.stated
+        if stated is None or (bound is not None and bound <= stated.limit):
+            return "met"
+        if not self.knows_answer and fact.reached > stated.limit:
+            return "broken"
+        return "not shown"
 
     @property
     def limit(self) -> float | None:

@@ -24,7 +24,7 @@ from discreet.auditing.recheck import (
     load_state,
     standing,
 )
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.network.fusion.watching import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.settings import SiteFiles
@@ -42,7 +42,7 @@ class FactBound:
     """What is promised about one private fact; nothing once the certificate is withdrawn.
 
     ``bound``: over the whole span of the audit. ``raw``: what an attacker gains for certain from
-    the raw readings of one report.
+    the raw readings of one report. ``within``: whether the limit, if any, is kept for this fact.
     """
 
     name: str
@@ -51,6 +51,7 @@ class FactBound:
     reached: float
     always: float = 0.5
     raw: float | None = None
+    within: bool = True
 
     @property
     def share(self) -> float:
@@ -149,11 +150,27 @@ def _is_kept(audit: AuditSummary) -> bool:
     return met and bool(bounds) and None not in bounds
 
 
+def _not_shown(audit: AuditSummary) -> str:
+    """Name the facts of which a limit is not shown, where the verdict names one of several."""
+    names = [shown(fact.name) for fact in audit.private if audit.state_of(fact) != "met"]
+    if len(names) < 2:
+        return ""
+    return f" It is not shown for {', '.join(names[:-1])} and {names[-1]}."
+
+
 def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
     best = fact.attacks.best_on_readings
     raw = None if best is None else max(best.lower, 0.0)
     bound = audit.promised(fact)
-    return FactBound(fact.name, bound, fact.epsilon, fact.reached, fact.always, raw)
+    return FactBound(
+        fact.name,
+        bound,
+        fact.epsilon,
+        fact.reached,
+        fact.always,
+        raw,
+        audit.state_of(fact) == "met",
+    )
 
 
 def _certificate(
@@ -175,7 +192,7 @@ def _certificate(
     if any(each.state == "broken" for each in audit.limits):
         return Finding(BAD, "A limit is broken", audit.verdict)
     if any(each.state != "met" for each in audit.limits):
-        return Finding(WARN, "A limit is not shown", audit.verdict)
+        return Finding(WARN, "A limit is not shown", audit.verdict + _not_shown(audit))
     if any(audit.promised(fact) is None for fact in audit.private):
         words = "For at least one private fact the rows certify no bound on what an attacker gains."
         return Finding(WARN, "Not everything is certified", words)

@@ -6,10 +6,12 @@ that it links to is in the pack; else it says that nothing was measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.auditing.audit_file import AuditSummary
 from discreet.auditing.report import words
 from discreet.auditing.report.words import ATTACKER, NO_ATTACKER
 from discreet.errors import shown
@@ -22,9 +24,13 @@ _NO_AUDIT = "Nothing was measured: the pack has no audit that holds this figure.
 
 @dataclass(frozen=True)
 class Known:
-    """What lines may link to. ``audit``: the whole JSON, of the mapping that runs; else None."""
+    """What lines may link to. ``audit``: the whole JSON, of the mapping that runs; else None.
+
+    ``summary``: the same, as everybody judges it.
+    """
 
     audit: dict[str, Any] | None
+    summary: AuditSummary | None
     report: bool
     state: State
     measured: Measured
@@ -99,8 +105,9 @@ def _necessity(known: Known) -> Iterator[Line]:
         yield _audited(
             known, f"gdpr-b-minimal-{k}", "35(7)(b)", 
             f"Is less sent than read? {shown(fact['name'])}",
-            "" if raw is None else f"From raw readings attackers gained at least "
-            f"{words.at_least(max(raw, 0.0))} over guessing; from what is sent {_bound(known, k)}.",
+            "" if raw is None else "From raw readings attackers gained at least "
+            f"{words.at_least(max(raw, 0.0))} over guessing{_one_report(known)}; from what is sent"
+            f"{_span(known)} {_bound(known, k)}.",
             [f"/private/{k}/attacks/best_on_readings/lower", _bound_place(known, k)], f"fact-{k}",
         )  # fmt: skip
     yield _filled("gdpr-b-limit", "35(7)(b)", "Why this limit", known.statements.why_limit)
@@ -113,8 +120,8 @@ def _risks(known: Known) -> Iterator[Line]:
         reached = known.at(f"/private/{k}/attacks/best/lower")
         yield _audited(
             known, f"gdpr-c-{k}", "35(7)(c)", f"What can be learned about {shown(fact['name'])}",
-            f"Of one report, an attacker gains {_bound(known, k)}"
-            + f". {_reached(reached)}{_limit(known)}",
+            f"Of {known.summary.span if known.summary else 'one report'}, {_attacker(known)} gains "
+            f"{_bound(known, k)}. {_reached(known, reached)}{_limit(known, k)}",
             [_bound_place(known, k), f"/private/{k}/attacks/best/lower"], f"fact-{k}",
         )  # fmt: skip
     yield from _others(known)
@@ -124,15 +131,22 @@ def _risks(known: Known) -> Iterator[Line]:
                    ["/conditions"], "bounds")  # fmt: skip
     yield Line(id="gdpr-c-attacker", clause="35(7)(c)", title="Who the attacker is",
                status="stated", words=f"{ATTACKER} {NO_ATTACKER}")  # fmt: skip
-    places = [f"/private/{k}/rounds/certificate/words"
-              for k in range(len(known.at("/private") or ()))]  # fmt: skip
-    longer = " ".join(str(known.at(place) or "") for place in places).strip()
-    yield _audited(known, "gdpr-c-time", "35(7)(c)", "Many reports", longer,
-                   places,
-                   "bounds", absent="The audit is about one report. Sensors that report all day "
-                   "tell more; audit with --rounds to bound a day.")  # fmt: skip
+    yield _many_reports(known)
     yield _filled("gdpr-c-severity", "35(7)(c)", "What it would mean for people",
                   known.statements.severity)  # fmt: skip
+
+
+def _many_reports(known: Known) -> Line:
+    """Return what is bounded over the whole span of the audit, if that is more than one report."""
+    places = []
+    if known.summary is not None and known.summary.span != "one report":
+        places = [f"{_bound_place(known, k)}/words" for k in range(len(known.summary.private))]
+    said = " ".join(str(known.at(place) or "") for place in places).strip()
+    if said and not known.state.bounds_count:
+        said = "What the audit found is certified no more."
+    return _audited(known, "gdpr-c-time", "35(7)(c)", "Many reports", said, places, "bounds",
+                    absent="The audit is about one report. Sensors that report all day "
+                    "tell more; audit with --rounds to bound a day.")  # fmt: skip
 
 
 def _others(known: Known) -> Iterator[Line]:
@@ -261,7 +275,8 @@ def _minimal(known: Known) -> Iterator[Line]:
         yield _audited(known, "cra-g", clause, title, "", ["/private"])
     for k, fact in enumerate(facts):
         yield _audited(known, f"cra-g-{k}", clause, f"{title}: {shown(fact['name'])}",
-                       f"Symbols that serve the answer let an attacker gain {_bound(known, k)}.",
+                       f"Symbols that serve the answer let {_attacker(known)} gain"
+                       f"{_span(known)} {_bound(known, k)}.",
                        [_bound_place(known, k)], f"fact-{k}")  # fmt: skip
 
 
@@ -333,36 +348,64 @@ def _audited(
 
 
 def _bound_place(known: Known, k: int) -> str:
-    names = [each.get("name") for each in known.at(f"/private/{k}/certificates") or ()]
-    return f"/private/{k}/certificates/{names.index('advantage') if 'advantage' in names else 0}"
+    """Return where the bound is that a limit is held against, or would be."""
+    if known.summary is None:
+        return f"/private/{k}"
+    return f"/private/{k}/{known.summary.held_against(known.summary.private[k])[0]}"
 
 
 def _bound(known: Known, k: int) -> str:
     """Say what is certified and how surely, unless nothing is any more."""
-    place = _bound_place(known, k)
-    value, sure = known.at(f"{place}/value"), known.at(f"{place}/confidence")
-    if not known.state.bounds_count:
+    found = known.summary
+    if found is None or not known.state.bounds_count:
         return "an amount that nothing certifies any more"
+    value = found.promised(found.private[k])
     if value is None:
         return "an amount that the rows cannot bound"
-    how = "" if sure is None else f" at {words.confidence(sure)} confidence"
-    return f"at most {words.at_most(value)} over guessing, certified{how}"
+    together = ", for all private facts together" if len(found.private) > 1 else ""
+    sure = f"{words.confidence(found.confidence)} confidence{together}"
+    limit = math.inf if found.stated is None else found.stated.limit
+    return f"at most {words.at_most(value, limit)} over guessing, certified at {sure}"
 
 
-def _reached(lower: float | None) -> str:
+def _attacker(known: Known) -> str:
+    knows = known.summary is not None and known.summary.knows_answer
+    return "an attacker who knows the answer" if knows else "an attacker"
+
+
+def _span(known: Known) -> str:
+    """Name the reports that a bound is about, if they are several."""
+    span = "one report" if known.summary is None else known.summary.span
+    return "" if span == "one report" else f" in {span}"
+
+
+def _one_report(known: Known) -> str:
+    """Name what attackers had, if that is less than a bound is about."""
+    return " from one report" if _span(known) else ""
+
+
+def _reached(known: Known, lower: float | None) -> str:
     if lower is None or lower <= 0:
-        return "No real attacker was shown to gain anything. "
-    return f"Real attackers gained at least {words.at_least(lower)}. "
+        return f"No real attacker was shown to gain anything{_one_report(known)}. "
+    return f"Real attackers gained at least {words.at_least(lower)}{_one_report(known)}. "
 
 
-def _limit(known: Known) -> str:
-    """Say what became of every limit; the worst fact speaks for all."""
-    found = [
-        f"The limit on the {each['name']} is {_amount(each)}: {each['state']} for the worst "
-        "private fact at the time of the audit."
-        for each in known.at("/limits") or ()
-    ]
-    return " ".join(found) or "No limit was stated."
+def _limit(known: Known, k: int) -> str:
+    """Say what became of every limit for a fact; where that is not known, for the worst one."""
+    found = known.summary
+    if found is None or not found.limits:
+        return "No limit was stated."
+    fact = found.private[k]
+    said = []
+    for each in known.at("/limits"):
+        state, whose = each["state"], "the worst private fact"
+        if len(found.private) == 1 or each.get("fact") == fact.name:
+            whose = shown(fact.name)
+        elif found.stated is not None and each["name"] == found.stated.name:
+            state, whose = found.state_of(fact), shown(fact.name)
+        said.append(f"The limit on the {each['name']} is {_amount(each)}: {state} for {whose} at "
+                    "the time of the audit.")  # fmt: skip
+    return " ".join(said)
 
 
 def _amount(limit: dict[str, Any]) -> str:

@@ -139,7 +139,8 @@ def gather(
     files = {MAPPING: data} | _audit_files(folder, mapping, report)
     audit = json.loads(files[AUDIT]) if AUDIT in files else None
     measured = _measured(folder, site, mapping)
-    known = Known(audit, REPORT in files, state, measured, statements or Statements())
+    summary = AuditSummary.model_validate_json(files[AUDIT]) if AUDIT in files else None
+    known = Known(audit, summary, REPORT in files, state, measured, statements or Statements())
     evidence = Evidence(
         made=now.isoformat(timespec="seconds"),
         program=f"discreet {discreet.__version__}",
