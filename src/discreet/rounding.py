@@ -74,6 +74,11 @@ def percents(low: float, high: float) -> str:
     return f"{100 * down(low):.1f} to {100 * up(high):.1f}"
 
 
+def gains(low: float, high: float) -> str:
+    """Write an interval of gains over guessing: its ends outwards, the unit standing beside it."""
+    return f"{gain(down(low))} to {gain(up(high))}"
+
+
 def factor(epsilon: float) -> str:
     """Write by how much an epsilon may change odds, in three digits, rounded up."""
     if epsilon > 700:

@@ -188,6 +188,11 @@ class PublicFact(_Part):
     raw_balanced: Share | None = None
     useful: bool = True
 
+    @property
+    def right(self) -> float:
+        """How often the answer is right, every class counting the same if that is known."""
+        return 1.0 - self.error if self.balanced is None else self.balanced.estimate
+
 
 class _Limit(_Part):
     name: Text
@@ -452,7 +457,7 @@ def _limit_words(found: AuditSummary) -> str:
 
 def _draw_answer(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> None:
     public = found.public
-    sent = 100 * (1.0 - public.error if public.balanced is None else public.balanced.estimate)
+    sent = 100 * public.right
     name = _cut(public.name, names, 40)
     _begin(axes, name, f"answered right in {sent:.1f} %", len(public.classes) or 2)
     _draw_sent(axes, sent)

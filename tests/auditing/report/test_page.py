@@ -9,6 +9,7 @@ import pytest
 from support.report_cases import CATEGORIES, COMMAND, HOSTILE, PEOPLE, hostile, large, page, private
 
 from discreet.auditing.bounds.certificates import NotCertifiable
+from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.report.page import first_screen, render_report
 from discreet.auditing.report.page import words as report_words
 from discreet.auditing.report.pictures import draw_sensor, sensor_axis, tidy
@@ -158,6 +159,14 @@ def test_the_first_screen_has_one_number_a_verdict_and_its_yardstick():
     assert answer.interval[0] < answer.bar < answer.interval[1]
     assert found.span == "one report per sensor" and "many reports" in found.not_covered
     assert (found.recheck_by - date.fromisoformat(audit.date)).days == 30
+
+
+def test_an_interval_reads_the_same_wherever_it_stands():
+    """Its ends are rounded outwards: to the nearest, 68.787 would read as more than it is."""
+    audit, _ = private()
+    public = replace(audit.public, balanced=Interval(0.7512, 0.68787, 0.8104))
+    text = Page(render_report(replace(audit, public=public))).text
+    assert text.count("68.7 to 81.1") >= 2 and "68.8" not in text and "81.0" not in text
 
 
 def with_limit(audit, **changes):

@@ -371,7 +371,8 @@ def test_the_overview_tells_the_decision(inside):
     )[0]
     text = inside.get("/").text
     assert f'<p class="answer">{ANSWERS[latest[1]]}</p>' in text
-    assert "The audit, with every sensor heard, found 92.9 %" in text
+    found = "The audit, with every sensor heard, found 91.8 %, every class counting the same."
+    assert found in text  # as the report has it, not the share of right rows
     assert f"{latest[2]} of 6 sensors</strong> heard" in text and "right in about 9" in text
     assert "All is well" in text
 

@@ -336,6 +336,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "confidence": words.confidence,
         "percent": words.percent,
+        "percents": lambda found: percents(found.low, found.high),
         "points": words.points,
         "number": words.number,
         "count": words.count,

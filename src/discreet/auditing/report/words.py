@@ -20,7 +20,7 @@ from discreet.auditing.bounds.epsilon import BEYOND_MASS
 from discreet.auditing.findings import Contribution
 from discreet.auditing.other_secrets import OtherSecret, OtherSecrets
 from discreet.auditing.results import Attacks, Audit, FactAudit
-from discreet.rounding import bounded, measured, percents
+from discreet.rounding import bounded, gains, measured, percents
 from discreet.rounding import gain as gain
 from discreet.rounding import number as number
 
@@ -368,7 +368,7 @@ def _other(each: OtherSecret) -> dict[str, str]:
         "column": each.column,
         "what": f"{what}: {' / '.join(each.classes)}",
         "gain": gain(each.gain.estimate),
-        "range": f"{gain(each.gain.low)} to {gain(each.gain.high)}",
+        "range": gains(each.gain.low, each.gain.high),
         "answer": gain(each.from_answer),
         "always": gain(1.0 - 1.0 / len(each.classes)),
     }

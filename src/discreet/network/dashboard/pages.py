@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from discreet import quoting
 from discreet.network.dashboard.charts import (
     DEFAULT_WINDOW,
     HEIGHT,
@@ -303,7 +304,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
-    found.filters |= {each.__name__: each for each in written}
+    found.filters |= {each.__name__: each for each in written} | {"right": quoting.percent}
     return found
 
 

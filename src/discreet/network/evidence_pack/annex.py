@@ -16,7 +16,7 @@ from discreet.auditing.report import words
 from discreet.auditing.report.words import ATTACKER, NO_ATTACKER
 from discreet.errors import shown
 from discreet.network.evidence_pack.content import Line, Link, Measured, Section, State, Statements
-from discreet.quoting import percents
+from discreet.rounding import gains, percents
 
 EVIDENCE, AUDIT, MAPPING, REPORT = "evidence.json", "audit.json", "mapping.json", "report.html"
 _NO_AUDIT = "Nothing was measured: the pack has no audit that holds this figure."
@@ -164,7 +164,7 @@ def _others(known: Known) -> Iterator[Line]:
             known, f"gdpr-c-other-{k}", "35(7)(c)",
             f"Not declared: {shown(each['column'])}",
             f"One attacker gained {words.points(gain['estimate'])} over guessing "
-            f"({words.gain(gain['low'])} to {words.gain(gain['high'])}) on rows that did not "
+            f"({gains(gain['low'], gain['high'])}) on rows that did not "
             f"choose it among {compared} columns; the true answer alone gives "
             f"{words.points(each['from_answer'])}. No bound: other attackers, and secrets that are "
             f"no column, may gain more.{doubted}",
