@@ -51,5 +51,5 @@ def test_an_interval_is_rounded_outwards(one, other):
 
 
 def test_both_ends_of_an_interval_are_rounded_outwards():
-    assert quoting.percents(0.68787, 0.99049) == "68.7 to 99.1"
-    assert quoting.gains(-0.01234, 0.0201) == "−1.3 to 2.1"
+    assert rounding.percents(0.68787, 0.99049) == "68.7 to 99.1"
+    assert rounding.gains(-0.01234, 0.0201) == "−1.3 to 2.1"

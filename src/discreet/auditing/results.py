@@ -128,6 +128,13 @@ class FactAudit:
         return next(each for each in self.certificates if each.name == name)
 
     @property
+    def strongest_on_readings(self) -> float:
+        """The largest gain of a real attacker on the raw readings: an estimate, no bound."""
+        ran = [each.balanced_accuracy for each in self.attacks.readings if each.balanced_accuracy]
+        best = max((each.estimate for each in ran), default=0.0)
+        return max(best - 1.0 / len(self.classes), 0.0)
+
+    @property
     def estimates(self) -> dict[str, float]:
         """What the rows show of what each certificate bounds, by its name, where it is known."""
         figures, beyond = self.figures, self.beyond_answer

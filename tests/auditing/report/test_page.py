@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.report_cases import CATEGORIES, COMMAND, HOSTILE, PEOPLE, hostile, large, page, private
 
+from discreet.auditing.audit_file import AuditSummary
 from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.report.page import first_screen, render_report
@@ -154,8 +155,9 @@ def test_the_first_screen_has_one_number_a_verdict_and_its_yardstick():
     assert found.use.yardstick == "Guessing: 50.0\N{NO-BREAK SPACE}%."
     leak, answer = found.scales
     assert leak.bar == pytest.approx(200 * bound, abs=0.01) and leak.limit == 40
-    lowest = audit.private[0].attacks.best_on_readings.lower
-    assert leak.raw == pytest.approx(200 * lowest, abs=0.01)
+    ran = [each.balanced_accuracy for each in audit.private[0].attacks.readings]
+    best = max(each.estimate for each in ran if each)
+    assert leak.raw == pytest.approx(200 * (best - 0.5), abs=0.01)
     assert answer.interval[0] < answer.bar < answer.interval[1]
     assert found.span == "one report per sensor" and "many reports" in found.not_covered
     assert (found.recheck_by - date.fromisoformat(audit.date)).days == 30
@@ -167,6 +169,36 @@ def test_an_interval_reads_the_same_wherever_it_stands():
     public = replace(audit.public, balanced=Interval(0.7512, 0.68787, 0.8104))
     text = Page(render_report(replace(audit, public=public))).text
     assert text.count("68.7 to 81.1") >= 2 and "68.8" not in text and "81.0" not in text
+
+
+def with_readings(audit, *right):
+    """Have attackers on the raw readings be right so often."""
+    fact = audit.private[0]
+    some = [each for each in fact.attacks.readings if each.balanced_accuracy][: len(right)]
+    ran = [replace(each, balanced_accuracy=Interval(share, 0.0, 1.0))
+           for each, share in zip(some, right, strict=True)]  # fmt: skip
+    attacks = replace(fact.attacks, readings=tuple(ran))
+    return replace(audit, private=(replace(fact, attacks=attacks),))
+
+
+def test_the_diamond_is_the_best_attacker_on_readings_wherever_it_stands():
+    audit = with_readings(private()[0], 0.586, 0.551)
+    leak = first_screen(audit).scales[0]
+    assert leak.keys[-1].words == "best attacker on raw readings: about 8.6\N{NO-BREAK SPACE}points"
+    assert leak.raw == pytest.approx(2 * 8.6)
+    summary = AuditSummary.model_validate(audit.to_dict())
+    assert summary.private[0].strongest_on_readings == pytest.approx(0.086)
+    diamonds = [line.get_xdata()[0] for line in audit.plot().axes[1].lines
+                if line.get_marker() == "D"]  # fmt: skip
+    assert diamonds == [pytest.approx(58.6)]
+    assert "best attacker on raw readings in about 58.6 %" in (Page(render_report(audit)).text)
+
+
+def test_readings_that_tell_nothing_have_no_diamond():
+    audit = with_readings(private()[0], 0.48)
+    leak = first_screen(audit).scales[0]
+    assert leak.raw is None and leak.keys[-1].mark == ""
+    assert leak.keys[-1].words == "best attacker on raw readings: no better than guessing"
 
 
 def with_limit(audit, **changes):

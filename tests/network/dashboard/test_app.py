@@ -723,7 +723,7 @@ def test_the_overview_names_what_the_site_does_not_know(inside):
     assert "at most 6.0 points, certified; ◇" in half and "50 = always right" in half
     assert "The dashed line is the limit, 10 points." in half
     assert 'width="12.0%"' in half and 'x1="20.0%"' in half
-    assert "◇ raw readings: at least 44.1" in half and '<svg x="88.38%"' in half
+    assert "◇ best attacker on raw readings: about 46.0" in half and '<svg x="92.0%"' in half
     assert "From one report of every sensor" in half and "The re-check agrees" in half
 
 

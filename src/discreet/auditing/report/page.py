@@ -231,7 +231,7 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
     always = 1.0 - 1.0 / len(fact.classes)
     stated = next((each for each in audit.limits if each.name != "epsilon"), None)
     bound = _held_against(audit, fact, stated).bound
-    raw, reached = fact.attacks.best_on_readings, fact.attacks.best
+    raw, reached = fact.strongest_on_readings, fact.attacks.best
     one = ", one report" if _span(audit) != "one report per sensor" else ""
     keys = [Key("open", "nothing is certified")]
     if bound is not None:
@@ -240,7 +240,9 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
         keys.append(Key("limit", f"your limit: {words.plain_points(stated.limit)}"))
     if reached.lower > 0:
         keys.append(Key("", f"real attackers{one}: at least {words.at_least(reached.lower)}"))
-    keys.append(Key("raw", f"raw readings{one}: at least {words.at_least(max(raw.lower, 0.0))}"))
+    on_raw = f"best attacker on raw readings{one}"
+    keys.append(Key("raw", f"{on_raw}: about {words.points(raw)}") if raw > 0
+                else Key("", f"{on_raw}: no better than guessing"))  # fmt: skip
     return Scale(
         name=fact.name,
         what="how far an attacker beats guessing",
@@ -249,7 +251,7 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
         bar=100.0 if bound is None else _place(bound / always),
         sure=bound is not None,
         limit=None if stated is None else _place(stated.limit / always),
-        raw=_place(raw.lower / always),
+        raw=_place(raw / always) if raw > 0 else None,
     )
 
 
@@ -266,7 +268,7 @@ def _answer(audit: Audit) -> Scale:
         what="how often the answer is right, every class counting the same",
         ends=(f"{words.percent(guessing)} = guessing", "100\N{NO-BREAK SPACE}% = always right"),
         keys=(Key("bar", f"as sent: {words.percent(found.estimate)}{span}"),
-              Key("raw", f"raw readings: about {words.percent(public.raw_balanced)}")),
+              Key("raw", f"best classifier on raw readings: about {words.percent(public.raw_balanced)}")),
         bar=place(found.estimate),
         raw=place(public.raw_balanced),
         interval=None if public.doubt else (place(found.low), place(found.high)),

@@ -353,12 +353,12 @@ def _no_limit(audit: Audit) -> str:
 
 def _limit(audit: Audit, limit: float, name: str) -> dict[str, str]:
     fact = next(each for each in audit.private if each.name == name)
-    base, raw = 1.0 / len(fact.classes), fact.attacks.best_on_readings.lower
+    base, raw = 1.0 / len(fact.classes), fact.strongest_on_readings
     return {
         "fact": name,
         "allowed": percent(min(base + limit, 1.0)),
         "guessing": percent(base),
-        "raw": percent(base + max(raw, 0.0)),
+        "raw": percent(base + raw),
     }
 
 

@@ -41,8 +41,9 @@ _DRIFT = {
 class FactBound:
     """What is promised about one private fact; nothing once the certificate is withdrawn.
 
-    ``bound``: over the whole span of the audit. ``raw``: what an attacker gains for certain from
-    the raw readings of one report. ``within``: whether the limit, if any, is kept for this fact.
+    ``bound``: over the whole span of the audit. ``raw``: what the best attacker gains from the raw
+    readings of one report, an estimate; None if it is not known, or nothing. ``within``: whether the
+    limit, if any, is kept for this fact.
     """
 
     name: str
@@ -159,9 +160,7 @@ def _not_shown(audit: AuditSummary) -> str:
 
 
 def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
-    best = fact.attacks.best_on_readings
-    raw = None if best is None else max(best.lower, 0.0)
-    bound = audit.promised(fact)
+    raw, bound = fact.strongest_on_readings or None, audit.promised(fact)
     return FactBound(
         fact.name,
         bound,

@@ -304,7 +304,10 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
-    found.filters |= {each.__name__: each for each in written} | {"right": quoting.percent}
+    found.filters |= {each.__name__: each for each in written} | {
+        "right": quoting.percent,
+        "about_points": gain,
+    }
     return found
 
 

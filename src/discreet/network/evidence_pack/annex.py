@@ -101,16 +101,39 @@ def _necessity(known: Known) -> Iterator[Line]:
     yield _audited(known, "gdpr-b-necessary", "35(7)(b)", "Is the purpose served?", useful,
                    ["/public/balanced", "/public/raw_balanced"], "answers")  # fmt: skip
     for k, fact in enumerate(known.at("/private") or ()):
-        raw = known.at(f"/private/{k}/attacks/best_on_readings/lower")
+        raw, place = _on_readings(known, k)
         yield _audited(
             known, f"gdpr-b-minimal-{k}", "35(7)(b)", 
             f"Is less sent than read? {shown(fact['name'])}",
-            "" if raw is None else "From raw readings attackers gained at least "
-            f"{words.at_least(max(raw, 0.0))} over guessing{_one_report(known)}; from what is sent"
-            f"{_span(known)} {_bound(known, k)}.",
-            [f"/private/{k}/attacks/best_on_readings/lower", _bound_place(known, k)], f"fact-{k}",
+            "" if raw is None else f"The best attacker on raw readings gained about "
+            f"{words.points(raw)} over guessing{_one_report(known)}; what is sent{_span(known)} "
+            f"allows {_bound(known, k)}.{_less_sent(known, k)}",
+            [place, f"/private/{k}/attacks/best_on_readings/lower", _bound_place(known, k)],
+            f"fact-{k}",
         )  # fmt: skip
     yield _filled("gdpr-b-limit", "35(7)(b)", "Why this limit", known.statements.why_limit)
+
+
+def _on_readings(known: Known, k: int) -> tuple[float | None, str]:
+    """Return what the best attacker on raw readings gained, an estimate, and where it stands."""
+    place = f"/private/{k}/attacks/readings"
+    found = [known.at(f"{place}/{i}/balanced_accuracy/estimate")
+             for i in range(len(known.at(place) or ()))]  # fmt: skip
+    ran = [(right, i) for i, right in enumerate(found) if right is not None]
+    if not ran:
+        return None, place
+    right, i = max(ran)
+    guessing = 1.0 / max(len(known.at(f"/private/{k}/classes") or ()), 2)
+    return max(right - guessing, 0.0), f"{place}/{i}/balanced_accuracy/estimate"
+
+
+def _less_sent(known: Known, k: int) -> str:
+    """Say whether more is certain to be had from readings than from what is sent at most."""
+    lower = known.at(f"/private/{k}/attacks/best_on_readings/lower")
+    bound = known.at(f"{_bound_place(known, k)}/value")
+    if None not in (lower, bound) and lower > bound:
+        return f" For certain, raw readings allow at least {words.at_least(lower)}."
+    return " These rows do not show for certain that less is sent than read."
 
 
 def _risks(known: Known) -> Iterator[Line]:
