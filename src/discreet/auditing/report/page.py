@@ -268,7 +268,8 @@ def _answer(audit: Audit) -> Scale:
         what="how often the answer is right, every class counting the same",
         ends=(f"{words.percent(guessing)} = guessing", "100\N{NO-BREAK SPACE}% = always right"),
         keys=(Key("bar", f"as sent: {words.percent(found.estimate)}{span}"),
-              Key("raw", f"best classifier on raw readings: about {words.percent(public.raw_balanced)}")),
+              Key("raw", "best classifier on raw readings: about "
+                         f"{words.percent(public.raw_balanced)}")),
         bar=place(found.estimate),
         raw=place(public.raw_balanced),
         interval=None if public.doubt else (place(found.low), place(found.high)),

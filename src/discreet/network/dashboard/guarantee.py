@@ -42,8 +42,8 @@ class FactBound:
     """What is promised about one private fact; nothing once the certificate is withdrawn.
 
     ``bound``: over the whole span of the audit. ``raw``: what the best attacker gains from the raw
-    readings of one report, an estimate; None if it is not known, or nothing. ``within``: whether the
-    limit, if any, is kept for this fact.
+    readings of one report, an estimate; None if it is not known, or nothing. ``within``: whether
+    the limit, if any, is kept for this fact.
     """
 
     name: str

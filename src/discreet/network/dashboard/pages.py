@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from discreet import quoting
+from discreet import rounding
 from discreet.network.dashboard.charts import (
     DEFAULT_WINDOW,
     HEIGHT,
@@ -305,7 +305,7 @@ def _templates() -> Environment:
     )
     written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
     found.filters |= {each.__name__: each for each in written} | {
-        "right": quoting.percent,
+        "right": rounding.percent,
         "about_points": gain,
     }
     return found
