@@ -258,7 +258,7 @@ def test_no_broker_at_all_is_said(monkeypatch):
     monkeypatch.setenv("DISCREET_MOSQUITTO", "none")
     assert demo._missing_parts() == ""
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "amqtt" else object())
-    assert "install Mosquitto 2" in demo._missing_parts()
+    assert "apt install mosquitto" in demo._missing_parts()
 
 
 def test_a_folder_of_somebody_else_is_not_emptied(network, tmp_path):

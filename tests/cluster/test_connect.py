@@ -56,7 +56,7 @@ def test_anything_else_is_refused(where):
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'discreet\[dask\]'"):
+    with pytest.raises(InputError, match=r'pip install "discreet\[dask\]"'):
         check_address("local:2")
 
 
