@@ -57,6 +57,7 @@ USES = {
     f"{LEARN} --method model": ("--method model is gone", "Use --method auto"),
     f"{LEARN} --kernel rbf": ("got rbf", "must be one of product"),
     f"{LEARN} --loss zero": ("got zero", "must be one of logistic"),
+    f"{LEARN} --loss hinge": ("--method auto minimises no loss", "use --method npo"),
     f"{LEARN} --symbols hall=1000": ("got 1000 for 'hall'", "from 2 to 256"),
     f"{LEARN} --symbols attic=2": ("'attic', which is no sensor", "There are: 'hall'"),
     f"{LEARN} --bins 1": ("got 1", "from 2 to 1000"),

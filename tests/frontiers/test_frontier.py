@@ -210,6 +210,7 @@ def test_every_combination_comes_once_and_what_protects_nothing_has_no_ratio():
         ({"privacy_ratio": 0.1}, "'privacy_ratio' is no parameter of a mapper"),
         ({"kernal": "count"}, "'kernal' is no parameter .*Did you mean 'kernel'"),
         ({"kernel": "gauss"}, "kernel must be one of"),
+        ({"methods": ["auto"], "loss": "hinge"}, "loss was given, but none of the methods has it"),
         ({"ldp_epsilon": 1.0}, "ldp_epsilon was given, but NDDMapper protects nothing"),
         ({"groups": [1, 2]}, "groups has 2 rows; X has 80"),
         ({"resume": "none/f.json"}, "resume='none/f.json': there is no such directory"),

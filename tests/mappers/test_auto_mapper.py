@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from support.matrices import sparing
 
-from discreet import Mapper
+from discreet import Mapper, NPOMapper
 from discreet.errors import (
     ConstantSensorWarning,
     InputError,
@@ -219,6 +219,21 @@ def test_wrong_parameters_are_refused():
         Mapper(max_advantage=0.1, rounds=0).fit(X, h, private=g)
     with pytest.raises(InputError, match="rounds=60 needs max_advantage"):
         Mapper(rounds=60).fit(X, h, private=g)
+
+
+@pytest.mark.parametrize("name", ["loss", "private_reg", "relaxed", "pairs", "solver"])
+def test_parameters_of_risks_are_none_of_this_method(name):
+    assert name in NPOMapper().get_params() and name not in Mapper().get_params()
+    with pytest.raises(TypeError, match=name):
+        Mapper(**{name: None})
+
+
+def test_the_mapping_records_what_had_an_influence():
+    X, h, g = draw_table(300, 0.2, 0)
+    mapper = Mapper(privacy_ratio=0.8, n_restarts=1, random_state=0).fit(X, h, private=g)
+    recorded = mapper.mapping_.design.parameters
+    assert recorded["privacy_ratio"] == 0.8 and recorded["n_restarts"] == 1
+    assert not {"loss", "private_reg", "relaxed", "pairs", "solver"} & set(recorded)
 
 
 def test_parameters_survive_a_clone():

@@ -81,7 +81,7 @@ def frontier(
     sensors: Sensors = None,
     exclude: Exclude = None,
     kernel: KernelName = "product",
-    loss: LossName = "logistic",
+    loss: LossName = None,
     binning: Binning = None,
     bins: Bins = None,
     decide: Decide = "balanced",

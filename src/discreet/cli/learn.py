@@ -101,7 +101,7 @@ def learn(
         ),
     ] = None,
     kernel: KernelName = "product",
-    loss: LossName = "logistic",
+    loss: LossName = None,
     ratio: Annotated[
         float | None,
         option("P", "Share of the largest private risk to keep. [npo's default: 0.998]", is_share),
@@ -255,6 +255,11 @@ def learn(
         "ldp_epsilon": ldp_epsilon,
     }
     _check_wishes(method, wishes)
+    if loss is not None and method == "auto":
+        raise InputError(
+            f"--loss {loss} was given, but --method auto minimises no loss. Leave it out, or use "
+            "--method npo."
+        )
     options = mapper_options(kernel, loss, decide, seed, binning, bins) | wishes
     if beyond_answer:
         _check_beyond_answer(method)

@@ -233,16 +233,16 @@ def _column_and_value(
 
 def mapper_options(
     kernel: str,
-    loss: str,
+    loss: str | None,
     decide: str,
     seed: int,
     binning: list[str] | None,
     bins: list[str] | None,
 ) -> dict[str, Any]:
     """Return the mapper's parameters that `learn` and `frontier` both have."""
-    return {
+    given = {} if loss is None else {"loss": loss}
+    return given | {
         "kernel": kernel,
-        "loss": loss,
         "decide": _decision_rule(decide),
         "random_state": seed,
         "binning": by_column("--binning", binning, "merged", name_among(BINNINGS)),
@@ -312,7 +312,14 @@ Sensors = Annotated[
 ]
 Exclude = Annotated[str | None, option("COLUMNS", "Columns to leave alone, separated by commas.")]
 KernelName = Annotated[str, option("NAME", ", ".join(KERNELS) + ".", one_of(KERNELS))]
-LossName = Annotated[str, option("NAME", ", ".join(LOSSES) + ".", one_of(LOSSES))]
+LossName = Annotated[
+    str | None,
+    option(
+        "NAME",
+        ", ".join(LOSSES) + "; not for --method auto. [default: logistic]",
+        one_of(LOSSES),
+    ),
+]
 Decide = Annotated[
     str,
     option(

@@ -34,7 +34,7 @@ from discreet.design.inputs import (
     private_facts,
 )
 from discreet.design.training_rows import Sample
-from discreet.errors import InputError, suggest
+from discreet.errors import InputError, Parameter, suggest
 from discreet.frontiers.measure import answer_raw, guess
 from discreet.frontiers.results import MAX_POINTS, About
 from discreet.learning import MIN_TRAINING_ROWS, Prepared
@@ -62,9 +62,14 @@ class Spec:
         """The same as ``Point.key``."""
         return self.method, self.n_symbols, self.ratio
 
+    def has(self, name: str) -> bool:
+        """Tell whether the method has a parameter; ``auto`` has none of the risks'."""
+        return name in signature(METHODS[self.method]).parameters
+
     def mapper(self, parameters: Dict[str, Any], seed: int) -> PrivacyMapper:
+        own = {name: value for name, value in parameters.items() if self.has(name)}
         return METHODS[self.method](
-            **parameters, n_symbols=self.n_symbols, privacy_ratio=self.ratio, random_state=seed
+            **own, n_symbols=self.n_symbols, privacy_ratio=self.ratio, random_state=seed
         )
 
 
@@ -111,6 +116,10 @@ def check_parameters(specs: Sequence[Spec], parameters: Dict[str, Any]) -> None:
             )
         if name not in known:
             raise InputError(f"{name!r} is no parameter of a mapper. {suggest(name, known)}")
+        if not any(spec.has(name) for spec in specs):
+            raise InputError(
+                Parameter(name), " was given, but none of the methods has it. Leave it out."
+            )
     for method in dict.fromkeys(spec.method for spec in specs):
         first = next(spec for spec in specs if spec.method == method)
         first.mapper(parameters, 0)._check_parameters()

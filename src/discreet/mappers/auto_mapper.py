@@ -25,9 +25,11 @@ from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import Settings, Target
 from discreet.errors import InputError
 from discreet.mappers.base import Made, PrivacyMapper
+from discreet.mapping.parts import Design
 from discreet.progress import Progress, Report, in_time, printed
 
 DEFAULT_ADVANTAGE = 0.05
+_OF_RISKS = ("loss", "private_reg", "relaxed", "pairs", "solver")  # which this method has none of
 _MOST_ASKED = 0.4999  # of many rounds
 # Levels to try: shares of what was asked for, as the limit under the model.
 _SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
@@ -74,8 +76,8 @@ class Mapper(PrivacyMapper):
         cannot show as little as one of many rounds may tell, and ``expected_`` is about one round.
         Unless ``beyond_answer``, the answers themselves are limited, too.
     n_symbols, ldp_epsilon, kernel, reg, n_restarts, binning, n_bins, n_folds, decide, random_state
-        As in ``NPOMapper``; reg shapes the fusion rule only where the outputs are too many to
-        list. The remaining parameters are those that all mappers take and have no influence here.
+        As in ``NPOMapper``; kernel and reg shape the fusion rule only, where the outputs are too
+        many to list.
     time_budget : float, optional
         Seconds on the clock after which the best mapping so far is taken; None for no limit.
     n_jobs : int, optional
@@ -119,7 +121,6 @@ class Mapper(PrivacyMapper):
         n_symbols: int | Sequence[int] | Dict[str, int] = 2,
         *,
         kernel: str | Kernel = "product",
-        loss: str = "logistic",
         privacy_ratio: float | None = None,
         max_advantage: float | None = None,
         epsilon: float | None = None,
@@ -127,10 +128,6 @@ class Mapper(PrivacyMapper):
         beyond_answer: bool = False,
         rounds: float = 1,
         reg: float | None = None,
-        private_reg: float | None = None,
-        relaxed: bool = True,
-        pairs: str = "all",
-        solver: str = "fast",
         n_restarts: int = 4,
         binning: str | Dict[str, str] = "merged",
         n_bins: int | Dict[str, int] = 10,
@@ -144,16 +141,11 @@ class Mapper(PrivacyMapper):
         super().__init__(
             n_symbols,
             kernel=kernel,
-            loss=loss,
             privacy_ratio=privacy_ratio,
             max_advantage=max_advantage,
             epsilon=epsilon,
             ldp_epsilon=ldp_epsilon,
             reg=reg,
-            private_reg=private_reg,
-            relaxed=relaxed,
-            pairs=pairs,
-            solver=solver,
             n_restarts=n_restarts,
             binning=binning,
             n_bins=n_bins,
@@ -244,6 +236,11 @@ class Mapper(PrivacyMapper):
         if self.privacy_ratio is None and self.epsilon is None and self.max_advantage is None:
             return DEFAULT_ADVANTAGE
         return self.max_advantage
+
+    def _describe(self, settings: Settings, target: Target, seed: int, coded: Coded) -> Design:
+        design = super()._describe(settings, target, seed, coded)
+        own = {name: design.parameters[name] for name in design.parameters if name not in _OF_RISKS}
+        return design.model_copy(update={"parameters": own})
 
     def _level(self, share: float, settings: Settings) -> Target:
         asked = self._asked_advantage
