@@ -575,12 +575,25 @@ def test_a_key_that_others_can_read(command, tmp_path):
     assert code == 2 and "can be read by others" in error and not (tmp_path / "pack").exists()
 
 
-def test_a_report_of_another_audit(command, site, tmp_path):
-    other = tmp_path / "other.html"
-    other.write_text((site / "report.html").read_text().replace("discreet-audit", "x"))
+@pytest.mark.parametrize(
+    "change", [("discreet-audit", "x"), ("points", "pints"), ("</p>", " </p>")]
+)
+def test_a_report_of_another_audit_or_one_that_was_edited(command, site, tmp_path, change):
+    other, page = tmp_path / "other.html", (site / "report.html").read_text()
+    other.write_text(page.replace(*change))
+    assert other.read_text() != page
     code, _, error = command(site, "--out", tmp_path / "pack", "--report", other)
     assert code == 2 and "is not the report of the site's audit.json" in error
     assert not (tmp_path / "pack").exists()
+
+
+def test_a_report_that_the_audit_does_not_know(command, site, tmp_path):
+    copy = shutil.copytree(site, tmp_path / "site")
+    audit = json.loads((copy / "audit.json").read_text())
+    del audit["report"]
+    (copy / "audit.json").write_text(json.dumps(audit))
+    code, _, error = command(copy, "--out", tmp_path / "pack")
+    assert code == 2 and "Write both at once" in error
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.data import AuditOptions, audit_data_from_arrays
+from discreet.auditing.results import with_report
 from discreet.data.encoders import BinsEncoder
 from discreet.mapping.parts import AdditiveClassesFusion, Fact
 from support.dashboards import make_audit, make_mapping, make_recheck
@@ -23,9 +24,13 @@ def days_ago(count):
 def audited_site(folder):
     """A site with a real audit and its report."""
     audit, _ = private()
-    (folder / "found.json").write_text(json.dumps(audit.to_dict()))
+    return _with_report(folder, audit, page(private))
+
+
+def _with_report(folder, audit, page):
+    (folder / "found.json").write_text(json.dumps(with_report(audit.to_dict(), page.encode())))
     site = make_site(folder, audit.mapping, audit=folder / "found.json")
-    (site / "report.html").write_text(page(private))
+    (site / "report.html").write_bytes(page.encode())
     return site
 
 
@@ -58,7 +63,4 @@ def site_of_five_classes(folder):
     secrets = np.stack([np.array(["ann", "bob"], dtype=object)[who], ill.astype(object)], axis=1)
     data = audit_data_from_arrays(found, X, names[public], secrets)
     audit = audit_checked_data(data, AuditOptions(max_advantage=0.3))
-    (folder / "found.json").write_text(json.dumps(audit.to_dict()))
-    site = make_site(folder, found, audit=folder / "found.json")
-    (site / "report.html").write_text(audit.to_html())
-    return site
+    return _with_report(folder, audit, audit.to_html())

@@ -362,9 +362,27 @@ class Audit:
         return {"format": "discreet-audit", "version": 1, "ok": self.ok, **found}
 
 
+def with_report(audit: dict[str, Any], page: bytes) -> dict[str, Any]:
+    """Return an audit for JSON that knows its report, so that no other passes for it."""
+    return audit | {_REPORT: "sha256:" + hashlib.sha256(page).hexdigest()}
+
+
+def has_report(audit: dict[str, Any], page: bytes) -> bool:
+    """Whether a page is the report that was written with an audit, byte by byte."""
+    named = f'<meta name="discreet-audit" content="{digest_of(audit)}">'.encode()
+    return with_report(audit, page) == audit and named in page
+
+
+_REPORT = "report"
+
+
 def digest_of(audit: dict[str, Any]) -> str:
-    """Return the digest of an audit as its JSON has it, however it is written down."""
-    text = json.dumps(audit, sort_keys=True, separators=(",", ":"))
+    """Return the digest of an audit as its JSON has it, however it is written down.
+
+    Its report has this digest, so the digest of the report is left out.
+    """
+    known = {name: value for name, value in audit.items() if name != _REPORT}
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 

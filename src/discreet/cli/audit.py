@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from discreet.cli.options import (
     AssumeIndependent,
@@ -182,12 +182,19 @@ def audit(
         )  # fmt: skip
         found = audit_files(task)
         if as_json:
-            print_json(found.to_dict())
+            print_json(for_json(found, html))
         elif not quiet or not found.ok:  # a limit that is not met is said all the same
             print_verdict(found.verdict, _COLOURS.get(found.verdict.split(":")[0], "33"))
         if not quiet and not as_json:
             print_lines(describe(found) + [f"wrote {html}"] * (html is not None))
         return 0 if found.ok else LIMIT_NOT_MET
+
+
+def for_json(found: Audit, html: Path | None) -> dict[str, Any]:
+    """Return an audit for JSON; if it has a report, no other page passes for it."""
+    from discreet.auditing.results import with_report
+
+    return found.to_dict() if html is None else with_report(found.to_dict(), html.read_bytes())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.audit import AuditTask, audit_files
+from discreet.cli.audit import AuditTask, audit_files, for_json
 from discreet.cli.frontier import Job, run_frontier
 from discreet.cli.learn import run_learn
 from discreet.cli.options import flag, is_seed, option
@@ -148,7 +148,7 @@ def _show_audit(folder: Path, seed: int) -> None:
     command += ["--seed", str(seed)] * (seed != 0) + ["--html", str(page)]
     plain_print(f"$ {shlex.join(command)}")
     found = audit_files(task)
-    write_whole(folder / "audit.json", json.dumps(found.to_dict(), indent=1) + "\n")
+    write_whole(folder / "audit.json", json.dumps(for_json(found, page), indent=1) + "\n")
     plain_print(found.verdict)
     plain_print(f"The whole account, to read in a browser: {page}")
 

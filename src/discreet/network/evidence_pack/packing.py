@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import stat
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -29,7 +28,7 @@ import discreet
 from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.auditing.recheck import Recheck, load_state
 from discreet.auditing.report.words import NO_ADVICE
-from discreet.auditing.results import digest_of
+from discreet.auditing.results import has_report
 from discreet.data.strict_model import Model
 from discreet.errors import InputError
 from discreet.export.signing import SigningKey, is_signed
@@ -111,7 +110,6 @@ def judge(
 
 # --- What a site knows ----------------------------------------------------------------------
 
-_OF_AUDIT = re.compile(rb'<meta name="discreet-audit" content="(sha256:[0-9a-f]{64})">')
 _MOST_LISTED = 200
 
 
@@ -166,11 +164,10 @@ def _audit_files(folder: Path, mapping: Mapping, report: Path | None) -> dict[st
     if page is None:
         return {AUDIT: found}
     text = read_bytes(page)
-    named = _OF_AUDIT.search(text[:10_000])
-    if named is None or named[1].decode() != digest_of(json.loads(found)):
+    if not has_report(json.loads(found), text):
         raise InputError(
-            f"{page}: is not the report of the site's audit.json. Write both at once: discreet "
-            "audit ... --json --html."
+            f"{page}: is not the report of the site's audit.json, or one of them was changed. "
+            "Write both at once: discreet audit ... --json --html."
         )
     return {AUDIT: found, REPORT: text}
 
