@@ -8,7 +8,7 @@ from support.report_cases import hostile, private
 
 import discreet
 from discreet.auditing.audit import audit_checked_data
-from discreet.auditing.audit_file import AuditSummary, draw_audit
+from discreet.auditing.audit_file import BEYOND, AuditSummary, draw_audit
 from discreet.auditing.data import AuditOptions
 from research.paper.synthetic import SENSORS
 
@@ -48,6 +48,31 @@ def test_the_picture_shows_the_answer_every_secret_and_what_is_certified():
     assert 50 + 100 * bound <= shown <= 50.1 + 100 * bound
     lines = [line.get_xdata()[0] for line in audit.plot().axes[1].lines]
     assert pytest.approx(70) in lines  # the limit
+
+
+def with_bound(audit, name, limit, classes, value):
+    """Return an audit as a picture sees it, with a limit of that name and such a bound."""
+    content = audit.to_dict()
+    fact, check = content["private"][0], content["limits"][0]
+    fact["classes"] = classes
+    for each in (*fact["certificates"], fact["beyond_answer"]["total"]):
+        if each["name"] == name:
+            each["value"] = value
+    check["name"], check["limit"] = name, limit
+    return AuditSummary.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "said"),
+    [
+        ("advantage", ["a", "b"], "nobody is right beyond 71.9 %"),
+        ("advantage", list("abcdefgh"), "nobody beats guessing by more than 21.9 points"),
+        (BEYOND, ["a", "b"], "nobody who knows the answer is right beyond 71.9 %"),
+    ],
+)
+def test_the_picture_quotes_the_bound_as_the_report_does(name, classes, said):
+    found = with_bound(private()[0], name, 0.3, classes, 0.21865)
+    assert texts(draw_audit(found))[1] == f"g: {said}"
 
 
 def test_the_picture_has_a_report_made_of_the_tables_and_of_no_row():

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from discreet.data.strict_model import MAX_TEXT
 from discreet.mapping.file_format import load_result
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
-from discreet.rounding import plain_points, say_span, up
+from discreet.rounding import at_most, plain_points, say_span, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -472,7 +472,7 @@ def _draw_secret(
     reached, bound = guessing + 100 * fact.strongest, found.promised(fact)
     said = f"guessed right in {reached:.1f} %"
     if bound is not None:
-        said = f"nobody is right beyond {100 * up(guessing / 100 + bound):.1f} %"
+        said = _promise(bound, fact, found)
     _begin(axes, _cut(fact.name, names, 40), said, len(fact.classes) or 2, kept=_kept(found))
     _draw_sent(axes, reached)
     if fact.strongest_on_readings is not None:
@@ -482,6 +482,17 @@ def _draw_secret(
     if found.stated is not None:
         at = guessing + 100 * found.stated.limit
         axes.plot([at] * 2, [-0.75, 0.75], color=LIMIT, linestyle=(0, (3, 2)))
+
+
+def _promise(bound: float, fact: PrivateFact, found: AuditSummary) -> str:
+    """Return what is certified, in a line.
+
+    Of more than two classes the bound is one on pairs as well, so that it is quoted as it is.
+    """
+    who = "nobody who knows the answer" if found.knows_answer else "nobody"
+    if len(fact.classes) > 2:
+        return f"{who} beats guessing by more than {at_most(bound)}"
+    return f"{who} is right beyond {100 * up(0.5 + bound):.1f} %"
 
 
 def _begin(axes: Axes, name: str, verdict: str, n_classes: int, *, kept: bool = True) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.report_cases import CATEGORIES, COMMAND, HOSTILE, PEOPLE, hostile, large, page, private
 
-from discreet.auditing.audit_file import AuditSummary
+from discreet.auditing.audit_file import BEYOND, AuditSummary
 from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.report.page import first_screen, render_report
@@ -192,6 +192,13 @@ def test_the_diamond_is_the_best_attacker_on_readings_wherever_it_stands():
                 if line.get_marker() == "D"]  # fmt: skip
     assert diamonds == [pytest.approx(58.6)]
     assert "best attacker on raw readings in about 58.6 %" in (Page(render_report(audit)).text)
+
+
+def test_an_attacker_who_knows_the_answer_is_named_at_the_bar():
+    audit, _ = private()
+    assert first_screen(audit).scales[0].what == "how far an attacker beats guessing"
+    beyond = first_screen(with_limit(audit, name=BEYOND))
+    assert beyond.scales[0].what == "how far an attacker who knows the answer beats guessing"
 
 
 def test_readings_that_tell_nothing_have_no_diamond():

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from support.dashboards import ANSWERS, PASSWORD, SITES
 
+from discreet.auditing.audit_file import BEYOND
 from discreet.network.dashboard import guards, snapshot
 from discreet.network.dashboard.guards import HEADERS, PUBLIC, host_name
 from discreet.network.dashboard.logins import LIFETIME, PER_USER
@@ -725,6 +726,20 @@ def test_the_overview_names_what_the_site_does_not_know(inside):
     assert 'width="12.0%"' in half and 'x1="20.0%"' in half
     assert "◇ best attacker on raw readings: about 46.0" in half and '<svg x="92.0%"' in half
     assert "From one report of every sensor" in half and "The re-check agrees" in half
+
+
+def test_the_overview_names_an_attacker_who_knows_the_answer(open_site):
+    visitor = open_site()
+    file = visitor.maker.folder / "audit.json"
+    audit = json.loads(file.read_text())
+    audit["limits"][0]["name"] = BEYOND
+    fact = audit["private"][0]
+    fact["beyond_answer"] = {"total": fact["certificates"][0] | {"name": BEYOND, "value": 0.139}}
+    file.write_text(json.dumps(audit))
+    visitor.log_in()
+    text = visitor.get("/").text
+    assert "how far an attacker who knows the answer beats guessing" in text
+    assert "at most 13.9 points, certified" in text
 
 
 @pytest.mark.parametrize("kind", ["troubled", "new"])

@@ -153,7 +153,7 @@ def _privacy(audit: Audit) -> Card:
     states = {check.state for check in audit.limits}
     stated = next((each for each in audit.limits if each.name != "epsilon"), None)
     fact = _worst(audit, stated)
-    knows = "who knows the answer " if stated is not None and stated.name == BEYOND else ""
+    knows = _knows(stated)
     yardstick = _allowed(audit, fact)
     if "broken" in states and stated is not None and stated.lower is not None:
         return Card("bad", "It leaks", f"A real attacker {knows}beats guessing", fact.name,
@@ -174,6 +174,10 @@ def _privacy_state(audit: Audit, states: set[str]) -> tuple[str, str]:
     if states != {"met"}:
         return "warn", "Not shown to be private"
     return ("warn", "Private on condition") if audit.conditions else ("good", "Private enough")
+
+
+def _knows(stated: LimitCheck | None) -> str:
+    return "who knows the answer " if stated is not None and stated.name == BEYOND else ""
 
 
 def _limit(stated: LimitCheck | None) -> float:
@@ -245,7 +249,7 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
                 else Key("", f"{on_raw}: no better than guessing"))  # fmt: skip
     return Scale(
         name=fact.name,
-        what="how far an attacker beats guessing",
+        what=f"how far an attacker {_knows(stated)}beats guessing",
         ends=("0 = guessing", f"{words.plain_points(always)} = always right"),
         keys=tuple(keys),
         bar=100.0 if bound is None else _place(bound / always),
@@ -262,14 +266,14 @@ def _answer(audit: Audit) -> Scale:
     def place(share: float) -> float:
         return _place((share - guessing) / (1.0 - guessing))
 
+    raw = words.percent(public.raw_balanced)
     span = "" if public.doubt else f" ({percents(found.low, found.high)})"
     return Scale(
         name=public.name,
         what="how often the answer is right, every class counting the same",
         ends=(f"{words.percent(guessing)} = guessing", "100\N{NO-BREAK SPACE}% = always right"),
         keys=(Key("bar", f"as sent: {words.percent(found.estimate)}{span}"),
-              Key("raw", "best classifier on raw readings: about "
-                         f"{words.percent(public.raw_balanced)}")),
+              Key("raw", f"best classifier on raw readings: about {raw}")),
         bar=place(found.estimate),
         raw=place(public.raw_balanced),
         interval=None if public.doubt else (place(found.low), place(found.high)),
