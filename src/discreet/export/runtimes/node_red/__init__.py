@@ -1,1 +1,0 @@
-"""The Node-RED node: an npm package that is a client of a site."""

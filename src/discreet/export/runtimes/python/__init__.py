@@ -1,1 +1,0 @@
-"""For Linux gateways: many readings at once; ``discreet_sensor.runtime`` needs Python alone."""
