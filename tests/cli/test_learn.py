@@ -697,8 +697,8 @@ def test_groups_that_leave_one_to_the_audit_are_warned_of(command, count, advice
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.slow
 def test_a_useless_mapping_is_warned_of_by_every_method_quiet_or_not(command, method):
-    hall, door = np.random.default_rng(1).integers(2, size=(2, 200))
-    rooms(200).assign(hall=hall, door=door).to_csv("noise.csv", index=False)
+    hall, door = np.random.default_rng(1).integers(2, size=(2, 400))
+    rooms(400).assign(hall=hall, door=door).to_csv("noise.csv", index=False)
     options = ["--exclude", "day", "--method", method, "--out", "m"]
     for quiet in ([], ["--quiet"]):
         code, _, said = command("learn", "noise.csv", *FACTS, *options, *quiet)
