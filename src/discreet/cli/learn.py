@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.choices import METHODS
-from discreet.cli.config_file import read_config, write_config
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Binning,
@@ -45,8 +44,10 @@ from discreet.cli.options import (
     name_list,
     option,
     option_name,
+    read_config,
     seconds_of,
     whole_number,
+    write_config,
 )
 from discreet.cli.terminal import (
     check_out,
