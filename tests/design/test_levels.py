@@ -169,7 +169,7 @@ def test_few_groups_get_the_least_noise_that_keeps_the_wish_for_the_tables_writt
         fitted = estimate_fitted_leaks(mixed, sample, groups)
         return replace(fitted, slope=np.ones(1)).advantage  # the slope that folds tell of
 
-    assert found.expected.advantage == pytest.approx(estimate(kept))
+    assert found.expected.advantage == pytest.approx(0.1 * kept)  # what rows left out show
     assert estimate(kept) <= asked < estimate(kept + 0.01)
     np.testing.assert_allclose(written[1], told(0.01 * kept))
 

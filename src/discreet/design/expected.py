@@ -319,8 +319,7 @@ class Expected:
 
     ``advantage``: the attacker's, over guessing, for the fact and the classes it does best on,
     estimated without bias, and ``advantage_error``, one standard error of it (``design/leaks.py``);
-    infinite where each part left out has a class in one group only. Where noise was added since
-    groups are few, it is what the tables leak if other groups differ as these do.
+    infinite where each part left out has a class in one group only.
     ``raw_advantage``: that of boosted trees on the codes of the readings themselves, for the first
     of the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is

@@ -287,7 +287,8 @@ class LevelSearch:
         above = bisect_left(_PERCENT_KEPT, True, key=leaks_more)  # the more is kept, the more leaks
         if above == 0:
             return None
-        taken = self._noise_in_groups(tried, designed, _PERCENT_KEPT[above - 1], groups)
+        # What is told of it is what rows left out show, as of every level.
+        taken = self._with_noise(tried, _PERCENT_KEPT[above - 1] / 100)
         written = self._with_fusion(_mixed(designed, taken.kept), self.sample, self.rng)
         return self._found(taken, False, request.max_advantage, written)
 
