@@ -12,6 +12,7 @@ import pytest
 from support.commands import AT_ONCE, FACTS, rooms, run, run_in
 
 from discreet import Mapping
+from discreet.auditing.audit_file import AuditSummary, contradictions
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_attackers")]
 
@@ -93,6 +94,7 @@ def test_a_declared_chain_is_named_in_verdict_json_and_report(home):
     for shown in (found["verdict"], page):
         assert "the private fact lasts as stated" in shown and "over 60 rounds" in shown
     assert all(each in page for each in declared)
+    assert list(contradictions(AuditSummary.model_validate(found))) == []
 
 
 def test_swapped_arguments_are_one_message(home):

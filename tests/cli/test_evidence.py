@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from support.commands import run
-from support.dashboards import healthy, make_audit, make_mapping, troubled
+from support.dashboards import healthy, make_audit, make_mapping, settle, troubled
 from support.evidence import TODAY, audited_site, days_ago, site_of_five_classes, site_with
 from support.sites import make_site
 
@@ -130,17 +130,17 @@ def test_limits_are_quoted_by_their_names_and_conditions_in_full(pack, command, 
     site = site_with(tmp_path)
     audit = json.loads((pack / "audit.json").read_text())
     audit["mapping_id"] = json.loads((site / "audit.json").read_text())["mapping_id"]
-    limit = audit["limits"][0] if audit["limits"] else {"fact": "who"}
+    limit = audit["limits"][0]
     audit["limits"] = [
-        limit | {"name": "advantage beyond the answer", "limit": 0.05, "state": "met"},
-        limit | {"name": "epsilon", "limit": 2.0, "state": "not shown"},
+        limit | {"name": "advantage beyond the answer", "limit": 0.25},
+        limit | {"name": "epsilon", "limit": 2.0, "upper": 3.0, "state": "not shown"},
     ]
     audit["conditions"] = ["rows are apart", "nobody looked before"]
     audit["other_secrets"]["doubt"] = "neighbouring rows are alike"
-    (site / "audit.json").write_text(json.dumps(audit))
+    (site / "audit.json").write_text(json.dumps(settle(audit)))
     command(site, "--out", tmp_path / "pack")
     found = {line["id"]: line["words"] for line in lines_of(tmp_path / "pack")}
-    assert "limit on the advantage beyond the answer is 5" in found["gdpr-c-0"]
+    assert "limit on the advantage beyond the answer is 25" in found["gdpr-c-0"]
     assert "limit on the epsilon is 2: not shown for 'g'" in found["gdpr-c-0"]
     assert found["gdpr-c-conditions"] == "rows are apart; nobody looked before"
     assert "promises nothing, since neighbouring rows are alike" in found["gdpr-c-other-0"]
@@ -154,13 +154,12 @@ def _over_ten_reports(audit):
         "any_advantage": certificate | {"value": 0.9, "words": "more"},
     }
     audit |= {"releases": 10, "conditions": [INDEPENDENT_RELEASES]}
-    audit["limits"][0] |= {"state": "not shown", "fact": "who"}
 
 
 def _beyond_the_answer(audit):
     total = {"name": "advantage beyond the answer", "certifiable": True, "value": 0.0981}
     audit["private"][0]["beyond_answer"] = {"total": total}
-    audit["limits"][0] |= {"name": "advantage beyond the answer", "fact": "who"}
+    audit["limits"][0]["name"] = "advantage beyond the answer"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_the_bound_is_the_one_that_was_judged(command, tmp_path, change, said, m
     site = site_with(tmp_path)
     audit = json.loads((site / "audit.json").read_text())
     change(audit)
-    (site / "audit.json").write_text(json.dumps(audit))
+    (site / "audit.json").write_text(json.dumps(settle(audit)))
     command(site, "--out", tmp_path / "pack")
     found = {line["id"]: line for line in lines_of(tmp_path / "pack")}
     assert said in found["gdpr-c-0"]["words"]
@@ -192,8 +191,7 @@ def test_a_limit_is_told_for_each_fact_by_itself(command, tmp_path):
     audit = make_audit(made, TODAY, facts=("who", "room", "health"))
     for fact, bound in zip(audit["private"], (0.06, 0.2, 0.15), strict=True):
         fact["certificates"][0]["value"] = bound
-    audit["limits"][0] |= {"state": "not shown", "fact": "room", "words": "for 'room'"}
-    (tmp_path / "found.json").write_text(json.dumps(audit))
+    (tmp_path / "found.json").write_text(json.dumps(settle(audit)))
     site = make_site(tmp_path, made, audit=tmp_path / "found.json")
     _, out, _ = command(site, "--out", tmp_path / "pack")
     assert "It is not shown for 'room' and 'health'." in out
@@ -288,7 +286,7 @@ def test_the_colour_is_that_of_certificate_and_recheck(
 
 
 def _not_shown(audit):
-    audit["limits"][0] |= {"state": "not shown", "limit": 0.05}
+    audit["limits"][0]["limit"] = 0.05
 
 
 def _unbounded(audit):
@@ -309,7 +307,7 @@ def test_an_audit_that_does_not_show_what_was_asked_is_red(command, tmp_path, ch
     site = site_with(tmp_path, looked=TODAY)
     audit = json.loads((site / "audit.json").read_text())
     change(audit)
-    (site / "audit.json").write_text(json.dumps(audit))
+    (site / "audit.json").write_text(json.dumps(settle(audit)))
     code, out, _ = command(site, "--out", tmp_path / "pack")
     assert code == 3 and out.startswith(f"RED: {said}")
     code, out, _ = verified(command, tmp_path / "pack", site)
@@ -327,6 +325,7 @@ def test_no_interval_is_quoted_where_the_report_has_none(command, tmp_path):
     audit["public"] |= {
         "balanced": {"estimate": 0.907, "low": 0.809, "high": 0.966},
         "raw_balanced": 0.95,
+        "useful": False,
         "doubt": "neighbouring rows are alike",
     }
     (site / "audit.json").write_text(json.dumps(audit))
@@ -614,6 +613,45 @@ def test_statements_that_are_none(command, site, tmp_path, text, said):
 def test_a_public_key_that_is_none(command, pack, key):
     code, _, error = command("--verify", pack, "--public-key", key)
     assert code == 2 and "neither 64 hexadecimal digits nor a file" in error
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        ("/private/0/certificates/0/value", 0.001, "/value is not the one that its words quote"),
+        ("/private/0/certificates/0/words", "", "/value is not the one that its words quote"),
+        ("/private/0/certificates/0/certifiable", False, "/certifiable"),
+        ("/private/0/certificates/1/value", -1.0, "/value is below 0"),
+        ("/private/0/certificates/0/confidence", 0.5, "/confidence is below"),
+        ("/private/0/certificates/1/name", "advantage", "two have the same name"),
+        ("/limits/0/upper", 0.001, "limits/0/upper"),
+        ("/limits/0/upper", None, "limits/0/state"),
+        ("/limits/0/state", "not shown", "limits/0/state"),
+        ("/limits/0/limit", 0.0001, "limits/0/state"),
+        ("/limits/0/fact", "nobody", "limits/0/fact"),
+        ("/limits/0/words", "at most 0.1 points", "limits/0/words"),
+        ("/limits", [], "verdict does not follow"),
+        ("/verdict", "WITHIN LIMITS: all is well.", "verdict does not follow"),
+        ("/conditions", ["rows are apart"], "verdict does not follow"),
+        ("/ok", False, "ok does not follow"),
+        ("/public/error", 0.001, "public/error"),
+        ("/public/useful", False, "public/useful"),
+        ("/public/balanced/estimate", 0.999, "public/balanced/estimate"),
+    ],
+)
+def test_an_audit_that_was_edited_is_refused_by_the_field(command, tmp_path, place, value, named):
+    site = site_with(tmp_path, looked=TODAY)
+    audit = json.loads((site / "audit.json").read_text())
+    audit["public"] |= {"balanced": {"estimate": 0.93, "low": 0.9, "high": 0.95}, "useful": True}
+    (site / "audit.json").write_text(json.dumps(audit))
+    assert command(site, "--out", tmp_path / "before")[0] == 0
+    parent, _, name = place.rpartition("/")
+    at(audit, parent)[name] = value
+    (site / "audit.json").write_text(json.dumps(audit))
+    code, out, _ = command(site, "--out", tmp_path / "pack")
+    assert code == 3 and out.startswith("RED: Certificate cannot be checked")
+    assert "audit.json: contradicts itself: " in out and named in out
+    assert not (tmp_path / "pack" / "audit.json").exists()
 
 
 def test_an_audit_that_is_not_what_it_seems(command, tmp_path):

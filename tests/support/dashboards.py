@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import uvicorn
 
+from discreet.auditing.audit_file import AuditSummary
 from discreet.auditing.recheck import Claim, begin, judge
 from discreet.auditing.recheck_bets import LabelledRows
 from discreet.data.encoders import BinsEncoder
@@ -30,6 +31,7 @@ from discreet.network.dashboard.serving import (
 from discreet.network.site.settings import Client, Clients, Site, save_clients
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Decision, StoredMessage
+from discreet.rounding import at_most
 from support.frontiers import ABOUT, point
 
 PASSWORD = "correct horse battery"
@@ -74,8 +76,8 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
         known = {"certifiable": False, "reason": "few rows"} if value is None else {"value": value}
         return {"name": name, "certifiable": True, "words": "…", **known}
 
-    check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "within", "radius": 0.06}
-    return {
+    check = {"name": "advantage", "limit": 0.1, "state": "met", "words": "", "radius": 0.06}
+    return settle({
         "format": "discreet-audit",
         "version": 1,
         "program": "discreet 0.1.0",
@@ -84,7 +86,7 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
         "rows": rows,
         "confidence": 0.95,
         "date": day.isoformat(),
-        "verdict": f"WITHIN LIMITS: advantage of 'who' is at most {bound}.",
+        "verdict": "",
         "public": {
             "name": "fall",
             "error": 0.071,
@@ -108,7 +110,44 @@ def make_audit(mapping, day, *, bound=0.06, reached=0.02, rows=4000, limits=True
             for fact in facts
         ],
         "limits": [check] if limits else [],
-    }
+    })  # fmt: skip
+
+
+def settle(audit):
+    """Return a made-up audit with words, limits and verdict that follow from its figures."""
+    for fact in audit["private"]:
+        parts = [fact.get(name) or {} for name in ("over_time", "beyond_answer", "rounds")]
+        known = [each for part in parts for each in part.values() if isinstance(each, dict)]
+        for each in (*fact["certificates"], *known):
+            if "value" in each and not _quotes(each):
+                each["words"] = f"No attacker beats guessing by more than {at_most(each['value'])}."
+    read = AuditSummary.model_validate(audit)
+    for check in audit["limits"]:
+        _settle_limit(check, read)
+    failed = [check for check in audit["limits"] if check["state"] != "met"]
+    leaks = [check for check in failed if check["state"] == "broken"]
+    word = "LEAKS" if leaks else "NOT SHOWN" if failed else "NO LIMIT STATED"
+    if audit["limits"] and not failed:
+        word = "WITHIN LIMITS" + " ON CONDITION" * bool(audit.get("conditions"))
+    said = "; ".join(each["words"] for each in leaks or failed or audit["limits"])
+    return audit | {"ok": not failed, "verdict": f"{word}: {said}."}
+
+
+def _quotes(each):
+    return at_most(each["value"]) in each.get("words", "")
+
+
+def _settle_limit(check, read):
+    facts = {fact.name: (read.state_of(fact), read.promised(fact)) for fact in read.private}
+    check.setdefault("fact", next(iter(facts)))
+    if check["name"] == "epsilon":
+        return
+    order = ("broken", "not shown", "met")
+    worst = min(facts, key=lambda name: (order.index(facts[name][0]), -(facts[name][1] or 9.0)))
+    state, upper = facts[worst]
+    bound = "no bound" if upper is None else at_most(upper, check["limit"])
+    check |= {"fact": worst, "state": state, "upper": upper}
+    check["words"] = f"the advantage of {worst!r} is at most {bound}, limit {check['limit']}"
 
 
 def make_recheck(mapping, certified, looked, *, leaks=False, rows=260):

@@ -1,6 +1,7 @@
 """An audit as its file has it: what ``discreet audit --json`` prints, read by others, and drawn.
 
-It may come from anybody, so that every part used is checked; the rest is not looked at.
+It may come from anybody, so that every part used is checked, also against the others; the rest is
+not looked at.
 
 *An audit as one picture: what a report is made of, and what it tells, raw and as sent.* Drawn from
 what ``discreet audit --json`` prints, so that any audit can have its own. Matplotlib is imported
@@ -10,7 +11,7 @@ on the first call.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.data.strict_model import MAX_TEXT
+from discreet.errors import InputError, shown
 from discreet.mapping.file_format import load_result
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
 from discreet.rounding import at_most, plain_points, say_span, up
@@ -51,6 +53,7 @@ class _Certificate(_Part):
     certifiable: bool
     value: float | None = None
     confidence: Share | None = None
+    words: Words = ""
 
 
 class _Best(_Part):
@@ -92,6 +95,7 @@ class _Rounds(_Part):
 
 class _BeyondAnswer(_Part):
     total: _Certificate
+    lower: float | None = None
 
 
 class _OverTime(_Part):
@@ -187,6 +191,8 @@ class PublicFact(_Part):
     balanced: _Balanced | None = None
     raw_balanced: Share | None = None
     useful: bool = True
+    constant: bool = False
+    doubt: Words = ""
 
     @property
     def right(self) -> float:
@@ -197,6 +203,8 @@ class PublicFact(_Part):
 class _Limit(_Part):
     name: Text
     limit: float
+    fact: Text = ""
+    upper: float | None = None
     state: Literal["met", "broken", "not shown"]
     words: Words
     radius: float | None = None
@@ -215,6 +223,7 @@ class AuditSummary(_Part):
     """An audit, as far as others than the auditor use it."""
 
     format: Literal["discreet-audit"] = "discreet-audit"
+    ok: bool | None = None
     mapping_id: Text
     rows: Annotated[int, Field(ge=0)]
     confidence: Share
@@ -282,9 +291,10 @@ class AuditSummary(_Part):
         bound, stated = self.promised(fact), self.stated
         if stated is None or (bound is not None and bound <= stated.limit):
             return "met"
-        if not self.knows_answer and fact.reached > stated.limit:
-            return "broken"
-        return "not shown"
+        reached: float | None = fact.reached
+        if self.knows_answer:
+            reached = None if fact.beyond_answer is None else fact.beyond_answer.lower
+        return "not shown" if reached is None or reached <= stated.limit else "broken"
 
     @property
     def limit(self) -> float | None:
@@ -298,13 +308,111 @@ class AuditSummary(_Part):
 def load_audit(path: Path) -> AuditSummary | None:
     """Return an audit, or None if there is no such file.
 
-    Raises InputError: if the file is not an audit.
+    Raises InputError: if the file is not an audit, or contradicts itself.
     """
     if not path.exists():
         return None
-    return load_result(
+    found = load_result(
         AuditSummary, path, command="discreet audit --json", most=_MOST_BYTES, remedy=_REMEDY
     )
+    wrong = next(contradictions(found), None)
+    if wrong is not None:
+        raise InputError(f"{path}: contradicts itself: {wrong}. {_REMEDY}")
+    return found
+
+
+# --- Whether it agrees with itself ----------------------------------------------------------
+
+_TOLERANCE = 1e-9
+_WORST = ("broken", "not shown", "met")
+
+
+def contradictions(found: AuditSummary) -> Iterator[str]:
+    """Yield the fields of an audit that do not follow from others, each in a few words.
+
+    What follows is computed again: words and verdict from figures, the states of limits from
+    bounds. Whoever makes up all of them alike is not noticed.
+    """
+    for k, fact in enumerate(found.private):
+        yield from _of_fact(found, fact, f"private/{k}")
+    for k, limit in enumerate(found.limits):
+        yield from _of_limit(found, limit, f"limits/{k}")
+    yield from _of_public(found.public)
+    yield from _of_verdict(found)
+
+
+def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str]:
+    where, judged = audit.held_against(fact)
+    named = [(f"certificates/{k}", each) for k, each in enumerate(fact.certificates)]
+    for at, each in [*named, *([(where, judged)] if judged is not None else ())]:
+        if each.certifiable != (each.value is not None):
+            yield f"{place}/{at}/certifiable is {str(each.certifiable).lower()}, unlike its value"
+        elif each.value is not None and each.value < 0:
+            yield f"{place}/{at}/value is below 0"
+        if each.confidence is not None and each.confidence < audit.confidence - _TOLERANCE:
+            yield f"{place}/{at}/confidence is below that of the audit"
+    gains = [(at, each) for at, each in named if each.name == "advantage"]
+    for at, each in dict([*gains, *([(where, judged)] if judged is not None else ())]).items():
+        if each.value is not None and not _is_quoted(each.value, each.words):
+            yield f"{place}/{at}/value is not the one that its words quote"
+    values = {each.name: each.value for _, each in named}
+    if len(values) < len(named):
+        yield f"{place}/certificates: two have the same name"
+    pair, gain = values.get("total variation"), values.get("advantage")
+    if pair is not None and gain is not None and gain < 0.5 * pair - _TOLERANCE:
+        yield f"{place}: the advantage is below half the total variation"
+
+
+def _is_quoted(value: float, text: str) -> bool:
+    """Whether a sentence bounds a gain by this value; a few units in the last place aside."""
+    return any(f" {at_most(each)}" in text for each in (value, value * (1 - _TOLERANCE)))
+
+
+def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
+    fact = next((each for each in audit.private if each.name == limit.fact), None)
+    if fact is None:
+        yield f"{place}/fact is none of the private facts"
+        return
+    met = limit.upper is not None and limit.upper <= limit.limit
+    if met != (limit.state == "met"):
+        yield f"{place}/state does not follow from its upper"
+    elif limit != audit.stated:
+        return
+    elif limit.upper != audit.promised(fact):
+        yield f"{place}/upper is not the bound on {shown(fact.name)}"
+    elif limit.state != min(map(audit.state_of, audit.private), key=_WORST.index):
+        yield f"{place}/state does not follow from the bounds"
+    elif limit.state == "broken" or limit.upper is None:
+        return
+    elif at_most(limit.upper, limit.limit) not in limit.words:
+        yield f"{place}/words do not quote its upper"
+
+
+def _of_public(public: PublicFact) -> Iterator[str]:
+    if not public.error_low <= public.error <= public.error_high:
+        yield "public/error is outside its interval"
+    found = public.balanced
+    if found is None or found.low is None or found.high is None:
+        return
+    if not found.low <= found.estimate <= found.high:
+        yield "public/balanced/estimate is outside its interval"
+    better = found.low > 1.0 / (len(public.classes) or 2)
+    if public.useful != (better and not public.constant and not public.doubt):
+        yield "public/useful does not follow from its interval"
+
+
+def _of_verdict(found: AuditSummary) -> Iterator[str]:
+    failed = [each for each in found.limits if each.state != "met"]
+    if found.ok is not None and found.ok != (not failed):
+        yield "ok does not follow from the limits"
+    word, _, rest = found.verdict.partition(":")
+    leaks = [each for each in failed if each.state == "broken"]
+    wanted = "LEAKS" if leaks else "NOT SHOWN" if failed else "NO LIMIT STATED"
+    told = leaks[:1] or failed[:1] or list(found.limits)
+    if found.limits and not failed:
+        wanted = "WITHIN LIMITS" + (" ON CONDITION" if found.conditions else "")
+    if word != wanted or not all(each.words in rest for each in told):
+        yield "verdict does not follow from the limits"
 
 
 # --- One picture of it ----------------------------------------------------------------------

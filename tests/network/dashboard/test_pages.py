@@ -184,7 +184,8 @@ def test_a_limit_is_said_once_for_all_private_facts():
     unknown = pages._templates().get_template("live/unknown.html")
     text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=mapping)
     assert text.count('class="scale"') == text.count('class="limit"') == 2
-    assert text.count("limit, 5 points: not shown") == text.count("not shown.") == 1
+    assert text.count("limit, 5 points: not shown for <strong>who</strong>, ") == 1
+    assert text.count("not shown for") == 1
 
 
 # --- The frontier ----------------------------------------------------------------------------

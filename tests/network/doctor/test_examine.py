@@ -372,8 +372,8 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
     fact = {"name": "fall", "error": 0.1, "error_low": 0.05, "error_high": 0.15}
     audit = {
         "format": "discreet-audit", "version": 1, "mapping_id": make_mapping().id, "rows": 10,
-        "confidence": 0.95, "date": "2026-01-01", "verdict": "", "public": fact, "private": [],
-        "limits": [],
+        "confidence": 0.95, "date": "2026-01-01", "verdict": "NO LIMIT STATED: .",
+        "public": fact, "private": [], "limits": [],
     }  # fmt: skip
     (site / "audit.json").write_text(json.dumps(audit))
     today = datetime.now(UTC).date()
