@@ -1,9 +1,12 @@
-"""What ``discreet init`` asks for: the sentences that the dashboard shows."""
+"""What ``discreet init`` asks for, and what it refuses."""
 
+import json
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.commands import run
+from support.dashboards import make_audit, make_mapping
 from support.network_samples import additive_mapping
 from support.terminals import Terminal
 
@@ -47,6 +50,45 @@ def test_a_wrong_answer_is_one_message(monkeypatch, capsys, tmp_path, mapping, a
     code, _, error = make(monkeypatch, capsys, tmp_path, mapping, "--answer", answer)
     assert code == 2 and problem in error and error.count("\n") <= 2
     assert not (tmp_path / "site").exists()
+
+
+def test_two_answers_for_a_class_are_one_message(monkeypatch, capsys, tmp_path, mapping):
+    given = ("--answer", "True=Yes", "--answer", "True=No")
+    code, _, error = make(monkeypatch, capsys, tmp_path, mapping, *given)
+    assert code == 2 and "--answer is given twice for 'True'" in error and error.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+
+
+def test_an_expiry_in_the_past_is_one_message(monkeypatch, capsys, tmp_path, mapping):
+    day = datetime.now(UTC).date() - timedelta(days=1)
+    code, _, error = make(monkeypatch, capsys, tmp_path, mapping, "--expires", day)
+    assert code == 2 and f"--expires {day} has passed" in error and error.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+    today = day + timedelta(days=1)
+    assert make(monkeypatch, capsys, tmp_path, mapping, "--expires", today)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"mapping_id": "sha256:" + "0" * 64}, "is of another mapping"),
+        ({"private": None}, "private must be"),
+        ({"date": "soon"}, "date must be"),
+        ({"ok": False}, "contradicts itself: ok"),
+        ({"format": "discreet-mapping"}, "is not what `discreet audit --json` prints"),
+    ],
+)
+def test_an_audit_that_cannot_count_is_one_message(monkeypatch, capsys, tmp_path, change, problem):
+    made, file = make_mapping(), tmp_path / "audit.json"
+    made.save(tmp_path / "home.json")
+    given = tmp_path / "home.json", "--audit", file
+    audit = make_audit(made, datetime.now(UTC).date())
+    file.write_text(json.dumps(audit | change))
+    code, _, error = make(monkeypatch, capsys, tmp_path, *given)
+    assert code == 2 and problem in error and str(file) in error and error.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+    file.write_text(json.dumps(audit))
+    assert make(monkeypatch, capsys, tmp_path, *given)[0] == 0
 
 
 @pytest.mark.slow

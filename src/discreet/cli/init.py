@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -162,9 +162,12 @@ def _date(text: str | None) -> date:
     if text is None:
         return a_year_from_now()
     try:
-        return date.fromisoformat(text)
+        found = date.fromisoformat(text)
     except ValueError:
         raise InputError(f"--expires must be a date such as 2030-01-31, got {text!r}.") from None
+    if found < datetime.now(UTC).date():
+        raise InputError(f"--expires {found} has passed. Give a day that is yet to come.")
+    return found
 
 
 def read_answers(given: Sequence[str] | None, classes: Sequence[str], fact: str) -> dict[str, str]:
@@ -178,7 +181,10 @@ def read_answers(given: Sequence[str] | None, classes: Sequence[str], fact: str)
         if not fits:
             known = ", ".join(map(shown, classes[:10]))
             raise InputError(f"--answer must be CLASS=TEXT with a class of {known}, got {text!r}.")
-        found[max(fits, key=len)] = text[len(max(fits, key=len)) + 1 :].strip()
+        named = max(fits, key=len)
+        if named in found:
+            raise InputError(f"--answer is given twice for {shown(named)}. Keep one.")
+        found[named] = text[len(named) + 1 :].strip()
     return found
 
 

@@ -181,14 +181,14 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "certificates.json": model_bytes(known_certificates(authority, register)),
         "broker/acl": access_list(site.site, register.rights).encode(),
     }
-    return files | _extras(plan) | service_files(plan.folder, site, plan.broker_program)
+    return files | _extras(plan, mapping) | service_files(plan.folder, site, plan.broker_program)
 
 
-def _extras(plan: SitePlan) -> dict[str, bytes]:
+def _extras(plan: SitePlan, mapping: Mapping) -> dict[str, bytes]:
     """Return what the dashboard shows of the mapping's promise, if it was given."""
     found = {}
     if plan.audit is not None:
-        found["audit.json"] = checked_audit(plan.audit)
+        found["audit.json"] = checked_audit(plan.audit, mapping)
     if plan.frontier is not None:
         from discreet.frontiers.results import Frontier
 
@@ -197,8 +197,13 @@ def _extras(plan: SitePlan) -> dict[str, bytes]:
     return found
 
 
-def checked_audit(file: Path) -> bytes:
-    """Return what a file holds that `discreet audit --json` has printed."""
+def checked_audit(file: Path, mapping: Mapping) -> bytes:
+    """Return what a file holds that `discreet audit --json` has printed about a mapping.
+
+    Raises InputError: if it is none, is damaged or contradicts itself, or is of another mapping.
+    """
+    from discreet.auditing.audit_file import load_audit
+
     data = read_bytes(file)
     try:
         looks_right = json.loads(data)["format"] == "discreet-audit"
@@ -206,6 +211,9 @@ def checked_audit(file: Path) -> bytes:
         looks_right = False
     if not looks_right:
         raise InputError(f"--audit {file}: is not what `discreet audit --json` prints.")
+    found = load_audit(file)
+    if found is None or found.mapping_id != mapping.id:
+        raise InputError(f"--audit {file}: is of another mapping. Audit the one that is to run.")
     return data
 
 

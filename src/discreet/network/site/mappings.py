@@ -44,7 +44,8 @@ def change_mapping(folder: Path, file: Path, audit: Path | None = None) -> Chang
     """
     from discreet.network.site.making import checked_audit  # which a fusion centre never needs
 
-    new, report = Mapping.load(file), None if audit is None else checked_audit(audit)
+    new = Mapping.load(file)
+    report = None if audit is None else checked_audit(audit, new)
     with locked(folder):
         site, clients = load_site(folder), load_clients(folder)
         old = Mapping.load(folder / site.mapping)
