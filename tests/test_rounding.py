@@ -24,6 +24,19 @@ def test_a_most_is_never_rounded_down_and_a_least_never_up(share, limit):
     assert rounding.up(share) >= share - NOISE and rounding.down(share) <= share + NOISE
 
 
+@given(SHARES)
+def test_a_confidence_is_never_rounded_up(share):
+    assert float(rounding.confidence(share)) <= 100 * share + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.95, "95"), (1 - 0.05 / 3, "98.3"), (0.9875, "98.75"), (0.999, "99.9"), (1.0, "100")],
+)
+def test_a_confidence_has_few_digits(share, said):
+    assert rounding.confidence(share) == said
+
+
 @given(st.floats(0, 700))
 def test_a_factor_is_rounded_up(epsilon):
     assert float(rounding.factor(epsilon)) >= math.exp(epsilon) * (1 - 1e-7)

@@ -79,6 +79,12 @@ def gains(low: float, high: float) -> str:
     return f"{gain(down(low))} to {gain(up(high))}"
 
 
+def confidence(share: float) -> str:
+    """Write a confidence in percent, the unit following: as it is, or rounded down to a tenth."""
+    value = 100 * share
+    return f"{value:.6g}" if abs(value - round(value, 3)) < 1e-9 else f"{100 * down(share):.1f}"
+
+
 def factor(epsilon: float) -> str:
     """Write by how much an epsilon may change odds, in three digits, rounded up."""
     if epsilon > 700:

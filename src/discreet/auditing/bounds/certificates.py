@@ -46,6 +46,7 @@ from discreet.data.columns import Labels
 from discreet.errors import shown
 from discreet.leakage.exact import ROUND_UP, advantage, advantage_at, structural_epsilons
 from discreet.rounding import at_most, down, up
+from discreet.rounding import confidence as quoted_confidence
 
 _NO_BETTER = 0.99  # share of the worst that can be, from which on a bound is none
 
@@ -135,7 +136,7 @@ def opening(rows: AuditRows, alpha: float, *, any_class: bool = False) -> str:
 
 def percent(confidence: float) -> str:
     """Write a confidence for a sentence."""
-    return f"{100 * confidence:.6g} %"
+    return f"{quoted_confidence(confidence)} %"
 
 
 def many(count: int) -> str:

@@ -41,8 +41,8 @@ def percent(share: float) -> str:
 
 
 def confidence(share: float) -> str:
-    """Write a confidence, with as many digits as it has."""
-    return f"{100 * share:.6g}\N{NO-BREAK SPACE}%"
+    """Write a confidence."""
+    return f"{rounding.confidence(share)}\N{NO-BREAK SPACE}%"
 
 
 def factor(epsilon: float) -> str:

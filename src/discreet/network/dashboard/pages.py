@@ -33,7 +33,7 @@ from discreet.network.dashboard.charts import (
 from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.site_view import SiteView
 from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, Snapshot
-from discreet.rounding import down, gain, up
+from discreet.rounding import confidence, down, gain, up
 
 MOST_STREAMS = 64
 _PAUSE = 1.0
@@ -304,7 +304,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
-    found.filters |= {each.__name__: each for each in written} | {
+    found.filters |= {each.__name__: each for each in (*written, confidence)} | {
         "right": rounding.percent,
         "about_points": gain,
     }
