@@ -11,11 +11,13 @@ from support.browsers import (
     assert_apart,
     needs_browser,
 )
-from support.report_cases import HEADLINES, hostile, large, page, private, state
+from support.report_cases import HEADLINES, hostile, large, page, private, state, three_secrets
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
-CASES = {"private": (private,), "hostile": (hostile,), "home": (large, 16)}
+CASES = {
+    "private": (private,), "hostile": (hostile,), "home": (large, 16), "three": (three_secrets,),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def test_a_phone_scrolls_nothing_sideways_and_asks_for_nothing(show, name):
     assert reader.complaints == [] and len(reader.requests) == 1
     assert reader.page.evaluate("performance.getEntriesByType('resource').length") == 0
     assert reader.page.evaluate("document.scripts.length + document.images.length") == 0
-    assert reader.page.title().endswith(": privacy audit of " + ("h", "fall <script>", "fall")[
+    assert reader.page.title().endswith(": privacy audit of " + ("h", "fall <script>", "fall", "activity")[
         list(CASES).index(name)
     ])  # fmt: skip
     reader.page.evaluate(OPEN_ALL)
@@ -138,5 +140,10 @@ def test_on_paper_it_is_light_whole_and_not_cut(show, name):
         "each => !each.checkVisibility({contentVisibilityAuto: true})).length"
     )
     assert closed == 0
+    broken = reader.page.evaluate(
+        "[...document.querySelectorAll('.facts dt')].filter("
+        "each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert broken == 0
     pdf = reader.page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF") and 1 <= pdf.count(b"/Type /Page\n") <= 4

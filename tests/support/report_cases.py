@@ -11,7 +11,7 @@ from discreet.auditing.data import AuditOptions, audit_data_from_arrays
 from discreet.auditing.report.page import render_report
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder
 from discreet.mapping.mapping import Mapping
-from discreet.mapping.parts import AdditiveFusion, Design, Fact
+from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, Design, Fact
 from research.paper.synthetic import SENSORS, draw_table
 
 HOSTILE = (
@@ -145,6 +145,30 @@ def large(n_sensors, n=120):
     )  # fmt: skip
     data = audit_data_from_arrays(found, X, h == 1, np.array(["ann", "bob"])[g])
     return audit_checked_data(data, AuditOptions(max_advantage=0.1)), data
+
+
+@cache
+def three_secrets(n=400):
+    """Nine sensors, five answers, and secrets of two, eight and three classes."""
+    rng = np.random.default_rng(2)
+    does, who, room, health = (rng.integers(k, size=n) for k in (5, 2, 8, 3))
+    names = [f"s{t}" for t in range(9)]
+    facts = {"who": [*"ab"], "room": [*"ABCDEFGH"], "health": ["ill", "so-so", "well"]}
+    found = mapping(
+        names,
+        [BinsEncoder(edges=[0.5, 1.5, 2.5, 3.5], missing=True)] * 9,
+        [rng.dirichlet(np.ones(2), size=6) for _ in names],
+        Fact(name="activity", classes=[0, 1, 2, 3, 4]),
+        [Fact(name=name, classes=classes) for name, classes in facts.items()],
+        fusion=AdditiveClassesFusion(
+            weights=[[[0.0, float(k)]] * 9 for k in range(5)], bias=[0.0] * 5
+        ),
+    )
+    X = pd.DataFrame({name: (does + rng.integers(2, size=n)) % 5 for name in names}, dtype=float)
+    named = zip(facts.values(), (who, room, health), strict=True)
+    secrets = np.stack([np.array(classes)[index] for classes, index in named], axis=1)
+    data = audit_data_from_arrays(found, X, does, secrets)
+    return audit_checked_data(data, AuditOptions(max_advantage=0.15)), data
 
 
 HEADLINES = {

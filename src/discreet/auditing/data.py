@@ -436,8 +436,9 @@ def say_before(entry: AuditEntry) -> str:
             "not pay for a choice among them"
         )
     if before:
+        plural = "another seed" if len(before) == 1 else f"{len(before)} other seeds"
         return (
-            f"the same held-out rows have been audited before with {len(before)} other seeds; the "
+            f"the same held-out rows have been audited before with {plural}; the "
             "confidence does not pay for a choice among them"
         )
     return ""

@@ -209,8 +209,11 @@ def _allowed(audit: Audit, fact: FactAudit) -> str:
             said.append(f"Your limit on ε of {check.limit:g}: {check.state}.")
         else:
             said.insert(0, f"You allowed {words.plain_points(check.limit)}.")
-    always = words.plain_points(1.0 - 1.0 / len(fact.classes))
-    return " ".join(said) or f"Always right would be {always}."
+    return " ".join(said) or f"Always right would be {_always(fact)}."
+
+
+def _always(fact: FactAudit) -> str:
+    return f"{100.0 - 100.0 / len(fact.classes):.3g}\N{NO-BREAK SPACE}points"
 
 
 def _use(audit: Audit) -> Card:
@@ -250,7 +253,7 @@ def _leak(audit: Audit, fact: FactAudit) -> Scale:
     return Scale(
         name=fact.name,
         what=f"how far an attacker {_knows(stated)}beats guessing",
-        ends=("0 = guessing", f"{words.plain_points(always)} = always right"),
+        ends=("0 = guessing", f"{_always(fact)} = always right"),
         keys=tuple(keys),
         bar=100.0 if bound is None else _place(bound / always),
         sure=bound is not None,
