@@ -16,6 +16,7 @@ from support.sites import make_site
 
 from discreet.auditing.audit_file import INDEPENDENT_RELEASES
 from discreet.export.signing import load_or_make_key
+from discreet.network.fleet import Fleet
 
 
 @pytest.fixture(scope="module")
@@ -546,6 +547,20 @@ def test_a_site_in_trouble_says_so_beside_the_promise(command, tmp_path):
     assert code == 3 and out.startswith("RED: Certificate withdrawn")
     page = (tmp_path / "pack" / "index.html").read_text()
     assert "The site needs attention" in page and "device silent" in page
+
+
+@pytest.mark.parametrize(("day", "told"), [(days_ago(20), False), (days_ago(31), True)])
+def test_a_fleet_shows_a_guarantee_that_is_over_and_the_pack_keeps_it_apart(
+    command, tmp_path, day, told
+):
+    site = site_with(tmp_path, day=day)
+    fleet = Fleet([str(site)])
+    shorts = [each.short for each in fleet.look()[0].findings]
+    fleet.close()
+    assert ("Not re-checked for 30 days" in shorts) == told
+    command(site, "--out", tmp_path / "pack")
+    health = json.loads((tmp_path / "pack" / "evidence.json").read_text())["health"]
+    assert "Not re-checked for 30 days" not in [each["short"] for each in health["findings"]]
 
 
 def test_a_site_of_an_earlier_version(command, tmp_path):

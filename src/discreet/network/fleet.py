@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,15 +21,18 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from discreet.errors import DiscreetError, InputError
+from discreet.network.dashboard.guarantee import guarantee_of
 from discreet.network.health import BAD, GOOD, WARN, Finding, device_state, examine, worst
 from discreet.network.observed import Deployed, DeployedFiles, Enrolled, Plan, Stored, read_plan
-from discreet.network.site.settings import SiteFiles, load_devices, load_site
+from discreet.network.site.settings import Site, SiteFiles, load_devices, load_site
 from discreet.network.store import open_reader
 from discreet.network.store.reading import Reader
 
 _LEVELS = (GOOD, WARN, BAD)
 _PARTS = ("site.json", "keys", "broker", "fusion")
 _KEPT_SECONDS = 5.0
+GUARANTEE = "guarantee"
+"""Subject of what has ended a certificate, which is no matter of a site's health."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ class Fleet(Collector):
             deployed, devices = DeployedFiles(folder)(), load_devices(folder).clients
         except DiscreetError as error:
             damaged, deployed, devices = [_bad("A file is damaged", str(error))], None, {}
+        if deployed is not None:
+            damaged += _over(folder, site, deployed)
         if site.database.startswith("sqlite:"):
             file = SiteFiles(folder).database_file(site)
             if not file.exists():
@@ -198,6 +204,13 @@ class Fleet(Collector):
             for state, count in each.devices:
                 devices.add_metric([each.site, state], count)
         yield from (level, age, devices)
+
+
+def _over(folder: Path, site: Site, deployed: Deployed) -> list[Finding]:
+    """Return what has ended the guarantee of a site; one that has none is no worse for it."""
+    today = datetime.now(UTC).date()
+    found = guarantee_of(folder, site.expires, deployed.mapping, today).certificate
+    return [replace(found, subject=GUARANTEE)] if found.level == BAD else []
 
 
 def _bad(short: str, words: str) -> Finding:

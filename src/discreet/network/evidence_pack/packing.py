@@ -48,8 +48,8 @@ from discreet.network.evidence_pack.content import (
     Statements,
     as_level,
 )
-from discreet.network.fleet import Fleet
-from discreet.network.health import BAD
+from discreet.network.fleet import GUARANTEE, Fleet
+from discreet.network.health import BAD, worst
 from discreet.network.observed import load_certificates
 from discreet.network.site.settings import (
     MAX_BYTES,
@@ -218,8 +218,10 @@ def _health(folder: Path) -> Health:
         found = fleet.look()[0]
     finally:
         fleet.close()
-    noted = [_noted(each.level, each.short, each.words, folder) for each in found.findings]
-    return Health(level=as_level(found.level), findings=tuple(noted[:_MOST_LISTED]))
+    health = [each for each in found.findings if each.subject != GUARANTEE]  # it has its own state
+    noted = [_noted(each.level, each.short, each.words, folder) for each in health]
+    level = worst(each.level for each in health)
+    return Health(level=as_level(level), findings=tuple(noted[:_MOST_LISTED]))
 
 
 def _noted(level: str, short: str, said: str, folder: Path) -> Noted:
