@@ -3,6 +3,7 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from discreet.auditing.bounds.certificates import NotCertifiable
 from discreet.auditing.bounds.estimates import score_answers
 from discreet.auditing.data import AuditOptions, audit_data_from_arrays
 from discreet.cli.audit import describe
+from discreet.errors import InputError
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import AdditiveFusion
@@ -364,6 +366,20 @@ def test_classes_in_runs_say_nothing_about_their_frequencies(rng):
     assert "as frequent as stated (declared)" in known.verdict
 
 
+def test_that_learning_was_stopped_is_a_remark_and_no_condition(rng):
+    """What is certified of the mapping as it is does not depend on how it came about."""
+    mapping, X, h, g = silent(3000, rng)
+    parameters = mapping.design.parameters | {"stopped": True}
+    design = mapping.design.model_copy(update={"parameters": parameters})
+    data = replace(
+        audit_data_from_arrays(mapping.model_copy(update={"design": design}), X, h, g),
+        held_out=True,
+    )
+    found = audit_checked_data(data, AuditOptions(max_advantage=0.05))
+    assert found.conditions == () and found.verdict.startswith("WITHIN LIMITS: ")
+    assert any(each.startswith("learning was stopped early") for each in found.remarks)
+
+
 def test_held_out_rows_and_nothing_declared_make_a_plain_verdict(rng):
     mapping, X, h, g = silent(3000, rng)
     data = replace(audit_data_from_arrays(mapping, X, h, g), held_out=True)
@@ -504,3 +520,9 @@ def test_rows_that_depend_on_one_another_do_not_show_that_a_mapping_is_useful(rn
     assert "intervals hold for independent rows only" in "\n".join(describe(found))
     declared = audit(mapping, X, h, private=g, assume_independent=True)
     assert declared.public.useful and not declared.public.doubt
+
+
+@pytest.mark.parametrize("wrong", ["home.json", Path("home.json"), None, {"sensors": []}])
+def test_what_is_no_mapping_is_refused_with_the_call_that_reads_a_file(wrong):
+    with pytest.raises(InputError, match=r"must be a Mapping .* Mapping\.load\(PATH\)"):
+        audit(wrong, [[0]], [0], private=[0])

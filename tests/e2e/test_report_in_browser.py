@@ -59,9 +59,8 @@ def test_a_phone_scrolls_nothing_sideways_and_asks_for_nothing(show, name):
     assert reader.complaints == [] and len(reader.requests) == 1
     assert reader.page.evaluate("performance.getEntriesByType('resource').length") == 0
     assert reader.page.evaluate("document.scripts.length + document.images.length") == 0
-    assert reader.page.title().endswith(": privacy audit of " + ("h", "fall <script>", "fall", "activity")[
-        list(CASES).index(name)
-    ])  # fmt: skip
+    public = ("h", "fall <script>", "fall", "activity")[list(CASES).index(name)]
+    assert reader.page.title().endswith(f": privacy audit of {public}")
     reader.page.evaluate(OPEN_ALL)
     assert reader.width() <= PHONE[0]
     wide = reader.page.evaluate(

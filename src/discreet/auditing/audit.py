@@ -81,7 +81,7 @@ from discreet.auditing.verdict import (
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels, written
 from discreet.data.encoders import CategoriesEncoder
-from discreet.errors import shown
+from discreet.errors import InputError, shown
 from discreet.leakage.exact import (
     Budget,
     advantage,
@@ -440,6 +440,11 @@ def audit(
     if isinstance(mapping, PrivacyMapper):
         check_is_fitted(mapping, "mapping_")
         mapping = mapping.mapping_
+    if not isinstance(mapping, Mapping):
+        raise InputError(
+            f"mapping must be a Mapping or a fitted mapper, got {shown(mapping)}. Of a file: "
+            "Mapping.load(PATH)."
+        )
     data = audit_data_from_arrays(
         mapping, X, y, private, groups, assume_independent=assume_independent, seed=random_state
     )
@@ -581,6 +586,11 @@ def _remarks(data: AuditData) -> tuple[str, ...]:
         found.append(
             f"attackers were tried on {len(data.attacked)} of the {data.n_rows} rows, drawn at "
             "random; the bounds use all of them"
+        )
+    if data.mapping.design.parameters.get("stopped"):
+        found.append(
+            "learning was stopped early, by hand or by --time-limit: the same command may make "
+            "another mapping; what is certified of this one does not depend on it"
         )
     if data.n_rows < FEW_ROWS:
         found.append(

@@ -54,8 +54,6 @@ def find_conditions(
                      "checked)")  # fmt: skip
     if data.audited_before:
         found.append(data.audited_before)
-    if data.mapping.design.parameters.get("stopped"):
-        found.append("learning was stopped early")
     if data.assumed_independent:
         contradicted = _contradiction(data)
         although = f", although {contradicted}" if contradicted else ""
