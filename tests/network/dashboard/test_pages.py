@@ -3,7 +3,7 @@
 import hashlib
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -186,6 +186,27 @@ def test_a_limit_is_said_once_for_all_private_facts():
     assert text.count('class="scale"') == text.count('class="limit"') == 2
     assert text.count("limit, 5 points: not shown for <strong>who</strong>, ") == 1
     assert text.count("not shown for") == 1
+
+
+@pytest.mark.parametrize(
+    ("expires", "other", "shown", "hidden"),
+    [
+        (1, False, ["At most, certified", "WITHIN LIMITS", "Expires", "Survives"], []),
+        (-1, False, ["Certificate expired", "1 day ago"],
+         ["At most, certified", "WITHIN LIMITS", "Survives"]),
+        (1, True, ["No certificate for this mapping", "never, for this mapping"],
+         ["At most, certified", "WITHIN LIMITS", "Survives", "Expires", "labelled rows at"]),
+    ],
+)  # fmt: skip
+def test_the_page_of_the_guarantee_lists_only_what_counts(expires, other, shown, hidden):
+    today = datetime.now(UTC).date()
+    running = make_mapping(("a", "b")) if other else MAPPING
+    audit = AuditSummary.model_validate(make_audit(MAPPING, today))
+    held = assess(audit, None, running.id, today + timedelta(days=expires), today)
+    page = pages._templates().get_template("live/certificate.html")
+    text = page.render(now=SimpleNamespace(guarantee=held), mapping=running)
+    assert all(each in text for each in shown)
+    assert not any(each in text for each in hidden)
 
 
 # --- The frontier ----------------------------------------------------------------------------
