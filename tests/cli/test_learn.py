@@ -615,6 +615,22 @@ def test_where_no_estimate_is_within_the_wish_the_symbols_are_noise(command):
 
 
 @pytest.mark.slow
+def test_without_a_stated_limit_the_default_is_called_so_and_is_no_failure(command):
+    """The public fact is the private one, of which the default allows next to nothing."""
+    rng = np.random.default_rng(0)
+    h = rng.integers(2, size=60)
+    table = pd.DataFrame({"a": np.where(rng.random(60) < 0.9, h, 1 - h), "h": h, "g": h})
+    table.assign(b=rng.integers(3, size=60)).to_csv("same.csv", index=False)
+    code, printed, said = command(
+        "learn", "same.csv", "--public", "h", "--private", "g", "--out", "m"
+    )
+    assert code == 0 and "the default is not met" in printed
+    both = printed + said
+    assert "NOT MET" not in both and "asked for" not in printed and "were allowed" not in both
+    assert "at most advantage 0.05 is the default" in said or "pure noise" in printed
+
+
+@pytest.mark.slow
 def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     """The public fact is the private one: next to nothing may be said of it."""
     rng = np.random.default_rng(0)
@@ -625,7 +641,8 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     code, printed, _ = command(*asked, "--max-advantage", "0.01")
     assert code in (0, 3) and re.search("^useless", printed, re.MULTILINE)
     named = re.findall(
-        r"^of use would be an advantage of ([\d.]+) points, error about [\d.]+ %, "
+        r"^of use would be a limit of ([\d.]+) points? "
+        r"\(rows left out show [\d.−]+ ± [\d.]+ points\), error about [\d.]+ %, "
         r"balanced accuracy [\d.]+ %: (discreet learn .*)$",
         printed,
         re.MULTILINE,
@@ -634,7 +651,7 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     for leak, line in named:
         again = shlex.split(line)[1:]
         assert again[:-2] == asked and again[-2] == "--max-advantage"
-        assert 100 * float(again[-1]) >= float(leak)
+        assert 100 * float(again[-1]) == pytest.approx(float(leak))
     code, printed, _ = command(*shlex.split(named[-1][1])[1:])
     assert "useless" not in printed
     expected = Mapping.load("m").design.expected

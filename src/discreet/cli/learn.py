@@ -481,7 +481,7 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
     if expected is not None:
         beyond = bool(getattr(mapper, "beyond_answer", False))
         lines += [
-            _privacy_line(expected, beyond),
+            _privacy_line(expected, beyond, _by_default(mapper)),
             *_answer_lines(expected, mapper.mapping_.public.name),
         ]
     elif mapper.privacy_ratio_ is not None:
@@ -548,6 +548,11 @@ def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[s
     return f"NOT shown to be private {span}: {line}", "31"
 
 
+def _by_default(mapper: PrivacyMapper) -> bool:
+    """Whether nobody stated a limit, so that the default is aimed at; it is not promised then."""
+    return (mapper.max_advantage, mapper.epsilon) == (None, None)
+
+
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     expected = mapper.expected_
     if expected is None or expected.met is None:
@@ -561,7 +566,10 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
         f"(raw readings: {gain(expected.raw_advantage)})"
     )
     if expected.asked is not None:
-        line += f"; {100 * expected.asked:.4g} were allowed"
+        aim = f"{100 * expected.asked:.4g}"
+        line += f"; no limit was stated, {aim} is the default" if _by_default(mapper) else (
+            f"; {aim} were allowed"
+        )  # fmt: skip
     if expected.met:
         return f"private enough, as far as the rows show: {line}", "32"
     return f"NOT shown to be private: {line}", "31"
@@ -596,19 +604,26 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
     )
 
 
-def _privacy_line(expected: Expected, beyond: bool) -> str:
+def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
+    """Say what an attacker is expected to gain; ``by_default``: no limit was stated."""
+    unmet = "the default is not met" if by_default else "NOT MET"
     if expected.silent:
         return (
             f"the symbols are pure noise: no level that was tried leaves a standard error, nor one "
             f"with 80 % of the symbols drawn evenly half of one, within "
             f"{plain_points(expected.asked or 0.0)} (raw readings: "
-            f"{gain(expected.raw_advantage)}); NOT MET"
+            f"{gain(expected.raw_advantage)}); {unmet}"
         )
-    verdict = {None: "", True: "; what was asked for is met", False: "; NOT MET"}[expected.met]
+    met = "the default is met" if by_default else "what was asked for is met"
+    verdict = {None: "", True: f"; {met}", False: f"; {unmet}"}[expected.met]
     tried = "rows left out of it" if expected.folds == 1 else (
         f"by designs without each of {expected.folds} folds"
     )  # fmt: skip
-    asked = "" if expected.asked is None else f"; asked: {100 * expected.asked:.4g}"
+    asked = (
+        ""
+        if expected.asked is None
+        else (f"; {'default' if by_default else 'asked'}: {100 * expected.asked:.4g}")
+    )
     return (
         f"expected of one report ({tried}, an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * beyond}"
@@ -624,7 +639,8 @@ def _alternative_line(expected: Expected) -> str:
     # What rows left out show with a standard error to spare, rounded up: so much they allow.
     asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
     return (
-        f"of use would be an advantage of {points(expected.advantage)}, error about "
+        f"of use would be a limit of {plain_points(asked)} (rows left out show "
+        f"{with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
         f"{_command_for(asked)}"

@@ -435,14 +435,17 @@ def warn_useless(
     )
 
 
-def warn_unmet(expected: Expected, asked: Dict[str, float | None], advice: str) -> None:
-    """Say what rows left out show instead of what was asked."""
+def warn_unmet(
+    expected: Expected, asked: Dict[str, float | None], advice: str, *, stated: bool = True
+) -> None:
+    """Say what rows left out show instead of what was asked; ``stated``: not by default."""
     found = [f"advantage {with_error(expected.advantage, expected.advantage_error)}"]
     if asked["epsilon"] is not None and expected.epsilon is not None:
         found.append(f"epsilon {expected.epsilon:.2f}")
     limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]
     warnings.warn(
-        f"Not met: at most {' and '.join(limits)} was asked for. Held-out rows show "
+        f"Not met: at most {' and '.join(limits)} {'was asked for' if stated else 'is the default'}"
+        f". Held-out rows show "
         f"{' and '.join(found)}, and at no level that was tried enough standard errors to spare. "
         f"{advice}",
         UnmetRequestWarning,

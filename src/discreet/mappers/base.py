@@ -404,7 +404,8 @@ class PrivacyMapper(UsesMapping):
             warn_useless(self.mapping_.public, expected, taught, interval, advice)
         if expected is not None and expected.met is False and not expected.silent:
             asked = {"advantage": self._asked_advantage, "epsilon": self.epsilon}
-            warn_unmet(expected, asked, self._advise(groups))
+            stated = (self.max_advantage, self.epsilon) != (None, None)
+            warn_unmet(expected, asked, self._advise(groups), stated=stated)
 
     def _advise(self, groups: Ints | None) -> str:
         """Say what to do: of rows in groups, more groups are what helps."""
