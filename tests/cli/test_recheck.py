@@ -19,7 +19,9 @@ def recheck(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     HOME.save("home.json")
     today = datetime.now(UTC).date()
-    (tmp_path / "audit.json").write_text(json.dumps(make_audit(HOME, today)))
+    audit = make_audit(HOME, today)
+    del audit["public"]["balanced"]  # the rows below are about the private fact alone
+    (tmp_path / "audit.json").write_text(json.dumps(audit))
     return lambda *arguments: run(monkeypatch, capsys, "recheck", "home.json", *arguments)
 
 

@@ -101,30 +101,24 @@ def _necessity(known: Known) -> Iterator[Line]:
     yield _audited(known, "gdpr-b-necessary", "35(7)(b)", "Is the purpose served?", useful,
                    ["/public/balanced", "/public/raw_balanced"], "answers")  # fmt: skip
     for k, fact in enumerate(known.at("/private") or ()):
-        raw, place = _on_readings(known, k)
+        raw = None if known.summary is None else known.summary.private[k].strongest_on_readings
         yield _audited(
             known, f"gdpr-b-minimal-{k}", "35(7)(b)", 
             f"Is less sent than read? {shown(fact['name'])}",
             "" if raw is None else f"The best attacker on raw readings gained about "
             f"{words.points(raw)} over guessing{_one_report(known)}; what is sent{_span(known)} "
             f"allows {_bound(known, k)}.{_less_sent(known, k)}",
-            [place, f"/private/{k}/attacks/best_on_readings/lower", _bound_place(known, k)],
+            [_readings_place(known, k), f"/private/{k}/attacks/best_on_readings/lower",
+             _bound_place(known, k)],
             f"fact-{k}",
         )  # fmt: skip
     yield _filled("gdpr-b-limit", "35(7)(b)", "Why this limit", known.statements.why_limit)
 
 
-def _on_readings(known: Known, k: int) -> tuple[float | None, str]:
-    """Return what the best attacker on raw readings gained, an estimate, and where it stands."""
-    place = f"/private/{k}/attacks/readings"
-    found = [known.at(f"{place}/{i}/balanced_accuracy/estimate")
-             for i in range(len(known.at(place) or ()))]  # fmt: skip
-    ran = [(right, i) for i, right in enumerate(found) if right is not None]
-    if not ran:
-        return None, place
-    right, i = max(ran)
-    guessing = 1.0 / max(len(known.at(f"/private/{k}/classes") or ()), 2)
-    return max(right - guessing, 0.0), f"{place}/{i}/balanced_accuracy/estimate"
+def _readings_place(known: Known, k: int) -> str:
+    """Return where the attackers on raw readings are; the best of them, if no others were kept."""
+    place = f"/private/{k}/attacks"
+    return f"{place}/readings" if known.at(f"{place}/readings") else f"{place}/best_on_readings"
 
 
 def _less_sent(known: Known, k: int) -> str:
