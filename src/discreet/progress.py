@@ -72,8 +72,13 @@ def printed() -> Report:
 
 def cost(progress: Progress) -> str:
     """Return about how long the work will take, and how long it may."""
-    most = "" if progress.left is None else f", {max(progress.left, 1.0):.0f} s at most"
-    return f"about {max(progress.seconds or 0.0, 1.0):.0f} s to go{most}"
+    about = max(progress.seconds or 0.0, 1.0)
+    if progress.left is None:
+        return f"about {about:.0f} s to go"
+    most = max(progress.left, 1.0)
+    if about > most:
+        return f"{most:.0f} s to go, as limited; all would take about {about:.0f} s"
+    return f"about {about:.0f} s to go, {most:.0f} s at most"
 
 
 def standing(progress: Progress) -> str:

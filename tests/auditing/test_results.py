@@ -75,6 +75,15 @@ def test_the_picture_quotes_the_bound_as_the_report_does(name, classes, said):
     assert texts(draw_audit(found))[1] == f"g: {said}"
 
 
+def test_the_picture_calls_nothing_certain_that_is_not():
+    content = private()[0].to_dict()
+    content["example"][0] |= {"row": [0.002, 0.998], "symbol": 1}
+    content["example"][1] |= {"row": [0.0, 1.0], "symbol": 1}
+    figure = draw_audit(AuditSummary.model_validate(content))
+    written = [each.get_text() for each in figure.axes[-1].texts]
+    assert "1: > 99 %" in written and written.count("1: 100 %") >= 1
+
+
 def test_the_picture_has_a_report_made_of_the_tables_and_of_no_row():
     audit, data = private()
     content = audit.to_dict()

@@ -5,7 +5,7 @@ from support.sites import eventually
 
 from discreet.cli import progress
 from discreet.cli.progress import ProgressReport, _Pace
-from discreet.progress import Progress
+from discreet.progress import Progress, cost
 
 
 def test_time_counts_down_between_steps(monkeypatch):
@@ -69,3 +69,12 @@ def test_bar_share_and_time_left_stay_on_a_narrow_terminal(monkeypatch):
     report.close()
     line = next(each for each in log.getvalue().splitlines() if "left" in each)
     assert "25 %" in line and "1:00:59 left" in line and "━" in line and "…" in line
+
+
+def test_what_is_left_is_never_said_to_be_more_than_may_be():
+    def said(seconds, left):
+        return cost(Progress("search", 0.0, seconds=seconds, left=left))
+
+    assert said(84.0, 10.0) == "10 s to go, as limited; all would take about 84 s"
+    assert said(8.0, 10.0) == "about 8 s to go, 10 s at most"
+    assert said(8.0, None) == "about 8 s to go"

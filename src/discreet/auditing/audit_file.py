@@ -504,9 +504,14 @@ def _draw_row(axes: Axes, each: SensorExample, k: int) -> None:
     for z, share in enumerate(each.row):
         axes.barh([k], [width * share], 0.5, left=left, color=_shade(z, each))
         if z == widest:
-            axes.text(left + width * share / 2, k, f"{z}: {100 * share:.0f} %", ha="center",
+            axes.text(left + width * share / 2, k, f"{z}: {_share(share)}", ha="center",
                       va="center", fontsize=8, color=_on(z, each))  # fmt: skip
         left += width * share
+
+
+def _share(share: float) -> str:
+    """Write a probability; what is only close to certain is not called so."""
+    return "> 99 %" if 0.995 <= share < 1.0 else f"{100 * share:.0f} %"
 
 
 def _draw_symbol(axes: Axes, each: SensorExample, k: int) -> None:

@@ -309,7 +309,7 @@ def test_the_page_tells_how_to_make_it_again():
     audit, data = private()
     text = text_of((private,))
     assert COMMAND in text and data.mapping.id in text
-    assert audit.program in text and "discreet frontier TABLE" in text
+    assert audit.program in text and "discreet frontier TABLE --public h --private g --out" in text
 
 
 def test_reports_over_time_are_added_up():

@@ -742,6 +742,18 @@ def test_the_overview_names_an_attacker_who_knows_the_answer(open_site):
     assert "at most 13.9 points, certified" in text
 
 
+def test_long_names_of_facts_are_cut_as_in_the_report(open_site):
+    visitor = open_site()
+    file = visitor.maker.folder / "audit.json"
+    audit = json.loads(file.read_text())
+    audit["private"][0]["name"] = "x" * 150
+    file.write_text(json.dumps(audit))
+    visitor.log_in()
+    for path in ("/", "/guarantee"):
+        text = visitor.get(path).text
+        assert "x" * 39 + "…" in text and "x" * 40 not in text.replace("x" * 39 + "…", "")
+
+
 @pytest.mark.parametrize("kind", ["troubled", "new"])
 def test_a_guarantee_that_is_broken_or_missing_overrides_bound_and_days(open_site, kind):
     visitor = open_site(kind)

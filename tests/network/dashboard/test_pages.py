@@ -129,6 +129,16 @@ def _at(seconds):
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def test_the_minute_in_which_a_device_was_started_is_not_called_partly_missing():
+    new = client(enrolled=_at(1810))
+    began = [("hall", 30, 2, 11.0), ("hall", 31, 6, 11.0)]
+    assert cells(new, began)[1].counts["partly"] == 0
+    assert cells(new, began)[1].counts["heard"] == 1
+    later = [*began, ("hall", 40, 2, 11.0)]
+    assert cells(new, later)[1].counts["partly"] == 1  # no first minute any more
+    assert cells(client(enrolled=_at(0)), began)[1].counts["partly"] == 1
+
+
 def test_a_cell_is_a_minute_and_only_whole_minutes_are_shown():
     plan, found = cells()
     assert (plan.rounds, plan.seconds, plan.columns, plan.first_round) == (6, 60.0, 60, 0)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -317,6 +318,7 @@ def render_report(audit: Audit, *, command: str = "", frontier_svg: str | None =
         few_rows=FEW_ROWS,
         attackers_in_words=words.ATTACKERS,
         frontier=_frontier(frontier_svg),
+        frontier_command=_frontier_command(mapping),
         facts=[_fact(audit, fact, k) for k, fact in enumerate(audit.private)],
         public_attacks=words.attack_table(audit.public.attacks, len(audit.public.classes)),
         public_picture=_attack_picture(audit, None, "public"),
@@ -394,6 +396,12 @@ def _attack_picture(audit: Audit, fact: FactAudit | None, name: str) -> Markup:
     upper = None if fact is None else fact.certificate("advantage").bound
     what = tidy(seen.name, 60)
     return Markup(draw_attacks(seen.attacks, len(seen.classes), upper, name, what))
+
+
+def _frontier_command(mapping: Mapping) -> str:
+    private = [part for fact in mapping.private for part in ("--private", fact.name)]
+    given = ["--public", mapping.public.name, *private, "--out", "frontier.json"]
+    return shlex.join(["discreet", "frontier", "TABLE", *given])
 
 
 def _frontier(svg: str | None) -> Markup | None:

@@ -161,6 +161,7 @@ HEARD, PARTLY, SILENT, SUSPENDED = "heard", "partly", "silent", "suspended"
 CELLS = 60
 _CELL_SECONDS = 60.0
 _LEAST_CELLS = 12
+_STARTING = 2  # cells after the enrolment within which a device may begin
 _MOST_ROUNDS = 720  # to be counted for each device
 
 
@@ -238,6 +239,7 @@ class StripPlan:
         due = self.column(self.now - self.site.deadline - message + self.site.interval)
         revoked = None if client.revoked is None else self.column(client.revoked.timestamp())
         enrolled = self.column(client.enrolled.timestamp())
+        first = min((column for own, column in counted if own == name), default=None)
         for column in range(self.columns):
             found = [counted[name, k] for k in range(column - reach, column + 1)
                      if (name, k) in counted]  # fmt: skip
@@ -247,6 +249,8 @@ class StripPlan:
                 late = max(late for _, late in found) - self.site.epoch - message
                 whole = client.batch > 1 or found[0][0] >= self.rounds
                 timely = late <= self.site.deadline + message
+                if timely and not whole and column == first and column - enrolled <= _STARTING:
+                    continue  # it was started in this minute, which it was not to fill
                 yield column, HEARD if whole and timely else PARTLY
             elif enrolled < column < due and (revoked is None or column < revoked):
                 yield column, SILENT

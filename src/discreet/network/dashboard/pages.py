@@ -169,6 +169,7 @@ SORTS: dict[str, tuple[str, Callable[[Device], Any]]] = {
     "refused": ("refused, most", lambda each: -each.refused),
 }
 _LONGEST_SEARCH = 64
+_LONGEST_NAME = 40  # of a fact, as in the report
 
 
 def _order_of_budget(device: Device) -> float:
@@ -307,6 +308,9 @@ def _templates() -> Environment:
     found.filters |= {each.__name__: each for each in (*written, confidence)} | {
         "right": rounding.percent,
         "about_points": gain,
+        "short": lambda name: (
+            name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+        ),
     }
     return found
 
