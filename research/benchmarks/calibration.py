@@ -5,7 +5,7 @@
 On the paper's synthetic case the true advantage of any mapping is known exactly. For several sizes
 and ratios, mappings are designed on four fifths of the rows. Their true advantage stands beside
 what the fifth that was left out shows: the best rule in hindsight (errs high), and the estimate
-that mappers report (``design/leaks.py``) with its standard error.
+that mappers report (``design/leak_estimates.py``) with its standard error.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet import NPOMapper
 from discreet.data.columns import label_column
-from discreet.design.leaks import estimate_leaks
+from discreet.design.leak_estimates import estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities

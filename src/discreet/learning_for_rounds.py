@@ -24,7 +24,7 @@ from discreet.auditing.bounds.rows_needed import rows_for_rounds
 from discreet.choices import METHODS
 from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS
-from discreet.design.leaks import MAX_LISTED
+from discreet.design.leak_estimates import MAX_LISTED
 from discreet.design.levels import LEFT_OUT, MOST_LEFT_OUT
 from discreet.errors import InputError
 from discreet.leakage.chains import Chain, add_up

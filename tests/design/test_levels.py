@@ -10,7 +10,7 @@ from discreet.data.columns import Labels
 from discreet.design.expected import Expected, Request
 from discreet.design.feasible import Designed
 from discreet.design.kernels import CountKernel
-from discreet.design.leaks import Leaks, estimate_fitted_leaks
+from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.problem import Settings, Target
 from discreet.design.training_rows import Sample

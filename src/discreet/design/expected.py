@@ -318,8 +318,8 @@ class Expected:
     """What rows left out showed.
 
     ``advantage``: the attacker's, over guessing, for the fact and the classes it does best on,
-    estimated without bias, and ``advantage_error``, one standard error of it (``design/leaks.py``);
-    infinite where each part left out has a class in one group only.
+    estimated without bias, and ``advantage_error``, one standard error of it, in
+    ``design/leak_estimates.py``; infinite where each part left out has a class in one group only.
     ``raw_advantage``: that of boosted trees on the codes of the readings themselves, for the first
     of the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is

@@ -37,7 +37,7 @@ from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.columns import Labels
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim
-from discreet.design.leaks import estimate_leaks
+from discreet.design.leak_estimates import estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.errors import InputError
 from discreet.frontiers.results import FAMILIES, Bound, Estimate, Leak, Worth

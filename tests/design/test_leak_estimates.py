@@ -5,8 +5,8 @@ import pytest
 from support.matrices import crossed
 
 from discreet.data.columns import Labels
-from discreet.design import leaks
-from discreet.design.leaks import average, estimate_leaks
+from discreet.design import leak_estimates
+from discreet.design.leak_estimates import average, estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.leakage.joint_outputs import output_probabilities
 
@@ -37,7 +37,9 @@ def tables(n_sensors, rng):
     ("n_sensors", "leak"), crossed([4, 8], [0.0, 0.1], kept=[(4, 0.1), (8, 0.0)])
 )
 def test_squared_distances_are_right_on_average(n_sensors, leak, monkeypatch):
-    monkeypatch.setattr(leaks, "_MOST_LISTED", 0)  # else many rows are looked at in one way more
+    monkeypatch.setattr(
+        leak_estimates, "_MOST_LISTED", 0
+    )  # else many rows are looked at in one way more
     rng = np.random.default_rng(n_sensors)
     ours = tables(n_sensors, rng)
     known = draw(400, leak, rng, n_sensors)
@@ -127,12 +129,14 @@ def test_distances_are_of_pairs_of_groups_and_spread_as_without_each_group(sizes
     own = [np.flatnonzero(index == k) for k in range(3)]
     means = np.stack([shown[rows].mean(axis=0) for rows in own])
     keep = (np.eye(3) - 1 / 3) / np.sqrt(3)
-    weights, parts = leaks._by_group(leaks._View(shown, None, np.zeros(5)), own, groups, np.copy)
-    bias = leaks._shared_by_groups(weights, parts, keep)
+    weights, parts = leak_estimates._by_group(
+        leak_estimates._View(shown, None, np.zeros(5)), own, groups, np.copy
+    )
+    bias = leak_estimates._shared_by_groups(weights, parts, keep)
     assert np.sum((keep @ means) ** 2) - bias == pytest.approx(
         distance_of_pairs(shown, own, groups)
     )
-    found = leaks._moved_by_groups(weights, parts, keep)
+    found = leak_estimates._moved_by_groups(weights, parts, keep)
     np.testing.assert_allclose(found, -moved_without_a_group(shown, own, groups), atol=1e-12)
 
 
@@ -155,7 +159,7 @@ def test_fitted_tables_leak_as_if_the_truth_were_drawn_around_what_was_seen():
     """The twin draws centres around those seen, as far off as groups move them."""
     rng = np.random.default_rng(10)
     ours, (part, day) = tables(4, rng), days((20,) * 8, 0.1, rng)
-    found = leaks.estimate_fitted_leaks(ours, part, day)
+    found = leak_estimates.estimate_fitted_leaks(ours, part, day)
     shown, index = output_probabilities(ours, part.codes), part.private[0].index
     own = [np.flatnonzero(index == k) for k in (0, 1)]
     means = np.stack([shown[rows].mean(axis=0) for rows in own])
@@ -197,7 +201,7 @@ def test_tables_that_are_flat_on_few_days_leak_elsewhere_as_much_as_days_differ(
         part, day = series(10, rng)
         ours = flat_on(part, rng)
         truth.append(estimate_leaks(ours, many, many).distance[0])
-        fitted.append(leaks.estimate_fitted_leaks(ours, part, day).distance[0])
+        fitted.append(leak_estimates.estimate_fitted_leaks(ours, part, day).distance[0])
         as_new.append(estimate_leaks(ours, part, part, day).distance[0])
     assert np.mean(as_new) < 0 < np.mean(truth)
     assert 0.7 < np.mean(truth) / np.mean(fitted) < 1.3
