@@ -146,6 +146,15 @@ SHOWN = {
         "overview": (["1 device silent"], ["All is well"]),
         "sensors": (["1 device silent", "silent"], []),
     },
+    "no sensor heard": {
+        "overview": (
+            ["Not known", "0 of 6 sensors", "The last answer"],
+            ["right in about", "52 %"],
+        ),
+    },
+    "fusion centre silent": {
+        "overview": (["Not known", "The fusion centre is silent"], ["right in about"]),
+    },
     "device revoked": {
         "overview": (["1 revoked"], ["silent"]),
         "sensors": (["revoked", "not heard any more"], ["1 device silent"]),
