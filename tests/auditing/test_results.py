@@ -73,6 +73,8 @@ def with_bound(audit, name, limit, classes, value):
 def test_the_picture_quotes_the_bound_as_the_report_does(name, classes, said):
     found = with_bound(private()[0], name, 0.3, classes, 0.21865)
     assert texts(draw_audit(found))[1] == f"g: {said}"
+    name, _, beside = texts(draw_audit(found, names={"g": 60 * "n"}))[1].partition(": ")
+    assert beside == said and len(name) + len(said) <= 70  # they do not meet
 
 
 def test_the_picture_calls_nothing_certain_that_is_not():

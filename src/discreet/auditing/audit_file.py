@@ -422,6 +422,7 @@ _SHADES = ("#cfdfe9", "#0f4461")  # of the first symbol and of the last
 _LEFT, _RIGHT, _ROW = 5.0, 6.2, 0.95  # inches
 _MOST_SECRETS = 6
 _WIDEST = 18  # letters
+_LINE = 70  # letters above a bar: a name and what is said of it
 
 
 def draw_audit(
@@ -586,7 +587,9 @@ def _draw_secret(
     said = f"guessed right in {reached:.1f} %"
     if bound is not None:
         said = _promise(bound, fact, found)
-    _begin(axes, _cut(fact.name, names, 40), said, len(fact.classes) or 2, kept=_kept(found))
+    room = max(_LINE - len(said), 12)
+    name = _cut(fact.name, names, min(room, 40))
+    _begin(axes, name, said, len(fact.classes) or 2, kept=_kept(found))
     _draw_sent(axes, reached)
     if fact.strongest_on_readings is not None:
         _draw_raw(axes, guessing + 100 * fact.strongest_on_readings)
