@@ -1,7 +1,10 @@
 """An ESPHome node that is a device of a site: ESPHome takes it, and its sources compile."""
 
 import re
+import shutil
 import subprocess
+from functools import partial
+from pathlib import Path
 
 import pytest
 from support.devices import NATIVE, RUNTIMES, make_sensor, needs, run_esphome
@@ -227,15 +230,26 @@ def test_the_budget_is_shown_among_the_diagnostics(node):
     assert "entity_category: diagnostic" in shown and "unit_of_measurement: '%'" in shown
 
 
-def test_a_source_from_git_finds_the_headers_in_its_own_repository(node):
+def test_the_component_comes_from_git_with_the_headers_of_its_own_repository(node, tmp_path):
+    """ESPHome clones, as the manual says, a repository that has the runtimes where this one has."""
     needs("g++")
-    path = f"path: {RUNTIMES / 'esphome' / 'components'}"  # as a checkout would lie there
-    (node / "host.yaml").write_text(HOST.replace("path: components", path))
+    said = Path(__file__).parents[2].joinpath("docs/devices.md").read_text()
+    place = Path(re.search(r"type: git, url: \.\.\., path:\s+(\S+)}", said)[1])
+    shutil.copytree(RUNTIMES, tmp_path / "origin" / place.parents[1])
+    git = partial(subprocess.run, cwd=tmp_path / "origin", check=True, capture_output=True)
+    git(["git", "init", "-q"])
+    git(["git", "add", "-A"])
+    git(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "All"])
+    shutil.rmtree(node / "components")
+    origin = f"{{type: git, url: 'file://{tmp_path}/origin', path: {place}}}"
+    (node / "host.yaml").write_text(HOST.replace("{type: local, path: components}", origin))
     run_esphome("compile", "--only-generate", "host.yaml", folder=node)
     source = next(node.rglob("src/main.cpp")).parent
     assert not (source / "esphome" / "components" / "discreet" / "discreet.h").exists()
     flags = re.findall(r"-I\S+", next(node.rglob("platformio.ini")).read_text())
-    assert {f"-I{RUNTIMES / 'c'}", f"-I{RUNTIMES / 'c' / 'client'}"} <= set(flags)
+    cloned = next(node.rglob("components/discreet/__init__.py")).parents[3] / "c"
+    assert {f"-I{cloned}", f"-I{cloned / 'client'}"} <= set(flags)
+    assert (cloned / "discreet.h").read_bytes() == (RUNTIMES / "c" / "discreet.h").read_bytes()
     stubs = [f"-I{NATIVE / 'mqtt_stubs'}", f"-I{NATIVE / 'stubs'}"]
     build = ["g++", "-std=gnu++20", "-DUSE_HOST", "-I.", *stubs, *flags, "-fsyntax-only"]
     run_quietly([*build, "esphome/components/discreet/discreet_site.cpp"], source)
