@@ -229,6 +229,11 @@ def unseen(living):
     living.decide()
 
 
+def hardly_any(living):
+    living.hear(NAMES[0])
+    living.decide()
+
+
 def outdated(**runs):
     def load(living):
         quiet(living)
@@ -305,6 +310,7 @@ STATES = [
     ("a stuck fusion centre", stuck, BAD, "fusion centre is"),
     ("a silent worker", silent_worker, WARN, "1 of 2 workers silent"),
     ("a device never seen", unseen, WARN, "1 device never seen"),
+    ("most devices never seen", hardly_any, BAD, f"{len(NAMES) - 1} devices never seen"),
     ("a worker's mapping", outdated(mapping=BEFORE.id), BAD, "1 worker with another mapping"),
     ("a worker's certificate", outdated(certificate="ab"), BAD, "1 worker with an old certificate"),
     ("unknown tables", other_tables(known=False), BAD, "1 device with another mapping"),

@@ -159,11 +159,12 @@ def _devices(
     live = [name for name, state in states.items() if state != REVOKED]
     late = [name for name in live if states[name] == LATE]
     silent = [name for name in live if states[name] == SILENT]
+    never = [name for name in live if states[name] == NEVER]
     left = any(states[name] in (REPORTING, LATE) for name in live)
     for level, names, what, words in (
         (BAD, silent, "silent",
          "Decisions are made without them." if left else "No sensor is heard: nothing is known."),
-        (WARN, [name for name in live if states[name] == NEVER], "never seen",
+        (BAD if 2 * len(never) >= len(live) else WARN, never, "never seen",
          "Enrolled, but nothing has arrived."),
         (BAD if 2 * len(late) >= len(live) else WARN, late, "late",
          "Rounds are closed before their messages come: is the network slow, a clock wrong?"),
