@@ -19,6 +19,7 @@ from discreet.auditing.audit_file import AuditSummary
 from discreet.auditing.recheck import Claim, begin, judge
 from discreet.auditing.recheck_bets import LabelledRows
 from discreet.data.encoders import BinsEncoder
+from discreet.errors import shown
 from discreet.frontiers.results import Frontier
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import AdditiveClassesFusion, AdditiveFusion, Design, Fact
@@ -147,7 +148,7 @@ def _settle_limit(check, read):
     state, upper = facts[worst]
     bound = "no bound" if upper is None else at_most(upper, check["limit"])
     check |= {"fact": worst, "state": state, "upper": upper}
-    check["words"] = f"the advantage of {worst!r} is at most {bound}, limit {check['limit']}"
+    check["words"] = f"the advantage of {shown(worst)} is at most {bound}, limit {check['limit']}"
 
 
 def make_recheck(mapping, certified, looked, *, leaks=False, rows=260):
