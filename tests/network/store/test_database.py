@@ -83,9 +83,9 @@ INDEXES = {
 KILLED = """
 import os, sys
 from pathlib import Path
-from discreet.network.store import schema
+from discreet.network.store import database
 from discreet.network.store import open_store
-schema._check = lambda there: os.kill(os.getpid(), 9)
+database._check = lambda there: os.kill(os.getpid(), 9)
 open_store(sys.argv[1], Path(sys.argv[2]), "home").prepare()
 """
 

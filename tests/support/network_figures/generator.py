@@ -70,7 +70,7 @@ def messages(load):
     for seq in range(load.each):
         for sender in load.senders:
             symbols = (b"\0\1" * (sender.symbols // 2 + 1))[seq % 2 :][: sender.symbols]
-            number = load.first_round + seq * sender.batch
+            number = (load.first_round // sender.batch + seq) * sender.batch
             message = Message(load.boot, seq, number, 0, symbols, load.mapping)
             yield sender.topic, seq, encode(message, sender.key, sender.topic)
 
