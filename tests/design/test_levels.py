@@ -251,3 +251,12 @@ def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():
     assert not expected(0.7, (1.0, 0.0)).useful
     assert expected(0.35, (0.6, 0.4, 0.0)).useful  # guessing among three
     assert expected(0.35, (0.6, 0.4, 0.0)).public_advantage == pytest.approx(0.4 - 1 / 3)
+
+
+def test_a_level_whose_error_is_not_known_is_not_proposed(rng, monkeypatch):
+    assert search(600, rng, Speaking()).look_for_use(LEVELS)
+    searched = search(600, rng, Speaking())
+    look = searched._look_at
+    unknown = Leaks(np.full(1, 0.1), np.array([np.inf]), np.ones(1))
+    monkeypatch.setattr(searched, "_look_at", lambda *given: replace(look(*given), leaks=unknown))
+    assert searched.look_for_use(LEVELS) == []

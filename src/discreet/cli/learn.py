@@ -609,9 +609,9 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     unmet = "the default is not met" if by_default else "NOT MET"
     if expected.silent:
         return (
-            f"the symbols are pure noise: no level that was tried leaves a standard error, nor one "
-            f"with 80 % of the symbols drawn evenly half of one, within "
-            f"{plain_points(expected.asked or 0.0)} (raw readings: "
+            f"the symbols are pure noise: no level that was tried is likely to keep "
+            f"{plain_points(expected.asked or 0.0)}, nor one with 80 % of the symbols drawn evenly "
+            f"(raw readings: "
             f"{gain(expected.raw_advantage)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"

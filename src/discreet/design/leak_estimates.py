@@ -35,6 +35,7 @@ _PAIRED_ROWS = 20_000  # that they are chosen by
 _MOST_ROWS = 10_000  # that the spread is taken from
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
+_FEWEST_ROWS = 5  # of a class, of which fewer do not tell how much they differ
 _TINY = 1e-12
 
 _Correction = Callable[[float, float, float, Floats], tuple[float, float]]
@@ -275,7 +276,7 @@ def _estimate(
 ) -> tuple[float, float, float]:
     """Return distance, variance and slope of one attacker."""
     own = [np.flatnonzero(index == k) for k in classes]
-    if min(map(len, own)) < 2:
+    if min(map(len, own)) < _FEWEST_ROWS:
         return float("nan"), float("nan"), float("nan")
     means = np.stack([view.shown[rows].mean(axis=0) for rows in own])
     whiten = _whitener(view, own, means)

@@ -157,7 +157,8 @@ class Tried:
     def keeps(self, request: Request, to_spare: float = _TO_SPARE) -> bool:
         """Tell whether rows left out show a request to be kept, with standard errors to spare."""
         most = max(self.leaks.advantage, self.under_model) + to_spare * self.leaks.error
-        within = request.max_advantage is None or most <= request.max_advantage
+        shown = np.isfinite(self.leaks.error)
+        within = request.max_advantage is None or bool(shown and most <= request.max_advantage)
         limit = request.epsilon
         return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
 
@@ -240,7 +241,8 @@ class LevelSearch:
             tried = self.try_level(level)
             expected = self._expect(tried, met=None)
             last = found[-1].advantage_with_error if found else 0.0
-            if expected.useful and expected.advantage_with_error > last + _APART:
+            known = np.isfinite(expected.advantage_error)
+            if known and expected.useful and expected.advantage_with_error > last + _APART:
                 found.append(expected)
             if len(found) == _ALTERNATIVES or tried.stopped:
                 break

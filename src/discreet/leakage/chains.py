@@ -22,18 +22,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import expm, logm
-from scipy.sparse import csr_array
 from scipy.special import expit, rel_entr
 
 from discreet.arrays import Floats, Ints
 from discreet.data.series import Series, count_steps
 from discreet.errors import InputError
 from discreet.mapping.parts import PublicChain
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,8 @@ def _spreading_step(given: Floats, chain: Chain, edges: Floats) -> csr_array:
     moved = chain.moves.T @ _seen(_at(edges, np.ones(len(edges))), given)
     target, weights = _spread(moved, edges)
     source = np.tile(np.repeat(np.arange(len(edges)), len(given.T)), 2)
+    from scipy.sparse import csr_array  # a fusion centre, which filters rounds, has no use for it
+
     return csr_array((weights.ravel(), (target.ravel(), source)), (len(edges),) * 2)
 
 

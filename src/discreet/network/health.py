@@ -161,10 +161,11 @@ def _devices(
     silent = [name for name in live if states[name] == SILENT]
     never = [name for name in live if states[name] == NEVER]
     left = any(states[name] in (REPORTING, LATE) for name in live)
+    most = 2 * len(never) > len(live)
     for level, names, what, words in (
         (BAD, silent, "silent",
          "Decisions are made without them." if left else "No sensor is heard: nothing is known."),
-        (BAD if 2 * len(never) >= len(live) else WARN, never, "never seen",
+        (BAD if most and len(never) > 1 else WARN, never, "never seen",  # one may be new
          "Enrolled, but nothing has arrived."),
         (BAD if 2 * len(late) >= len(live) else WARN, late, "late",
          "Rounds are closed before their messages come: is the network slow, a clock wrong?"),
