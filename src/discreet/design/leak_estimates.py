@@ -35,7 +35,6 @@ _PAIRED_ROWS = 20_000  # that they are chosen by
 _MOST_ROWS = 10_000  # that the spread is taken from
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
-_FEWEST_ROWS = 5  # of a class, of which fewer do not tell how much they differ
 _TINY = 1e-12
 
 _Correction = Callable[[float, float, float, Floats], tuple[float, float]]
@@ -86,7 +85,7 @@ def average(parts: Sequence[Leaks]) -> Leaks:
     """Average over folds, whose rows are others.
 
     A fold that lacks a class, or has it in one group, says nothing of it where others do. Of what
-    no fold shows, everything may leak.
+    no fold shows, or one of several by a few rows, everything may leak.
     """
     distance, variance, slope = (
         np.stack([getattr(part, name) for part in parts])
@@ -94,7 +93,8 @@ def average(parts: Sequence[Leaks]) -> Leaks:
     )
     told = np.isfinite(variance)
     told |= np.isfinite(distance) & ~told.any(axis=0)
-    count, shown = np.maximum(told.sum(axis=0), 1), told.any(axis=0)
+    count, lacking = np.maximum(told.sum(axis=0), 1), np.isnan(distance).any(axis=0)
+    shown = told.any(axis=0) & ~(lacking & (told.sum(axis=0) < 2))
     return Leaks(
         np.where(told, distance, 0.0).sum(axis=0) / count,
         np.where(shown, np.where(told, variance, 0.0).sum(axis=0) / count**2, np.inf),
@@ -276,7 +276,7 @@ def _estimate(
 ) -> tuple[float, float, float]:
     """Return distance, variance and slope of one attacker."""
     own = [np.flatnonzero(index == k) for k in classes]
-    if min(map(len, own)) < _FEWEST_ROWS:
+    if min(map(len, own)) < 2:
         return float("nan"), float("nan"), float("nan")
     means = np.stack([view.shown[rows].mean(axis=0) for rows in own])
     whiten = _whitener(view, own, means)
