@@ -333,6 +333,11 @@ def _outbox_lives() -> Iterator[tuple[str, int, list[Step]]]:
         ],
     )
     yield (
+        "storage that fails for one batch: it has no message, and the next one has",
+        64,
+        [_start(100), _storage(False), _ROUND, _storage(True), _ROUND, _UP, _SOON],
+    )
+    yield (
         "a renewed enrolment: what waits under the previous key is sent",
         64,
         [_start(100), _ROUND, _ROUND, _start(102, 1000, RENEWED), _UP, _SOON, _DOWN, _ROUND],
@@ -483,6 +488,17 @@ def _clock_lives() -> Iterator[tuple[str, int, list[Step]]]:
         "batches: no second message for one that has it, whatever round it begins with",
         64,
         [_start(102, 1000, TWO), _wait(8000), _start(103, 1000, TWO), _wait(8000), _ROUND],
+    )
+    within = [_start(100, 1000, TWO), _UP, _wait(8000), _answer((_B, 0, 1, _STORED)), _wait(5000)]
+    yield (
+        "batches: a step back by three rounds and a batch is waited out, and the batch goes on",
+        64,
+        [*within, _DOWN, _clock(98, 2000), _wait(20_000), _wait(2500)],
+    )
+    yield (
+        "batches: a step back by one more, from within a batch that has no message, is not",
+        64,
+        [*within, _DOWN, _clock(97, 500), _wait(3000), _wait(4000), _wait(6000)],
     )
     yield (
         "a time before the epoch while it runs",

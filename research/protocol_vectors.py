@@ -87,8 +87,7 @@ def _sensor(name: str, encoder: Any, symbols: int) -> Sensor:
 
 
 def enrolment() -> Enrolment:
-    """Return the enrolment of a device with these sensors, signed by nobody."""
-    bodies = [bundle_body(table) for table in tables()]
+    """Return the enrolment of a device with these sensors; its certificates are none."""
     return Enrolment(
         site=SITE,
         client=CLIENT,
@@ -105,9 +104,17 @@ def enrolment() -> Enrolment:
         ca=_PEM,
         mac_key=KEY.hex(),
         previous_key=PREVIOUS.hex(),
-        public_key="11" * 32,
-        bundles=tuple(base64.b64encode(body + bytes(64)).decode() for body in bodies),
+        public_key=_signing().public_hex,
+        bundles=tuple(_bundle(table) for table in tables()),
     )
+
+
+def _signing() -> SigningKey:
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"site").digest()))
+
+
+def _bundle(table: SensorTable) -> str:
+    return base64.b64encode(_signing().sign(bundle_body(table))).decode()
 
 
 def _dumped(content: Enrolment) -> dict[str, Any]:
@@ -192,7 +199,7 @@ def _rounds() -> Iterator[dict[str, int]]:
 
 _READINGS: Sequence[Any] = (
     None, -1e300, -1.5, -1.4, -0.0, 0.0, 20.25, 20.5, 1e300, 0, 1, 4, 5, 7, 7.0, -1,
-    "open", "shut", "Küche", "", "7", "ajar",
+    "open", "shut", "Küche", "", "7", "20.5", "ajar",
 )  # fmt: skip
 
 
@@ -205,9 +212,7 @@ def _table(form: SensorTable) -> dict[str, Any]:
         "name": table.name,
         "body": body.hex(),
         "rows": table.rows,
-        "readings": [
-            [reading, table.row(reading)] for reading in _READINGS if _fits(table, reading)
-        ],
+        "readings": [[reading, table.row(reading)] for reading in _READINGS],
         "draws": [
             [row, word, table.pick(row, word)]
             for row in range(table.rows)
@@ -218,10 +223,6 @@ def _table(form: SensorTable) -> dict[str, Any]:
         if table.repeat == REPEAT_NEVER
         else [table.pick(row, keyed_words(key, 0)[row]) for row in range(table.rows)],
     }
-
-
-def _fits(table: Table, reading: Any) -> bool:
-    return not isinstance(reading, str) or table.kind == 1
 
 
 # --- What the site answers -----------------------------------------------------------------
@@ -271,7 +272,6 @@ def _bad_acknowledgements() -> Iterator[dict[str, str]]:
 
 def _life_enrolment(of: LifeEnrolment) -> dict[str, Any]:
     """Return an enrolment of one sensor, whose bundle is signed, as a device gets it."""
-    signing = SigningKey(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"site").digest()))
     keys = [hashlib.sha256(key.encode()).hexdigest() for key in of.keys]
     table = tables()[0]
     content = replace(
@@ -285,8 +285,7 @@ def _life_enrolment(of: LifeEnrolment) -> dict[str, Any]:
         spent=of.spent,
         mac_key=keys[0],
         previous_key=keys[1] if keys[1:] else None,
-        public_key=signing.public_hex,
-        bundles=(base64.b64encode(signing.sign(bundle_body(table))).decode(),),
+        bundles=(_bundle(table),),
     )
     return {"json": _dumped(content), "binary": packed(content).hex()}
 

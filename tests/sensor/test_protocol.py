@@ -13,6 +13,9 @@ from support.lives import LIVES, compare
 from support.python_life import PythonLife
 
 from discreet_sensor import wire
+from discreet_sensor.enrolment import parse_enrolment
+from discreet_sensor.errors import InputError
+from discreet_sensor.running import check_bundles
 from discreet_sensor.runtime import Table
 from research import protocol_vectors
 
@@ -101,6 +104,13 @@ def test_the_binary_enrolment_has_its_parts_at_their_places():
         names.append(Table(data[4 * at : 4 * (at + words[at + 1])]).name)
         at += words[at + 1]
     assert names == told["sensors"] and at + 1 == len(words)
+
+
+def test_the_bundles_of_the_enrolment_are_signed_with_its_key():
+    told = VECTORS["enrolment"]["json"]
+    check_bundles(parse_enrolment(json.dumps(told).encode()))
+    with pytest.raises(InputError, match="not signed"):
+        check_bundles(parse_enrolment(json.dumps(told | {"public_key": "11" * 32}).encode()))
 
 
 # --- What the page says MUST be ------------------------------------------------------------

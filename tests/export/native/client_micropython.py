@@ -54,7 +54,7 @@ class Rows(discreet_sensor.Table):
 
 
 discreet_sensor.Table = Rows
-names, slots, store = [], [64], client._store
+names, slots, stores = [], [64], (client._store, discreet_sensor._store)
 
 
 def fail(path, data):
@@ -106,7 +106,7 @@ def act(line):
         for name in os.listdir("/state") if "state" in os.listdir("/") else ():
             os.remove("/state/" + name)
     elif what == "F":
-        client._store = store if rest == "0" else fail
+        client._store, discreet_sensor._store = stores if rest == "0" else (fail, fail)
     elif what == "W":
         found = [waiting(i) for i, each in enumerate(device.flights) if each[0] == 1]
         out.append("W" + "".join([" " + str(number) for each in sorted(found) for number in each]))

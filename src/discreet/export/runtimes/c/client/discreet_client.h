@@ -244,7 +244,7 @@ static inline int discreet_client_sensors(discreet_client *c)
 
 /* Take up work: check the enrolment, start the sensors, number this start, look what waits.
  *
- * `now`: UTC in milliseconds, 0 if it is not known yet. Nothing is sent before discreet_client_poll
+ * `now`: UTC in milliseconds, 0 if it is not known yet. Nothing is drawn before discreet_client_poll
  * gets one. */
 static inline int discreet_client_start(discreet_client *c, const uint32_t *enrolment, size_t size,
                                         const discreet_port *port, const discreet_memory *memory,
