@@ -56,6 +56,7 @@ class Model:
     steady: int = 0
     up: bool = False
     works: bool = True
+    runs: bool = False
     stopped: bool = False
     given_up: int = 0
     refused: int = 0
@@ -71,6 +72,9 @@ class Model:
     def start(self, enrolment: LifeEnrolment, clock: int) -> None:
         self.enrolment, self.clock = enrolment, clock
         self.up = self.stopped = False
+        self.runs = self.works
+        if not self.runs:
+            return
         self.boot = max(enrolment.boot, self.boot + 1, clock // 1000)
         self.seq, self.reached, self.doubt = 0, None, None
         self._drop([each for each in self.waiting if each.key not in enrolment.keys])
@@ -173,8 +177,13 @@ class Model:
             self.refused += len(covered) if status != _STORED else 0
             self.stopped |= status == _STOPPED and boot == self.boot
 
-    def take(self) -> dict[str, Any]:
-        """Return what a step has led to, and forget what is counted by step."""
+    def take(self) -> dict[str, Any] | None:
+        """Return what a step has led to, and forget what is counted by step.
+
+        None while the device does not run, because a boot number could not be stored.
+        """
+        if not self.runs:
+            return None
         waiting = [[each.boot, each.seq, each.round, each.spent] for each in self.waiting]
         found: dict[str, Any] = {"waiting": waiting}
         found["published"] = None if self.published is None else sorted(self.published)
@@ -336,6 +345,23 @@ def _outbox_lives() -> Iterator[tuple[str, int, list[Step]]]:
         "storage that fails for one batch: it has no message, and the next one has",
         64,
         [_start(100), _storage(False), _ROUND, _storage(True), _ROUND, _UP, _SOON],
+    )
+    yield (
+        "storage that fails at a start: there is none, and no boot number is used twice",
+        64,
+        [
+            _start(100),
+            _ROUND,
+            _storage(False),
+            _start(100),
+            _storage(True),
+            _start(100),
+            _UP,
+            _SOON,
+            _DOWN,
+            _ROUND,
+            _ROUND,
+        ],
     )
     yield (
         "a renewed enrolment: what waits under the previous key is sent",

@@ -57,7 +57,10 @@ def test_it_lives_as_the_vectors_have_it():
     ):
         compare(
             life,
-            [(step[0], [bytes.fromhex(each) for each in step[1]], *step[2:]) for step in steps],
+            [
+                step and (step[0], [bytes.fromhex(each) for each in step[1]], *step[2:])
+                for step in steps
+            ],
         )
 
 

@@ -161,7 +161,7 @@ def test_the_lives_keep_each_must(life):
         if step["do"] == "start":
             told = VECTORS["life_enrolments"][step["enrolment"]]["json"]
             floor = max(told["boot"], max((boot for boot, _ in rounds), default=-1) + 1)
-        for boot, seq, number, spent in step["then"]["waiting"]:
+        for boot, seq, number, spent in (step["then"] or {"waiting": []})["waiting"]:
             if (boot, seq) not in rounds:
                 assert boot >= floor and spent >= told["spent"] and number % told["batch"] == 0
             assert rounds.setdefault((boot, seq), number) == number

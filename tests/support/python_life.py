@@ -133,6 +133,8 @@ class PythonLife:
 
     def __init__(self, folder, slots, monkeypatch):
         self.folder, self.slots, self.moving, self.run = folder, slots, Time(), None
+        self.works, self.given_up, self.open = True, 0, Outbox._open
+        monkeypatch.setattr(Outbox, "_open", staticmethod(self._opened))
         for module in (running, courier, outbox):
             monkeypatch.setattr(module, "time", self.moving)
 
@@ -145,26 +147,27 @@ class PythonLife:
                 self.run.kill()
 
     def step(self, step):
-        before = self._counts() if self.run else (0, 0)
+        before = self.run.courier.refused if self.run and step["do"] != "start" else 0
         getattr(self, "_" + step["do"])(step)
-        counts = self._counts()
-        refused = counts[1] - (0 if step["do"] == "start" else before[1])
+        if self.run is None:
+            return None
+        given_up, self.given_up = self.given_up, self.run.outbox.given_up
         published, self.run.line.published[:] = list(self.run.line.published), []
         waiting = [numbers_of(each.payload) for each in self.run.outbox.after(-1, -1, 999)]
-        stopped = self.run.courier.stopped
-        return waiting, published, counts[0] - before[0], refused, stopped
-
-    def _counts(self):
-        return self.run.outbox.given_up, self.run.courier.refused
+        courier = self.run.courier
+        counts = self.given_up - given_up, courier.refused - before, courier.stopped
+        return (waiting, published, *counts)
 
     def _start(self, step):
         if self.run is not None:
             self.run.kill()
         self.moving.clock = step["clock"]
         content = VECTORS["life_enrolments"][step["enrolment"]]["json"]
-        self.run = Run(
-            self.folder, self.slots, parse_enrolment(json.dumps(content).encode()), self.moving
-        )
+        enrolment, self.run = parse_enrolment(json.dumps(content).encode()), None
+        try:
+            self.run = Run(self.folder, self.slots, enrolment, self.moving)
+        except InputError:
+            assert not self.works
 
     def _wait(self, step):
         pause = step_of(step["ms"])
@@ -186,5 +189,13 @@ class PythonLife:
         self.run.hear(bytes.fromhex(step["bytes"]))
 
     def _storage(self, step):
-        base: sqlite3.Connection = self.run.outbox._base
-        base.execute(f"PRAGMA query_only = {int(not step['works'])}")
+        self.works = step["works"]
+        if self.run is not None:
+            self._limit(self.run.outbox._base)
+
+    def _opened(self, file):
+        return self._limit(self.open(file))
+
+    def _limit(self, base: sqlite3.Connection):
+        base.execute(f"PRAGMA query_only = {int(not self.works)}")
+        return base

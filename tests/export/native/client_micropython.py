@@ -97,10 +97,13 @@ def act(line):
     elif what == "B":
         with open("now.enrolment", "wb") as stream:
             stream.write(enrolment)
-        device = client.Device(
-            "now.enrolment", "/state", read, slots=slots[0], make_new=True, now=int(rest)
-        )
-        state(0)
+        try:
+            device = client.Device(
+                "now.enrolment", "/state", read, slots=slots[0], make_new=True, now=int(rest)
+            )
+            state(0)
+        except (discreet_sensor.SensorError, OSError):
+            state(-5)
     elif what == "L":
         slots[0] = int(rest)
         for name in os.listdir("/state") if "state" in os.listdir("/") else ():

@@ -146,7 +146,13 @@ function lives({ enrolments, told }) {
       start({ enrolment, clock }) {
         fs.writeFileSync(file, JSON.stringify(enrolments[enrolment]));
         now = clock;
-        client = new Client(file, path.join(place, "state"), { clock: () => now, steady: () => steady, most: slots });
+        try {
+          client = new Client(file, path.join(place, "state"), { clock: () => now, steady: () => steady, most: slots });
+        } catch (error) {
+          if (fs.renameSync !== fail) throw error;
+          client = null;
+          return;
+        }
         Object.assign(client, { ticking: true, connect() {} });
         client.on("refused", () => { refused++; });
         before = 0;
@@ -170,6 +176,7 @@ function lives({ enrolments, told }) {
     const found = steps.map((step) => {
       [published, refused] = [[], 0];
       acts[step.do](step);
+      if (client === null) return null;
       const { waiting, givenUp } = client.outbox, counted = givenUp - before;
       before = givenUp;
       return [waiting.map(({ data }) => row(data)), published, counted, refused, client.stopped];
