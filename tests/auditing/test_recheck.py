@@ -308,8 +308,8 @@ def test_without_a_claim_there_is_nothing_to_check():
 def test_the_one_state():
     found = begun()
 
-    def state(found, today=DAY, certified=DAY, expires=None, mapping=TWO):
-        return standing(found, mapping.id, certified, expires, today).state
+    def state(found, today=DAY, certified=DAY, expires=None, mapping=TWO, claims=found.claims):
+        return standing(found, mapping.id, certified, expires, today, claims).state
 
     assert state(None) == "none" and state(None, certified=None) == "none"
     assert state(found) == "none"
@@ -321,6 +321,10 @@ def test_the_one_state():
     assert state(found, expires=DAY - DAYS(1)) == "due"
     assert state(found, certified=DAY - DAYS(1)) == "none"
     assert state(found, mapping=home(1)) == "none"
+    looser = [Claim(fact="who", limit=0.11)]
+    assert state(found, DAY + DAYS(1), claims=looser) == "valid"
+    for claims in ([Claim(fact="who", limit=0.09)], [*looser, Claim(fact="age", limit=0.2)], []):
+        assert state(found, DAY + DAYS(1), claims=claims) == "none"
     judge(found, TWO, drawn(400, 0.9, seed=2), DAY + DAYS(2))
     assert state(found) == state(found, expires=DAY - DAYS(9)) == "broken"
     # A later audit may rest on the old rows: it brings a mapping that was withdrawn nothing.

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.commands import run
-from support.dashboards import make_audit, make_mapping
+from support.dashboards import make_audit, make_mapping, settle
 
 from discreet.cli.recheck import NOT_VALID
 
@@ -97,6 +97,18 @@ def test_a_limit_takes_the_place_of_a_certificate(recheck, tmp_path):
     code, _, error = recheck("quiet.csv")
     assert code == 2 and "Name the certificate with --certificate, or the limit" in error
     assert recheck("quiet.csv", "--max-advantage", 0.1)[0] == 0
+
+
+def test_a_stricter_audit_of_the_same_day_is_judged_from_the_start(recheck, tmp_path):
+    write_rows("quiet.csv")
+    assert recheck("quiet.csv")[0] == 0
+    assert json.loads(recheck("quiet.csv", "--json")[1])["new"] == 0
+    audit = json.loads((tmp_path / "audit.json").read_text())
+    audit["limits"][0]["limit"] = 0.07
+    (tmp_path / "audit.json").write_text(json.dumps(settle(audit)))
+    found = json.loads(recheck("quiet.csv", "--json")[1])
+    assert (found["rows"], found["new"]) == (300, 300)
+    assert json.loads((tmp_path / "recheck.json").read_text())["claims"][0]["limit"] == 0.07
 
 
 def test_a_certificate_of_another_mapping_is_refused(recheck, tmp_path):

@@ -151,15 +151,23 @@ def _settle_limit(check, read):
     check["words"] = f"the advantage of {shown(worst)} is at most {bound}, limit {check['limit']}"
 
 
-def make_recheck(mapping, certified, looked, *, leaks=False, rows=260):
-    """Return a re-check with rows that agree with a certificate, or do not."""
+def make_recheck(mapping, certified, looked, *, leaks=False, rows=260, limit=0.1, facts=None):
+    """Return a re-check with rows that agree with a certificate, or do not.
+
+    ``facts``: the private facts that are tested, by default all.
+    """
     rng = np.random.default_rng(0)
-    fact = mapping.private[0]
-    found = begin(mapping, [Claim(fact=fact.name, limit=0.1)], certified)
+    names = [fact.name for fact in mapping.private] if facts is None else facts
+    found = begin(mapping, [Claim(fact=name, limit=limit) for name in names], certified)
     private = rng.integers(2, size=rows)
     codes = rng.integers(2, size=(rows, len(mapping.sensors)))
     codes = 2 * np.where(leaks, private[:, None], codes)
-    judge(found, mapping, LabelledRows(codes, rng.integers(2, size=rows), [private]), looked)
+    judge(
+        found,
+        mapping,
+        LabelledRows(codes, rng.integers(2, size=rows), [private] * len(mapping.private)),
+        looked,
+    )
     return found
 
 

@@ -26,6 +26,7 @@ exchangeable; ``research/benchmarks/recheck.py`` measures what that does to fals
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -182,7 +183,11 @@ def claims_of(audit: AuditSummary) -> tuple[list[Claim], float | None]:
     """
     bounds = {fact.name: fact.bound if audit.limit is None else audit.limit
               for fact in audit.private}  # fmt: skip
-    claims = [Claim(fact=name, limit=bound) for name, bound in bounds.items() if bound is not None]
+    claims = [
+        Claim(fact=name, limit=bound)
+        for name, bound in bounds.items()
+        if bound is not None and bound < 1.0  # nobody gains more: it claims nothing
+    ]
     balanced = audit.public.balanced
     return claims, balanced.low if balanced is not None and audit.public.useful else None
 
@@ -304,17 +309,33 @@ class Standing:
     over: bool = False
 
 
+def counted(
+    found: Recheck | None, mapping_id: str, certified: date | None, claims: Sequence[Claim]
+) -> Recheck | None:
+    """Return a re-check if it is one of this certificate, and has tested all that it claims.
+
+    ``claims``: of the certificate. Whoever has tested a looser limit, or some of the facts, has not
+    tested the certificate.
+    """
+    if found is None or found.mapping_id != mapping_id or found.certified != certified:
+        return None
+    tested = {claim.fact: claim.limit for claim in found.claims}
+    covers = all(tested.get(each.fact, math.inf) <= each.limit for each in claims)
+    return found if claims and covers and found.rows else None
+
+
 def standing(
     found: Recheck | None,
     mapping_id: str,
     certified: date | None,
     expires: date | None,
     today: date,
+    claims: Sequence[Claim],
 ) -> Standing:
     """Return the one state that every place shows.
 
     ``certified``: the date of the certificate in force, None if there is none. ``expires``: when it
-    runs out, if it does.
+    runs out, if it does. ``claims``: what the certificate claims; a re-check of less is none.
     """
     if certified is None:
         return Standing(NONE, "There is no certificate that labelled rows could be held against.")
@@ -324,8 +345,7 @@ def standing(
         gone = found.withdrawn
         words = f"Withdrawn on {gone.on} after {gone.rows} labelled rows: {gone.words}."
         return Standing(BROKEN, f"{words} Learn and audit again.", over=True)
-    if found is not None and (found.certified != certified or not found.rows):
-        found = None
+    found = counted(found, mapping_id, certified, claims)
     supported = None if found is None else found.supported
     if future := next((day for day in (certified, supported) if day and day > today), None):
         what = "audit" if future == certified else "re-check"

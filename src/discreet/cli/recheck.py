@@ -91,7 +91,7 @@ def recheck(
         fresh = not_judged(found, rows)
         judge(found, loaded, fresh, today)
         found.save(path)
-        now = standing(found, loaded.id, found.certified, None, today)
+        now = standing(found, loaded.id, found.certified, None, today, found.claims)
         if as_json:
             about = {"rows": found.rows, "new": len(fresh.codes), "evidence": found.evidence}
             print_json({"state": now.state, "words": now.words, **about})
@@ -122,9 +122,10 @@ def _recheck(
         )
     if audit.mapping_id != mapping.id:
         raise InputError(f"{certificate}: is of another mapping. Audit the one that runs.")
-    if kept is not None and kept.certified == audit.date:
-        return kept
     claims, answer = claims_of(audit)
+    same = kept is not None and (kept.certified, kept.claims) == (audit.date, claims)
+    if kept is not None and same and kept.answer == answer:
+        return kept
     return begin(mapping, claims, audit.date, answer=answer)
 
 

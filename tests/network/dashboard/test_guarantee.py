@@ -88,6 +88,26 @@ def test_a_recheck_overrides_what_is_said_of_the_certificate(recheck, certificat
     assert state(summary(), recheck) == (certificate, wanted)
 
 
+@pytest.mark.parametrize(
+    ("tested", "wanted"),
+    [
+        ({}, ("good", "The re-check agrees")),
+        ({"limit": 0.05}, ("good", "The re-check agrees")),
+        ({"limit": 0.45}, ("warn", "Never re-checked")),
+        ({"facts": ("who",)}, ("warn", "Never re-checked")),
+    ],
+)
+def test_a_recheck_of_less_than_the_certificate_claims_is_none(tested, wanted):
+    both, day = make_mapping(private=("who", "room")), TODAY - 5 * DAY
+    audit = AuditSummary.model_validate(make_audit(both, day, facts=("who", "room")))
+    looked = make_recheck(both, day, TODAY, rows=900, **tested)
+    assert looked.supported == TODAY
+    given = audit, looked, both.id, TODAY + 100 * DAY, TODAY
+    found, pack = assess(*given), judge(*given)
+    assert (found.recheck.level, found.recheck.short) == wanted
+    assert pack.level == wanted[0] and bool(pack.recheck_rows) == (wanted[0] == "good")
+
+
 def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
     def found(recheck, expires=TODAY + 9 * DAY, problem=""):
         return assess(summary(), recheck, MAPPING.id, expires, TODAY, problem)

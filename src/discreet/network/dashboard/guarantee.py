@@ -21,6 +21,8 @@ from discreet.auditing.recheck import (
     DriftWatch,
     Recheck,
     Standing,
+    claims_of,
+    counted,
     load_state,
     standing,
 )
@@ -69,8 +71,8 @@ class Guarantee:
     """What the site promises today.
 
     ``standing``: the one state, which ``certificate`` and ``recheck`` put into words for people.
-    ``days_left``: negative once it has expired; None unless the state is valid. ``facts``: nothing
-    once it is over. An audit of another mapping is none: it has no date, no end and no facts.
+    ``looked``: the re-check, if it is one of this certificate. ``days_left``: negative once it has
+    expired; None unless the state is valid. ``facts``: nothing once it is over. An audit of another mapping is none: it has no date, no end and no facts.
     """
 
     issued: date | None
@@ -81,6 +83,7 @@ class Guarantee:
     recheck: Finding
     facts: tuple[FactBound, ...]
     audit: AuditSummary | None
+    looked: Recheck | None = None
 
     @property
     def kept(self) -> bool:
@@ -112,7 +115,8 @@ def assess(
     ``problem``: why audit or re-check cannot be read, if so; it may have ended the guarantee.
     """
     own = audit if audit and audit.mapping_id == mapping_id and not problem else None
-    found = standing(recheck, mapping_id, own.date if own else None, expires, today)
+    claims = claims_of(own)[0] if own else []
+    found = standing(recheck, mapping_id, own.date if own else None, expires, today, claims)
     certificate = _certificate(audit, mapping_id, expires, today)
     if problem:
         found = Standing(DUE, problem, over=True)
@@ -135,6 +139,7 @@ def assess(
         recheck=Finding(BAD if found.over else level, short, found.words),
         facts=tuple(_bound_of(own, fact) for fact in own.private) if own and not found.over else (),
         audit=own,
+        looked=counted(recheck, mapping_id, own.date, claims) if own else None,
     )
 
 

@@ -90,7 +90,7 @@ def judge(
 ) -> State:
     """Return the state that follows from certificate and re-check on a day."""
     found = assess(audit, recheck, mapping_id, expires, today, problem)
-    now = found.standing
+    now, looked = found.standing, found.looked
     stands = found.kept and not now.over and found.certificate.level != BAD
     return State(
         level=as_level(found.level if stands else BAD),
@@ -103,8 +103,8 @@ def judge(
         valid_until=now.until if stands or now.over else None,
         recheck=now.state,
         recheck_words=now.words,
-        recheck_rows=recheck.rows if recheck is not None else 0,
-        recheck_supported=recheck.supported if recheck is not None else None,
+        recheck_rows=looked.rows if looked is not None else 0,
+        recheck_supported=looked.supported if looked is not None else None,
     )
 
 
