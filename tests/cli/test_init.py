@@ -74,6 +74,7 @@ def test_an_expiry_in_the_past_is_one_message(monkeypatch, capsys, tmp_path, map
         ({"mapping_id": "sha256:" + "0" * 64}, "is of another mapping"),
         ({"private": None}, "private must be"),
         ({"date": "soon"}, "date must be"),
+        ({"private": []}, "private has 0 items"),
         ({"ok": False}, "contradicts itself: ok"),
         ({"format": "discreet-mapping"}, "is not what `discreet audit --json` prints"),
     ],
@@ -89,6 +90,15 @@ def test_an_audit_that_cannot_count_is_one_message(monkeypatch, capsys, tmp_path
     assert not (tmp_path / "site").exists()
     file.write_text(json.dumps(audit))
     assert make(monkeypatch, capsys, tmp_path, *given)[0] == 0
+
+
+def test_an_audit_that_leaves_out_a_private_fact_is_refused(monkeypatch, capsys, tmp_path):
+    made, file = make_mapping(private=("who", "room")), tmp_path / "audit.json"
+    made.save(tmp_path / "home.json")
+    file.write_text(json.dumps(make_audit(made, datetime.now(UTC).date())))
+    code, _, error = make(monkeypatch, capsys, tmp_path, tmp_path / "home.json", "--audit", file)
+    assert code == 2 and "says nothing about the private fact 'room'" in error
+    assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.slow

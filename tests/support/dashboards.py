@@ -329,13 +329,13 @@ def troubled(folder):
 
 def hostile(folder):
     """Names that want to be markup, and several classes."""
-    mapping = make_mapping(HOSTILE, public=HOSTILE[0], classes=("<b>", "two", HOSTILE[3]))
+    facts, classes = (HOSTILE[1], HOSTILE[2]), ("<b>", "two", HOSTILE[3])
+    mapping = make_mapping(HOSTILE, public=HOSTILE[0], classes=classes, private=facts)
     maker = SiteMaker(folder, mapping=mapping, answers={"<b>": "<i>x</i>" + "n" * 100})
     for k, sensor in enumerate(HOSTILE):
         maker.enroll(f"d{k}", (sensor,))
         maker.heard(f"d{k}")
     maker.decide()
-    facts = (HOSTILE[0], HOSTILE[2])
     write(folder / "audit.json", make_audit(mapping, maker.today, facts=facts))
     write(folder / "recheck.json", {"format": HOSTILE[0]})
     return maker

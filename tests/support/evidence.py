@@ -36,7 +36,7 @@ def _with_report(folder, audit, page):
 
 def site_with(folder, day=TODAY, looked=None, leaks=False, facts=("who",), **changes):
     """A site whose audit is made up, of a day; ``looked``: when it was re-checked."""
-    made = make_mapping()
+    made = make_mapping(private=facts)
     (folder / "found.json").write_text(json.dumps(make_audit(made, day, facts=facts)))
     site = make_site(folder, made, audit=folder / "found.json", **changes)
     if looked is not None:

@@ -11,16 +11,18 @@ on the first call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from discreet.data.columns import written
 from discreet.data.strict_model import MAX_TEXT
 from discreet.errors import InputError, shown
 from discreet.mapping.file_format import load_result
+from discreet.mapping.parts import Fact
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
 from discreet.rounding import at_most, plain_points, say_span, up
 
@@ -231,12 +233,26 @@ class AuditSummary(_Part):
     date: date
     verdict: Words
     public: PublicFact
-    private: Annotated[tuple[PrivateFact, ...], Field(max_length=1_000)]
+    private: Annotated[tuple[PrivateFact, ...], Field(min_length=1, max_length=1_000)]
     limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
     conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
     example: Annotated[tuple[SensorExample, ...], Field(max_length=10)] = ()
     sensors: Annotated[int, Field(ge=0)] = 0
     other_secrets: _OtherSecrets | None = None
+
+    def misfit(self, guarded: Sequence[Fact]) -> str:
+        """Return how the private facts differ from those that a mapping guards; "" if they do not.
+
+        An audit of an earlier version names no classes, which is then not compared.
+        """
+        known = {fact.name: fact.classes for fact in self.private}
+        for fact in guarded:
+            if fact.name not in known:
+                return f"says nothing about the private fact {shown(fact.name)}"
+            if known[fact.name] not in ((), tuple(map(written, fact.classes))):
+                return f"has other classes of {shown(fact.name)} than the mapping"
+        extra = next((name for name in known if name not in {each.name for each in guarded}), None)
+        return "" if extra is None else f"is about {shown(extra)}, which the mapping does not guard"
 
     @property
     def radius(self) -> float | None:
@@ -333,6 +349,8 @@ def contradictions(found: AuditSummary) -> Iterator[str]:
     What follows is computed again: words and verdict from figures, the states of limits from
     bounds. Whoever makes up all of them alike is not noticed.
     """
+    if len({fact.name for fact in found.private}) < len(found.private):
+        yield "private: two facts have the same name"
     for k, fact in enumerate(found.private):
         yield from _of_fact(found, fact, f"private/{k}")
     for k, limit in enumerate(found.limits):

@@ -122,6 +122,8 @@ def _recheck(
         )
     if audit.mapping_id != mapping.id:
         raise InputError(f"{certificate}: is of another mapping. Audit the one that runs.")
+    if misfit := audit.misfit(mapping.private):
+        raise InputError(f"{certificate}: {misfit}. Audit all that the mapping guards.")
     claims, answer = claims_of(audit)
     same = kept is not None and (kept.certified, kept.claims) == (audit.date, claims)
     if kept is not None and same and kept.answer == answer:

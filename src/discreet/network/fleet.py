@@ -24,6 +24,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.network.dashboard.guarantee import guarantee_of
 from discreet.network.health import BAD, GOOD, WARN, Finding, device_state, examine, worst
 from discreet.network.observed import Deployed, DeployedFiles, Enrolled, Plan, Stored, read_plan
+from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import Site, SiteFiles, load_devices, load_site
 from discreet.network.store import open_reader
 from discreet.network.store.reading import Reader
@@ -110,7 +111,7 @@ class Fleet(Collector):
         except DiscreetError as error:
             damaged, deployed, devices = [_bad("A file is damaged", str(error))], None, {}
         if deployed is not None:
-            damaged += _over(folder, site, deployed)
+            damaged += _over(folder, site)
         if site.database.startswith("sqlite:"):
             file = SiteFiles(folder).database_file(site)
             if not file.exists():
@@ -206,10 +207,14 @@ class Fleet(Collector):
         yield from (level, age, devices)
 
 
-def _over(folder: Path, site: Site, deployed: Deployed) -> list[Finding]:
+def _over(folder: Path, site: Site) -> list[Finding]:
     """Return what has ended the guarantee of a site; one that has none is no worse for it."""
     today = datetime.now(UTC).date()
-    found = guarantee_of(folder, site.expires, deployed.mapping, today).certificate
+    try:
+        mapping = load_mappings(folder, site)[0]
+    except DiscreetError as error:  # changed just now
+        return [_bad("A file is damaged", str(error))]
+    found = guarantee_of(folder, site.expires, mapping, today).certificate
     return [replace(found, subject=GUARANTEE)] if found.level == BAD else []
 
 

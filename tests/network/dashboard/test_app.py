@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from support.dashboards import ANSWERS, PASSWORD, SITES, settle
+from support.dashboards import ANSWERS, PASSWORD, SITES, make_audit, make_mapping, settle
 
 from discreet.auditing.audit_file import BEYOND
 from discreet.network.dashboard import guards, snapshot
@@ -744,13 +744,14 @@ def test_the_overview_names_an_attacker_who_knows_the_answer(open_site):
 
 def test_long_names_of_facts_are_cut_as_in_the_report(open_site):
     visitor = open_site()
-    file = visitor.maker.folder / "audit.json"
-    audit = json.loads(file.read_text())
-    audit["private"][0]["name"] = "x" * 150
-    file.write_text(json.dumps(settle(audit)))
+    made = make_mapping(private=("x" * 150,))
+    made.save(visitor.maker.folder / "mapping.json")
+    audit = make_audit(made, visitor.maker.today, facts=("x" * 150,))
+    (visitor.maker.folder / "audit.json").write_text(json.dumps(audit))
     visitor.log_in()
     for path in ("/", "/guarantee"):
         text = visitor.get(path).text
+        assert "at most 6.0" in text or "6.0</td>" in text
         assert "x" * 39 + "…" in text and "x" * 61 not in text  # the verdict has 60 of them
 
 

@@ -14,14 +14,14 @@ from discreet.network.evidence_pack.packing import judge
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
-MAPPING = make_mapping()
+MAPPING, OTHER = make_mapping(), make_mapping(("a", "b"))
 
 
 def summary(day=TODAY - 5 * DAY, **changes):
     return AuditSummary.model_validate(make_audit(MAPPING, day, **changes))
 
 
-def state(audit=None, recheck=None, expires=TODAY + 100 * DAY, mapping=MAPPING.id):
+def state(audit=None, recheck=None, expires=TODAY + 100 * DAY, mapping=MAPPING):
     found = assess(audit, recheck, mapping, expires, TODAY)
     return tuple((each.level, each.short) for each in (found.certificate, found.recheck))
 
@@ -55,7 +55,7 @@ def test_a_certificate_has_a_date_and_runs_out(audit, expires, wanted):
 
 
 def test_a_certificate_of_another_mapping_is_none():
-    assert state(summary(), mapping="sha256:other")[0] == ("bad", "No certificate for this mapping")
+    assert state(summary(), mapping=OTHER)[0] == ("bad", "No certificate for this mapping")
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,44 @@ def test_a_recheck_of_less_than_the_certificate_claims_is_none(tested, wanted):
     audit = AuditSummary.model_validate(make_audit(both, day, facts=("who", "room")))
     looked = make_recheck(both, day, TODAY, rows=900, **tested)
     assert looked.supported == TODAY
-    given = audit, looked, both.id, TODAY + 100 * DAY, TODAY
+    given = audit, looked, both, TODAY + 100 * DAY, TODAY
     found, pack = assess(*given), judge(*given)
     assert (found.recheck.level, found.recheck.short) == wanted
     assert pack.level == wanted[0] and bool(pack.recheck_rows) == (wanted[0] == "good")
 
 
+@pytest.mark.parametrize(
+    ("facts", "classes", "said"),
+    [
+        (("who",), (), "says nothing about the private fact 'room'"),
+        (("who", "room", "age"), (), "is about 'age', which the mapping does not guard"),
+        (("who", "room"), ("ann", "zoe"), "has other classes of 'who'"),
+        (("room", "who"), ("ann", "bob"), ""),
+    ],
+)
+def test_an_audit_of_other_private_facts_than_the_mapping_guards_is_none(facts, classes, said):
+    both, day = make_mapping(private=("who", "room")), TODAY - 5 * DAY
+    content = make_audit(both, day, facts=facts)
+    for fact in content["private"]:
+        fact["classes"] = classes
+    audit = AuditSummary.model_validate(content)
+    given = audit, make_recheck(both, day, TODAY, rows=900), both, TODAY + 100 * DAY, TODAY
+    found, pack = assess(*given), judge(*given)
+    assert (found.certificate.level, pack.level) == (("bad", "bad") if said else ("good", "good"))
+    assert said in found.certificate.words and said in pack.words[0]
+    assert len(found.facts) == (0 if said else 2) and pack.bounds_count == (not said)
+
+
+def test_an_audit_of_no_private_fact_is_refused(tmp_path):
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps(make_audit(MAPPING, TODAY) | {"private": []}))
+    with pytest.raises(InputError, match="private has 0 items"):
+        load_audit(path)
+
+
 def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
     def found(recheck, expires=TODAY + 9 * DAY, problem=""):
-        return assess(summary(), recheck, MAPPING.id, expires, TODAY, problem)
+        return assess(summary(), recheck, MAPPING, expires, TODAY, problem)
 
     assert (found(AGREES).days_left, len(found(AGREES).facts)) == (9, 1)
     assert found(FEW).days_left is None and found(None).days_left is None
@@ -120,7 +149,7 @@ def test_nothing_counts_days_or_bounds_of_a_certificate_that_is_withdrawn():
     unread = found(None, problem="It cannot be read.")
     assert (unread.standing.state, unread.certificate.level) == ("due", "bad")
     assert unread.facts == () and unread.days_left is None
-    other = assess(summary(), AGREES, "sha256:other", TODAY + 9 * DAY, TODAY)
+    other = assess(summary(), AGREES, OTHER, TODAY + 9 * DAY, TODAY)
     assert (other.standing.state, other.facts, other.days_left) == ("none", (), None)
     assert (other.issued, other.expires, other.audit) == (None, None, None)
     expired = found(AGREES, TODAY - DAY)
@@ -145,7 +174,7 @@ def test_old_and_future_certificates_are_judged_alike_by_dashboard_and_pack(day,
     if recheck is not None:
         few = recheck == "few"
         looked = make_recheck(MAPPING, day, TODAY if few else recheck, rows=9 if few else 260)
-    given = summary(day), looked, MAPPING.id, TODAY + 300 * DAY, TODAY
+    given = summary(day), looked, MAPPING, TODAY + 300 * DAY, TODAY
     found, pack = assess(*given), judge(*given)
     assert (found.certificate.level, found.certificate.short) == ("bad", short)
     assert (found.level, found.standing.state, found.facts) == ("bad", "due", ())
@@ -155,7 +184,7 @@ def test_old_and_future_certificates_are_judged_alike_by_dashboard_and_pack(day,
 
 
 def test_thirty_days_without_a_re_check_are_not_too_many():
-    found = assess(summary(TODAY - 30 * DAY), None, MAPPING.id, None, TODAY)
+    found = assess(summary(TODAY - 30 * DAY), None, MAPPING, None, TODAY)
     assert (found.certificate.level, found.standing.until) == ("warn", TODAY) and found.facts
 
 
@@ -166,7 +195,7 @@ def test_a_recheck_of_another_mapping_says_nothing():
 
 def test_the_state_of_a_folder_is_due_where_a_file_cannot_be_read(tmp_path):
     def now():
-        return guarantee_of(tmp_path, None, MAPPING.id, TODAY).standing.state
+        return guarantee_of(tmp_path, None, MAPPING, TODAY).standing.state
 
     assert now() == "none"
     audit = make_audit(MAPPING, TODAY - 5 * DAY)

@@ -175,7 +175,7 @@ def test_an_audit_of_a_day_is_shown_with_its_span_and_the_bound_on_all_of_it():
     content["limits"][0] |= {"limit": 0.1, "state": "not shown"}
     audit = AuditSummary.model_validate(content)
     assert audit.span == "1440 rounds of 60 s, a day"
-    held = assess(audit, None, MAPPING.id, None, datetime.now(UTC).date())
+    held = assess(audit, None, MAPPING, None, datetime.now(UTC).date())
     assert held.facts[0].bound == 0.2111 and held.certificate.short == "A limit is not shown"
     unknown = pages._templates().get_template("live/unknown.html")
     text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=MAPPING)
@@ -190,7 +190,7 @@ def test_a_limit_is_said_once_for_all_private_facts():
     content = make_audit(mapping, datetime.now(UTC).date(), facts=("who", "how many"))
     content["limits"][0] |= {"limit": 0.05, "state": "not shown"}
     audit = AuditSummary.model_validate(content)
-    held = assess(audit, None, mapping.id, None, datetime.now(UTC).date())
+    held = assess(audit, None, mapping, None, datetime.now(UTC).date())
     unknown = pages._templates().get_template("live/unknown.html")
     text = unknown.render(now=SimpleNamespace(guarantee=held), mapping=mapping)
     assert text.count('class="scale"') == text.count('class="limit"') == 2
@@ -212,7 +212,7 @@ def test_the_page_of_the_guarantee_lists_only_what_counts(expires, other, shown,
     today = datetime.now(UTC).date()
     running = make_mapping(("a", "b")) if other else MAPPING
     audit = AuditSummary.model_validate(make_audit(MAPPING, today))
-    held = assess(audit, None, running.id, today + timedelta(days=expires), today)
+    held = assess(audit, None, running, today + timedelta(days=expires), today)
     page = pages._templates().get_template("live/certificate.html")
     text = page.render(now=SimpleNamespace(guarantee=held), mapping=running)
     assert all(each in text for each in shown)

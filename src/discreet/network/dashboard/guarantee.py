@@ -27,6 +27,7 @@ from discreet.auditing.recheck import (
     standing,
 )
 from discreet.errors import InputError, shown
+from discreet.mapping.mapping import Mapping
 from discreet.network.fusion.watching import ALARM, LEARNING, QUIET, UNSEEN, describe
 from discreet.network.health import BAD, GOOD, WARN, Finding, worst
 from discreet.network.site.settings import SiteFiles
@@ -72,7 +73,8 @@ class Guarantee:
 
     ``standing``: the one state, which ``certificate`` and ``recheck`` put into words for people.
     ``looked``: the re-check, if it is one of this certificate. ``days_left``: negative once it has
-    expired; None unless the state is valid. ``facts``: nothing once it is over. An audit of another mapping is none: it has no date, no end and no facts.
+    expired; None unless the state is valid. ``facts``: nothing once it is over. An audit of another
+    mapping, or of some of its private facts, is none: it has no date, no end and no facts.
     """
 
     issued: date | None
@@ -105,7 +107,7 @@ class Guarantee:
 def assess(
     audit: AuditSummary | None,
     recheck: Recheck | None,
-    mapping_id: str,
+    mapping: Mapping,
     expires: date | None,
     today: date,
     problem: str = "",
@@ -114,10 +116,10 @@ def assess(
 
     ``problem``: why audit or re-check cannot be read, if so; it may have ended the guarantee.
     """
-    own = audit if audit and audit.mapping_id == mapping_id and not problem else None
+    own = audit if audit and _is_of(audit, mapping) and not problem else None
     claims = claims_of(own)[0] if own else []
-    found = standing(recheck, mapping_id, own.date if own else None, expires, today, claims)
-    certificate = _certificate(audit, mapping_id, expires, today)
+    found = standing(recheck, mapping.id, own.date if own else None, expires, today, claims)
+    certificate = _certificate(audit, mapping, expires, today)
     if problem:
         found = Standing(DUE, problem, over=True)
         certificate = Finding(BAD, "Certificate cannot be checked", problem)
@@ -139,8 +141,12 @@ def assess(
         recheck=Finding(BAD if found.over else level, short, found.words),
         facts=tuple(_bound_of(own, fact) for fact in own.private) if own and not found.over else (),
         audit=own,
-        looked=counted(recheck, mapping_id, own.date, claims) if own else None,
+        looked=counted(recheck, mapping.id, own.date, claims) if own else None,
     )
+
+
+def _is_of(audit: AuditSummary, mapping: Mapping) -> bool:
+    return audit.mapping_id == mapping.id and not audit.misfit(mapping.private)
 
 
 def _lapsed(found: Standing) -> str:
@@ -178,15 +184,18 @@ def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
 
 
 def _certificate(
-    audit: AuditSummary | None, mapping_id: str, expires: date | None, today: date
+    audit: AuditSummary | None, mapping: Mapping, expires: date | None, today: date
 ) -> Finding:
     if audit is None:
         return Finding(WARN, "No certificate", "This site has no audit.json: it was not audited.")
-    if audit.mapping_id != mapping_id:
+    if audit.mapping_id != mapping.id:
         words = (
             "The audit is of another mapping than the one that runs. It certifies nothing about it."
         )
         return Finding(BAD, "No certificate for this mapping", words)
+    if misfit := audit.misfit(mapping.private):
+        words = f"The audit {misfit}. Audit all that the mapping guards."
+        return Finding(BAD, "Not every private fact is audited", words)
     if expires is not None and today > expires:
         words = (
             f"It ran out on {expires}. What it promised was for the world of {audit.date}; audit "
@@ -227,15 +236,15 @@ _RECHECK = {
 _OVERRIDES = {NONE: "Certified, never re-checked", DUE: "Certified, a re-check is due"}
 
 
-def guarantee_of(folder: Path, expires: date | None, mapping_id: str, today: date) -> Guarantee:
+def guarantee_of(folder: Path, expires: date | None, mapping: Mapping, today: date) -> Guarantee:
     """Return the guarantee of a site; files that cannot be read make its state due."""
     files = SiteFiles(folder)
     try:
         audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
     except (InputError, OSError) as error:
-        return assess(None, None, mapping_id, expires, today, str(error))
-    return assess(audit, recheck, mapping_id, expires, today)
+        return assess(None, None, mapping, expires, today, str(error))
+    return assess(audit, recheck, mapping, expires, today)
 
 
 def assess_drift(watch: DriftWatch | None, recheck: Recheck | None, mapping_id: str) -> Finding:

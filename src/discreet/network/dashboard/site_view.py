@@ -82,7 +82,7 @@ class SiteView:
         return assess(
             self._audit.value,
             self._recheck.value,
-            self.mapping.id,
+            self.mapping,
             self.settings.expires,
             today,
             f"The file {damaged.path.name} cannot be read." if damaged else "",

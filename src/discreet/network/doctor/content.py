@@ -148,7 +148,7 @@ def _promise(folder: Path, site: Site, mapping: Mapping) -> Iterator[Finding]:
     """Yield the state of the mapping's guarantee, of its re-check, and of drift without labels."""
     files = SiteFiles(folder)
     more_rows = f"Judge it by labelled rows of the site: discreet recheck {folder / site.mapping}"
-    found = guarantee_of(folder, site.expires, mapping.id, datetime.now(UTC).date())
+    found = guarantee_of(folder, site.expires, mapping, datetime.now(UTC).date())
     yield _told("guarantee", found.certificate, _remedy(found, folder, more_rows))
     if found.recheck in found.findings:
         yield _told("re-check", found.recheck, more_rows)

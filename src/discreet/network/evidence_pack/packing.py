@@ -67,7 +67,7 @@ from discreet.network.site.settings import (
 # --- Whether the guarantee stands -----------------------------------------------------------
 
 
-def state_of(folder: Path, site: Site, mapping_id: str, today: date) -> State:
+def state_of(folder: Path, site: Site, mapping: Mapping, today: date) -> State:
     """Return the state of a site; files that cannot be read make it red."""
     files, problem = SiteFiles(folder), ""
     audit: AuditSummary | None = None
@@ -77,19 +77,19 @@ def state_of(folder: Path, site: Site, mapping_id: str, today: date) -> State:
         recheck = load_state(files.recheck) if files.recheck.exists() else None
     except (InputError, OSError) as error:
         problem = str(error).replace(f"{folder}/", "")  # where the site lies is of no interest
-    return judge(audit, recheck, mapping_id, site.expires, today, problem)
+    return judge(audit, recheck, mapping, site.expires, today, problem)
 
 
 def judge(
     audit: AuditSummary | None,
     recheck: Recheck | None,
-    mapping_id: str,
+    mapping: Mapping,
     expires: date | None,
     today: date,
     problem: str = "",
 ) -> State:
     """Return the state that follows from certificate and re-check on a day."""
-    found = assess(audit, recheck, mapping_id, expires, today, problem)
+    found = assess(audit, recheck, mapping, expires, today, problem)
     now, looked = found.standing, found.looked
     stands = found.kept and not now.over and found.certificate.level != BAD
     return State(
@@ -133,7 +133,7 @@ def gather(
     site, now = load_site(folder), datetime.now(UTC)
     data = read_bytes(folder / site.mapping)
     mapping = Mapping.loads(data.decode(errors="replace"), where=str(folder / site.mapping))
-    state = state_of(folder, site, mapping.id, now.date())
+    state = state_of(folder, site, mapping, now.date())
     files = {MAPPING: data} | _audit_files(folder, mapping, report)
     audit = json.loads(files[AUDIT]) if AUDIT in files else None
     measured = _measured(folder, site, mapping)
@@ -178,7 +178,9 @@ def _sound_audit(folder: Path, mapping: Mapping) -> bytes | None:
         audit: AuditSummary | None = load_audit(file)
     except InputError:
         return None  # the state says why
-    return read_bytes(file) if audit is not None and audit.mapping_id == mapping.id else None
+    if audit is None or audit.mapping_id != mapping.id or audit.misfit(mapping.private):
+        return None
+    return read_bytes(file)
 
 
 def _measured(folder: Path, site: Site, mapping: Mapping) -> Measured:

@@ -186,7 +186,7 @@ def host_worker(
         mapping,
         Registry(files.clients, site.site, mapping, earlier),
         open_store(database_to_write(folder, site), folder, site.key, shared),
-        guarantee=lambda: guarantee_of(folder, site.expires, mapping.id, datetime.now(UTC).date()),
+        guarantee=lambda: guarantee_of(folder, site.expires, mapping, datetime.now(UTC).date()),
         drift=files.drift,
         check=lambda: check_database(site.database, folder),
         deployed=deployed,

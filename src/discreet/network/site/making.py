@@ -200,7 +200,8 @@ def _extras(plan: SitePlan, mapping: Mapping) -> dict[str, bytes]:
 def checked_audit(file: Path, mapping: Mapping) -> bytes:
     """Return what a file holds that `discreet audit --json` has printed about a mapping.
 
-    Raises InputError: if it is none, is damaged or contradicts itself, or is of another mapping.
+    Raises InputError: if it is none, is damaged or contradicts itself, is of another mapping, or of
+    other private facts than it guards.
     """
     from discreet.auditing.audit_file import load_audit
 
@@ -214,6 +215,8 @@ def checked_audit(file: Path, mapping: Mapping) -> bytes:
     found = load_audit(file)
     if found is None or found.mapping_id != mapping.id:
         raise InputError(f"--audit {file}: is of another mapping. Audit the one that is to run.")
+    if misfit := found.misfit(mapping.private):
+        raise InputError(f"--audit {file}: {misfit}. Audit all that the mapping guards.")
     return data
 
 
