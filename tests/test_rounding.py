@@ -66,3 +66,8 @@ def test_an_interval_is_rounded_outwards(one, other):
 def test_both_ends_of_an_interval_are_rounded_outwards():
     assert rounding.percents(0.68787, 0.99049) == "68.7 to 99.1"
     assert rounding.gains(-0.01234, 0.0201) == "−1.3 to 2.1"
+
+
+@pytest.mark.parametrize("value", [1e306, -1e306, 1.7e308, math.inf, -math.inf])
+def test_what_is_too_large_to_be_scaled_stays_as_it_is(value):
+    assert rounding.up(value) == rounding.down(value) == value

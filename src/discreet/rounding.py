@@ -14,14 +14,14 @@ _MOST_DIGITS = 7
 
 def up(value: float, digits: int = 3) -> float:
     """Round a bound from above."""
-    scale = 10.0**digits
-    return math.ceil(scale * value - _NOISE) / scale if math.isfinite(value) else value
+    scaled = 10.0**digits * value
+    return math.ceil(scaled - _NOISE) / 10.0**digits if math.isfinite(scaled) else value
 
 
 def down(value: float, digits: int = 3) -> float:
     """Round a bound from below."""
-    scale = 10.0**digits
-    return math.floor(scale * value + _NOISE) / scale if math.isfinite(value) else value
+    scaled = 10.0**digits * value
+    return math.floor(scaled + _NOISE) / 10.0**digits if math.isfinite(scaled) else value
 
 
 def at_most(share: float, limit: float = math.inf) -> str:

@@ -636,7 +636,6 @@ def test_a_public_key_that_is_none(command, pack, key):
         ("/private/0/certificates/0/value", 0.001, "/value is not the one that its words quote"),
         ("/private/0/certificates/0/words", "", "/value is not the one that its words quote"),
         ("/private/0/certificates/0/certifiable", False, "/certifiable"),
-        ("/private/0/certificates/1/value", -1.0, "/value is below 0"),
         ("/private/0/certificates/0/confidence", 0.5, "/confidence is below"),
         ("/private/0/certificates/1/name", "advantage", "two have the same name"),
         ("/limits/0/upper", 0.001, "limits/0/upper"),

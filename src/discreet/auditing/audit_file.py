@@ -16,7 +16,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from discreet.data.columns import written
 from discreet.data.strict_model import MAX_TEXT
@@ -38,12 +39,25 @@ INDEPENDENT_RELEASES = (
 
 # --- What is read ---------------------------------------------------------------------------
 
+
+def _none_or_several(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a single class, which leaves nothing to guess."""
+    if len(classes) == 1:
+        raise PydanticCustomError("discreet_classes", "has one class; the least is 2")
+    return classes
+
+
 _MOST_BYTES = 64 * 2**20
 _REMEDY = "Write it again with `discreet audit --json`."
+_MOST = 10**12  # rows, reports or rounds
 Share = Annotated[float, Field(ge=0, le=1)]
+Gain = Annotated[float, Field(ge=-1, le=1)]
+Bound = Annotated[float, Field(ge=0, le=1e9)]
+Many = Annotated[int, Field(ge=0, le=_MOST)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Words = Annotated[str, Field(max_length=10_000)]
-Classes = Annotated[tuple[Text, ...], Field(max_length=10_000)]
+Classes = Annotated[tuple[Text, ...], Field(max_length=10_000), AfterValidator(_none_or_several)]
 
 
 class _Part(BaseModel):
@@ -53,15 +67,15 @@ class _Part(BaseModel):
 class _Certificate(_Part):
     name: Text
     certifiable: bool
-    value: float | None = None
+    value: Bound | None = None
     confidence: Share | None = None
     words: Words = ""
 
 
 class _Best(_Part):
     name: Text
-    advantage: float
-    lower: float
+    advantage: Gain
+    lower: Gain
 
 
 class _Balanced(_Part):
@@ -85,19 +99,19 @@ class _Attacks(_Part):
 
 
 class _Figures(_Part):
-    advantage: float
+    advantage: Gain
 
 
 class _Rounds(_Part):
-    rounds: Annotated[int, Field(ge=1)]
-    seconds: float | None = None
+    rounds: Annotated[int, Field(ge=1, le=_MOST)]
+    seconds: Seconds | None = None
     beyond_answer: bool = False
     certificate: _Certificate
 
 
 class _BeyondAnswer(_Part):
     total: _Certificate
-    lower: float | None = None
+    lower: Gain | None = None
 
 
 class _OverTime(_Part):
@@ -165,20 +179,20 @@ class PrivateFact(_Part):
 
 
 class _Gain(_Part):
-    estimate: float
-    low: float
-    high: float
+    estimate: Gain
+    low: Gain
+    high: Gain
 
 
 class _OtherSecret(_Part):
     column: Text
     gain: _Gain
-    from_answer: float
+    from_answer: Gain
 
 
 class _OtherSecrets(_Part):
     found: Annotated[tuple[_OtherSecret, ...], Field(max_length=100)]
-    compared: Annotated[int, Field(ge=0)]
+    compared: Many
     doubt: Words = ""
 
 
@@ -204,12 +218,12 @@ class PublicFact(_Part):
 
 class _Limit(_Part):
     name: Text
-    limit: float
+    limit: Bound
     fact: Text = ""
-    upper: float | None = None
+    upper: Bound | None = None
     state: Literal["met", "broken", "not shown"]
     words: Words
-    radius: float | None = None
+    radius: Bound | None = None
 
 
 class SensorExample(_Part):
@@ -218,7 +232,7 @@ class SensorExample(_Part):
     sensor: Text
     reading: Words
     row: Annotated[tuple[Share, ...], Field(min_length=1, max_length=10_000)]
-    symbol: Annotated[int, Field(ge=0)]
+    symbol: Many
 
 
 class AuditSummary(_Part):
@@ -227,9 +241,9 @@ class AuditSummary(_Part):
     format: Literal["discreet-audit"] = "discreet-audit"
     ok: bool | None = None
     mapping_id: Text
-    rows: Annotated[int, Field(ge=0)]
+    rows: Many
     confidence: Share
-    releases: Annotated[int, Field(ge=1)] = 1
+    releases: Annotated[int, Field(ge=1, le=_MOST)] = 1
     date: date
     verdict: Words
     public: PublicFact
@@ -237,7 +251,7 @@ class AuditSummary(_Part):
     limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
     conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
     example: Annotated[tuple[SensorExample, ...], Field(max_length=10)] = ()
-    sensors: Annotated[int, Field(ge=0)] = 0
+    sensors: Many = 0
     other_secrets: _OtherSecrets | None = None
 
     def misfit(self, guarded: Sequence[Fact]) -> str:
@@ -365,8 +379,6 @@ def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str
     for at, each in [*named, *([(where, judged)] if judged is not None else ())]:
         if each.certifiable != (each.value is not None):
             yield f"{place}/{at}/certifiable is {str(each.certifiable).lower()}, unlike its value"
-        elif each.value is not None and each.value < 0:
-            yield f"{place}/{at}/value is below 0"
         if each.confidence is not None and each.confidence < audit.confidence - _TOLERANCE:
             yield f"{place}/{at}/confidence is below that of the audit"
     gains = [(at, each) for at, each in named if each.name == "advantage"]

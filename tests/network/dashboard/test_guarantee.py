@@ -10,11 +10,18 @@ from support.report_cases import private
 from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.network.dashboard.guarantee import assess, guarantee_of
+from discreet.network.dashboard.site_view import _Watched
 from discreet.network.evidence_pack.packing import judge
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
 MAPPING, OTHER = make_mapping(), make_mapping(("a", "b"))
+
+
+BOUND = {"name": "advantage", "certifiable": True, "value": 0.1}
+SECRET = {
+    "column": "x", "from_answer": 0.0, "gain": {"estimate": 0.1, "low": -0.1, "high": 10**400},
+}  # fmt: skip
 
 
 def summary(day=TODAY - 5 * DAY, **changes):
@@ -130,6 +137,42 @@ def test_an_audit_of_other_private_facts_than_the_mapping_guards_is_none(facts, 
     assert len(found.facts) == (0 if said else 2) and pack.bounds_count == (not said)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("/private/0/certificates/0/value", 1e308),
+        ("/private/0/certificates/1/value", 1e308),
+        ("/private/0/certificates/0/value", -0.1),
+        ("/private/0/attacks/best/lower", 10**400),
+        ("/private/0/attacks/best/lower", 1.5),
+        ("/private/0/attacks/best/advantage", -1e300),
+        ("/private/0/figures/advantage", 2.0),
+        ("/private/0/classes", ["ann"]),
+        ("/private/0/rounds", {"rounds": 10**400, "certificate": BOUND}),
+        ("/private/0/rounds", {"rounds": 9, "seconds": 0, "certificate": BOUND}),
+        ("/other_secrets", {"found": [SECRET], "compared": 9}),
+        ("/limits/0/limit", 1e308),
+        ("/limits/0/upper", -1),
+        ("/limits/0/radius", 1e308),
+        ("/releases", 10**13),
+        ("/releases", 10**400),
+        ("/rows", 10**400),
+        ("/sensors", 10**400),
+    ],
+)
+def test_a_number_that_no_audit_has_is_one_message(tmp_path, place, value):
+    content, path = make_audit(MAPPING, TODAY), tmp_path / "audit.json"
+    path.write_text(json.dumps(content))
+    assert load_audit(path)
+    parent, name = content, place.split("/")[-1]
+    for part in place.split("/")[1:-1]:
+        parent = parent[int(part)] if isinstance(parent, list) else parent[part]
+    parent[name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rf"audit\.json: .*{name}"):
+        load_audit(path)
+
+
 def test_an_audit_of_no_private_fact_is_refused(tmp_path):
     path = tmp_path / "audit.json"
     path.write_text(json.dumps(make_audit(MAPPING, TODAY) | {"private": []}))
@@ -227,3 +270,13 @@ def test_anything_else_is_one_message(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=r"audit\.json"):
         load_audit(path)
+
+
+def test_a_file_that_breaks_its_reader_is_a_problem_however_often_it_is_looked_at(tmp_path):
+    def load(path):
+        raise OverflowError("too large")
+
+    (tmp_path / "audit.json").write_text("{}")
+    watched = _Watched(tmp_path / "audit.json", load)
+    for _ in range(2):
+        assert watched.value is None and "is not sound (OverflowError)" in watched.problem

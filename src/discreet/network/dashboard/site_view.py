@@ -137,9 +137,12 @@ class _Watched(Generic[_T]):
         stamp = file_stamp(self.path)
         if stamp == self._stamp:
             return
-        self._stamp, self._value, self._problem = stamp, None, ""
+        value, problem = None, ""
         if stamp is not None or self._needed:
             try:
-                self._value = self._load(self.path)
+                value = self._load(self.path)
             except DiscreetError as error:
-                self._problem = str(error)
+                problem = str(error)
+            except Exception as error:  # what nobody foresaw must not pass for a missing file
+                problem = f"{self.path}: is not sound ({type(error).__name__})."
+        self._stamp, self._value, self._problem = stamp, value, problem
