@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from discreet.data.columns import written
-from discreet.data.strict_model import MAX_TEXT
+from discreet.data.strict_model import MAX_TEXT, Items
 from discreet.errors import InputError, shown
 from discreet.mapping.file_format import load_result
 from discreet.mapping.parts import Fact
@@ -57,11 +57,11 @@ Many = Annotated[int, Field(ge=0, le=_MOST)]
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Words = Annotated[str, Field(max_length=10_000)]
-Classes = Annotated[tuple[Text, ...], Field(max_length=10_000), AfterValidator(_none_or_several)]
+Classes = Annotated[Items[Text], Field(max_length=10_000), AfterValidator(_none_or_several)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class _Certificate(_Part):
@@ -88,7 +88,7 @@ class _Attacker(_Part):
     balanced_accuracy: _Balanced | None = None
 
 
-Attackers = Annotated[tuple[_Attacker, ...], Field(max_length=100)]
+Attackers = Annotated[Items[_Attacker], Field(max_length=100)]
 
 
 class _Attacks(_Part):
@@ -124,7 +124,7 @@ class PrivateFact(_Part):
 
     name: Text
     classes: Classes = ()
-    certificates: Annotated[tuple[_Certificate, ...], Field(max_length=100)]
+    certificates: Annotated[Items[_Certificate], Field(max_length=100)]
     attacks: _Attacks
     figures: _Figures | None = None
     rounds: _Rounds | None = None
@@ -191,7 +191,7 @@ class _OtherSecret(_Part):
 
 
 class _OtherSecrets(_Part):
-    found: Annotated[tuple[_OtherSecret, ...], Field(max_length=100)]
+    found: Annotated[Items[_OtherSecret], Field(max_length=100)]
     compared: Many
     doubt: Words = ""
 
@@ -231,7 +231,7 @@ class SensorExample(_Part):
 
     sensor: Text
     reading: Words
-    row: Annotated[tuple[Share, ...], Field(min_length=1, max_length=10_000)]
+    row: Annotated[Items[Share], Field(min_length=1, max_length=10_000)]
     symbol: Many
 
 
@@ -244,13 +244,13 @@ class AuditSummary(_Part):
     rows: Many
     confidence: Share
     releases: Annotated[int, Field(ge=1, le=_MOST)] = 1
-    date: date
+    date: Annotated[date, Field(strict=False)]  # a text, in JSON
     verdict: Words
     public: PublicFact
-    private: Annotated[tuple[PrivateFact, ...], Field(min_length=1, max_length=1_000)]
-    limits: Annotated[tuple[_Limit, ...], Field(max_length=1_000)]
-    conditions: Annotated[tuple[Words, ...], Field(max_length=100)] = ()
-    example: Annotated[tuple[SensorExample, ...], Field(max_length=10)] = ()
+    private: Annotated[Items[PrivateFact], Field(min_length=1, max_length=1_000)]
+    limits: Annotated[Items[_Limit], Field(max_length=1_000)]
+    conditions: Annotated[Items[Words], Field(max_length=100)] = ()
+    example: Annotated[Items[SensorExample], Field(max_length=10)] = ()
     sensors: Many = 0
     other_secrets: _OtherSecrets | None = None
 
