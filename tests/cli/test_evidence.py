@@ -642,6 +642,16 @@ def test_a_public_key_that_is_none(command, pack, key):
         ("/limits/0/upper", None, "limits/0/state"),
         ("/limits/0/state", "not shown", "limits/0/state"),
         ("/limits/0/limit", 0.0001, "limits/0/state"),
+        ("/limits/0/limit", 0.45, "limits/0/words do not quote its limit"),
+        ("/private/0/attacks/best/lower", 0.07, "/attacks/best/lower is beyond the bound"),
+        ("/private/0/certificates/1/value", 0.1, "/value is not the one that its words quote"),
+        ("/limits/1/upper", 0.2, "limits/1/upper is not the epsilon of 'who'"),
+        ("/limits/1/limit", 4.0, "limits/1/words do not quote its limit"),
+        (
+            "/limits/1/words",
+            "the epsilon of 'who' in one report is at most 0.1, limit of 1",
+            "limits/1/words do not quote its upper",
+        ),
         ("/limits/0/fact", "nobody", "limits/0/fact"),
         ("/limits/0/words", "at most 0.1 points", "limits/0/words"),
         ("/limits", [], "verdict does not follow"),
@@ -657,6 +667,8 @@ def test_an_audit_that_was_edited_is_refused_by_the_field(command, tmp_path, pla
     site = site_with(tmp_path, looked=TODAY)
     audit = json.loads((site / "audit.json").read_text())
     audit["public"] |= {"balanced": {"estimate": 0.93, "low": 0.9, "high": 0.95}, "useful": True}
+    audit["limits"].append({"name": "epsilon", "limit": 1.0, "state": "met", "words": ""})
+    audit = settle(audit)
     (site / "audit.json").write_text(json.dumps(audit))
     assert command(site, "--out", tmp_path / "before")[0] == 0
     parent, _, name = place.rpartition("/")
@@ -666,6 +678,35 @@ def test_an_audit_that_was_edited_is_refused_by_the_field(command, tmp_path, pla
     assert code == 3 and out.startswith("RED: Certificate cannot be checked")
     assert "audit.json: contradicts itself: " in out and named in out
     assert not (tmp_path / "pack" / "audit.json").exists()
+
+
+def _more_reports(audit):
+    _over_ten_reports(audit)
+    audit = settle(audit)
+    return audit | {"releases": 10_000}
+
+
+def _more_than_always(audit):
+    words = "no attacker beats guessing by more than 60.0 points"
+    audit["private"][0]["certificates"][0] |= {"value": 0.6, "words": words}
+    return settle(audit)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_more_reports, "words are not about the reports"),
+        (_more_than_always, "value is beyond what being always right gains"),
+        (lambda audit: audit | {"rows": 0}, "rows must be"),
+        (lambda audit: audit | {"confidence": 0}, "confidence must be"),
+    ],
+)
+def test_an_audit_that_cannot_be_is_red(command, tmp_path, change, named):
+    site = site_with(tmp_path, looked=TODAY)
+    audit = change(json.loads((site / "audit.json").read_text()))
+    (site / "audit.json").write_text(json.dumps(audit))
+    code, out, _ = command(site, "--out", tmp_path / "pack")
+    assert code == 3 and out.startswith("RED: Certificate cannot be checked") and named in out
 
 
 def test_an_audit_that_is_not_what_it_seems(command, tmp_path):

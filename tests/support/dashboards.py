@@ -32,7 +32,7 @@ from discreet.network.dashboard.serving import (
 from discreet.network.site.settings import Client, Clients, Site, save_clients
 from discreet.network.store import open_store
 from discreet.network.store.rows import Batch, Decision, StoredMessage
-from discreet.rounding import at_most
+from discreet.rounding import at_most, bounded, plain_points
 from support.frontiers import ABOUT, point
 
 PASSWORD = "correct horse battery"
@@ -122,6 +122,8 @@ def settle(audit):
         for each in (*fact["certificates"], *known):
             if "value" in each and not _quotes(each):
                 each["words"] = f"No attacker beats guessing by more than {at_most(each['value'])}."
+            if each["name"] == "information epsilon" and each.get("value") is not None:
+                each["words"] = f"At most exp({bounded('epsilon', each['value'])}) times as likely."
     read = AuditSummary.model_validate(audit)
     for check in audit["limits"]:
         _settle_limit(check, read)
@@ -142,13 +144,30 @@ def _settle_limit(check, read):
     facts = {fact.name: (read.state_of(fact), read.promised(fact)) for fact in read.private}
     check.setdefault("fact", next(iter(facts)))
     if check["name"] == "epsilon":
+        _settle_epsilon(check, read)
         return
     order = ("broken", "not shown", "met")
     worst = min(facts, key=lambda name: (order.index(facts[name][0]), -(facts[name][1] or 9.0)))
     state, upper = facts[worst]
     bound = "no bound" if upper is None else at_most(upper, check["limit"])
     check |= {"fact": worst, "state": state, "upper": upper}
-    check["words"] = f"the advantage of {shown(worst)} is at most {bound}, limit {check['limit']}"
+    check["words"] = _words(check, read, bound, plain_points(check["limit"]))
+
+
+def _settle_epsilon(check, read):
+    fact = next(each for each in read.private if each.name == check["fact"])
+    upper = read.epsilon_of(fact)
+    met = upper is not None and upper <= check["limit"]
+    check |= {"upper": upper, "state": "met" if met else "not shown"}
+    bound = "no bound" if upper is None else bounded("epsilon", upper)
+    check["words"] = _words(check, read, bound, f"{check['limit']:g}")
+
+
+def _words(check, read, bound, stated):
+    several = read.releases > 1 or read.private[0].rounds is not None
+    span = f"over {read.span}" if several else "in one report"
+    who = f"the {check['name']} of {shown(check['fact'])} {span}"
+    return f"{who} is at most {bound}, where it has a limit of {stated}"
 
 
 def make_recheck(mapping, certified, looked, *, leaks=False, rows=260, limit=0.1, facts=None):

@@ -25,7 +25,7 @@ from discreet.errors import InputError, shown
 from discreet.mapping.file_format import load_result
 from discreet.mapping.parts import Fact
 from discreet.plots import INK, LIMIT, PAPER, matplotlib_settings
-from discreet.rounding import at_most, plain_points, say_span, up
+from discreet.rounding import at_most, bounded, plain_points, say_span, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,6 +117,8 @@ class _BeyondAnswer(_Part):
 class _OverTime(_Part):
     any_advantage: _Certificate
     independent_advantage: _Certificate
+    any_readings: _Certificate | None = None
+    independent: _Certificate | None = None
 
 
 class PrivateFact(_Part):
@@ -241,8 +243,8 @@ class AuditSummary(_Part):
     format: Literal["discreet-audit"] = "discreet-audit"
     ok: bool | None = None
     mapping_id: Text
-    rows: Many
-    confidence: Share
+    rows: Annotated[int, Field(ge=1, le=_MOST)]
+    confidence: Annotated[float, Field(gt=0, le=1)]
     releases: Annotated[int, Field(ge=1, le=_MOST)] = 1
     date: Annotated[date, Field(strict=False)]  # a text, in JSON
     verdict: Words
@@ -311,6 +313,14 @@ class AuditSummary(_Part):
         place = names.index("advantage")
         return f"certificates/{place}", fact.certificates[place]
 
+    def epsilon_of(self, fact: PrivateFact) -> float | None:
+        """Return the epsilon that a limit on it is held against, over the whole span."""
+        if self.releases == 1 and fact.rounds is None:
+            return fact.epsilon
+        name = "independent" if INDEPENDENT_RELEASES in self.conditions else "any_readings"
+        found = getattr(fact.over_time, name, None)
+        return None if found is None else found.value
+
     @property
     def knows_answer(self) -> bool:
         """Whether the limit is on what an attacker gains who knows the answer."""
@@ -376,6 +386,9 @@ def contradictions(found: AuditSummary) -> Iterator[str]:
 def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str]:
     where, judged = audit.held_against(fact)
     named = [(f"certificates/{k}", each) for k, each in enumerate(fact.certificates)]
+    values = {each.name: each.value for _, each in named}
+    if len(values) < len(named):
+        yield f"{place}/certificates: two have the same name"
     for at, each in [*named, *([(where, judged)] if judged is not None else ())]:
         if each.certifiable != (each.value is not None):
             yield f"{place}/{at}/certifiable is {str(each.certifiable).lower()}, unlike its value"
@@ -385,9 +398,13 @@ def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str
     for at, each in dict([*gains, *([(where, judged)] if judged is not None else ())]).items():
         if each.value is not None and not _is_quoted(each.value, each.words):
             yield f"{place}/{at}/value is not the one that its words quote"
-    values = {each.name: each.value for _, each in named}
-    if len(values) < len(named):
-        yield f"{place}/certificates: two have the same name"
+        if each.value is not None and each.value > fact.always + _TOLERANCE:
+            yield f"{place}/{at}/value is beyond what being always right gains"
+    for at, each in named:
+        if each.name == "information epsilon" and not _is_exponent(each.value, each.words):
+            yield f"{place}/{at}/value is not the one that its words quote"
+    if fact.bound is not None and fact.reached > fact.bound + _TOLERANCE:
+        yield f"{place}/attacks/best/lower is beyond the bound that nobody exceeds"
     pair, gain = values.get("total variation"), values.get("advantage")
     if pair is not None and gain is not None and gain < 0.5 * pair - _TOLERANCE:
         yield f"{place}: the advantage is below half the total variation"
@@ -398,6 +415,13 @@ def _is_quoted(value: float, text: str) -> bool:
     return any(f" {at_most(each)}" in text for each in (value, value * (1 - _TOLERANCE)))
 
 
+def _is_exponent(value: float | None, text: str) -> bool:
+    """Whether a sentence bounds a ratio by the exponential of this value, if there is one."""
+    return value is None or any(
+        f"exp({bounded('epsilon', each)})" in text for each in (value, value * (1 - _TOLERANCE))
+    )
+
+
 def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
     fact = next((each for each in audit.private if each.name == limit.fact), None)
     if fact is None:
@@ -406,6 +430,12 @@ def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
     met = limit.upper is not None and limit.upper <= limit.limit
     if met != (limit.state == "met"):
         yield f"{place}/state does not follow from its upper"
+    elif not _states(limit.limit, limit.name, limit.words):
+        yield f"{place}/words do not quote its limit"
+    elif limit.state != "broken" and f" {_say_reports(audit, fact)} is " not in limit.words:
+        yield f"{place}/words are not about the reports that the audit is about"
+    elif limit.name == "epsilon":
+        yield from _of_epsilon(audit, fact, limit, place)
     elif limit != audit.stated:
         return
     elif limit.upper != audit.promised(fact):
@@ -416,6 +446,26 @@ def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
         return
     elif at_most(limit.upper, limit.limit) not in limit.words:
         yield f"{place}/words do not quote its upper"
+
+
+def _of_epsilon(audit: AuditSummary, fact: PrivateFact, limit: _Limit, place: str) -> Iterator[str]:
+    if limit.upper != audit.epsilon_of(fact):
+        yield f"{place}/upper is not the epsilon of {shown(fact.name)}"
+    elif limit.upper is not None and bounded("epsilon", limit.upper) not in limit.words:
+        yield f"{place}/words do not quote its upper"
+
+
+def _states(limit: float, name: str, text: str) -> bool:
+    """Whether a sentence names this limit, and not one that only begins with the same digits."""
+    said = f"{limit:g}" if name == "epsilon" else plain_points(limit)
+    return re.search(rf"limit of {re.escape(said)}(?!\w|\.\d)", text) is not None
+
+
+def _say_reports(audit: AuditSummary, fact: PrivateFact) -> str:
+    """Return the reports that a limit is on, as its words name them."""
+    if fact.rounds is not None:
+        return f"over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
+    return "in one report" if audit.releases == 1 else f"over {audit.releases} reports"
 
 
 def _of_public(public: PublicFact) -> Iterator[str]:
