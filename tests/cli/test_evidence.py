@@ -281,6 +281,7 @@ def test_the_colour_is_that_of_certificate_and_recheck(
     if colour == "RED":
         page = (tmp_path / "pack" / "index.html").read_text()
         assert "verdict bad" in page and "Nothing on this page may be relied on" in page
+        assert "It counts until" not in page and "Good until" not in page
         assert not any(
             "guessing, certified" in line["words"] for line in lines_of(tmp_path / "pack")
         )

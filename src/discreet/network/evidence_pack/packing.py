@@ -100,7 +100,7 @@ def judge(
         certified=found.issued if stands else None,
         bounds_count=found.issued is not None and not now.over,
         expires=expires,
-        valid_until=now.until if stands or now.over else None,
+        valid_until=now.until if stands else None,
         recheck=now.state,
         recheck_words=now.words,
         recheck_rows=looked.rows if looked is not None else 0,
