@@ -198,6 +198,20 @@ def test_a_limit_is_said_once_for_all_private_facts():
     assert text.count("not shown for") == 1
 
 
+def test_a_certified_epsilon_is_rounded_up_and_a_long_name_is_cut_where_a_limit_is_told():
+    names, today = ("who", "n" * 150), datetime.now(UTC).date()
+    mapping = make_mapping(private=names)
+    content = make_audit(mapping, today, facts=names)
+    content["private"][0]["certificates"][1]["value"] = 0.3301
+    content["limits"][0] |= {"limit": 0.05, "state": "not shown"}
+    held = assess(AuditSummary.model_validate(content), None, mapping, None, today)
+    given = {"now": SimpleNamespace(guarantee=held), "mapping": mapping}
+    templates = pages._templates()
+    assert ">0.34</td>" in templates.get_template("live/certificate.html").render(given)
+    told = templates.get_template("live/unknown.html").render(given).partition("not shown for")[2]
+    assert "n" * 39 + "…" in told and "n" * 41 not in told
+
+
 @pytest.mark.parametrize(
     ("expires", "other", "shown", "hidden"),
     [

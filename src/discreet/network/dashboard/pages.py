@@ -304,8 +304,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (moment, clock, percent, points, least_points, days, size, count, seconds, code)
-    found.filters |= {each.__name__: each for each in (*written, confidence)} | {
+    written = (moment, clock, percent, points, least_points, most_epsilon, days, size, count)
+    found.filters |= {each.__name__: each for each in (*written, seconds, code, confidence)} | {
         "right": rounding.percent,
         "about_points": gain,
         "short": lambda name: (
@@ -352,6 +352,11 @@ def percent(share: float | None, digits: int = 0) -> str:
 def points(share: float) -> str:
     """Write a bound in points of accuracy, rounded up."""
     return gain(up(share))
+
+
+def most_epsilon(value: float) -> str:
+    """Write a bound on an epsilon, rounded up."""
+    return f"{up(value, 2):.2f}"
 
 
 def least_points(share: float) -> str:

@@ -62,8 +62,6 @@ from discreet.network.site.settings import (
     read_bytes,
 )
 
-# --- Gather ---------------------------------------------------------------------------------
-
 # --- Whether the guarantee stands -----------------------------------------------------------
 
 
@@ -231,8 +229,6 @@ def _noted(level: str, short: str, said: str, folder: Path) -> Noted:
         said = said.replace(f"{place}/", "")
     return Noted(level=as_level(level), short=short, words=said)
 
-
-# --- Write and verify -----------------------------------------------------------------------
 
 # --- The page -------------------------------------------------------------------------------
 
