@@ -7,10 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from support.commands import run
+from support.dashboards import make_audit
 from support.helpers import make_mapping, refused
 from support.sites import broker_of, make_site, needs_mosquitto
 
-from discreet.auditing.recheck import Claim, Withdrawal, begin, begin_watch
+from discreet.auditing.audit_file import AuditSummary
+from discreet.auditing.recheck import Withdrawal, begin, begin_watch, claims_of
 from discreet.network.broker import Broker
 from discreet.network.doctor import content, examine, machine
 from discreet.network.site import authority as authority_module
@@ -369,13 +371,9 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
     assert findings(content.mapping(site, settings))["guarantee"].level == "warning"
     (site / "audit.json").write_text(json.dumps({"private": []}))
     assert findings(content.mapping(site, settings))["guarantee"].level == "failure"
-    fact = {"name": "fall", "error": 0.1, "error_low": 0.05, "error_high": 0.15}
-    audit = {
-        "format": "discreet-audit", "version": 1, "mapping_id": make_mapping().id, "rows": 10,
-        "confidence": 0.95, "date": "2026-01-01", "verdict": "NO LIMIT STATED: .",
-        "public": fact, "private": [], "limits": [],
-    }  # fmt: skip
-    (site / "audit.json").write_text(json.dumps(audit))
+    running = make_mapping()
+    facts = tuple(fact.name for fact in running.private)
+    audit = make_audit(running, date(2026, 1, 1), facts=facts)
     today = datetime.now(UTC).date()
     # Not green before somebody has re-checked it.
     for day, expires, level, fix in (
@@ -389,7 +387,8 @@ def test_a_guarantee_that_has_ended_or_is_damaged(site):
         seen = findings(content.mapping(site, settings))
         assert seen["guarantee"].level == level and fix in seen["guarantee"].fix
         assert "re-check" not in seen  # one cause, one finding
-    found = begin(make_mapping(), [Claim(fact="who", limit=0.1)], date(2026, 1, 1))
+    claims, _ = claims_of(AuditSummary.model_validate(audit))
+    found = begin(running, claims, date(2026, 1, 1))
     found.rows, found.supported = 300, today
     for withdrawn, level in (
         (None, "ok"),
