@@ -49,6 +49,12 @@ def test_a_device_that_has_spent_less_than_before_is_noticed(site, restart):
     assert "had spent 3 nats, and now reports 0.1 nats" in found.words
     assert "discreet enroll hall --renew" in found.fix
     assert known(site, "hall").spent == 3_000_000
+    hall.spent = 3_000_000  # as much again, which settles nothing
+    site.run(4)
+    if restart:
+        site.start()
+        site.run(2)
+    assert alarms(site) == [("hall", RESTORED)]
     hall.boot, hall.seq, hall.spent = hall.boot + 1, 0, 3_100_000  # the floor was handed back
     site.run(4)
     assert alarms(site) == [] and known(site, "hall").spent == 3_100_000

@@ -64,6 +64,7 @@ class Watch:
         self._next_check = 0.0
         self.messages = 0
         self._latest: dict[str, tuple[int, int, int]] = {}
+        self._fallen: dict[str, int] = {}  # by client: the boot in which it had spent less
         self._standing: set[tuple[str, str]] = set()
         self._noticed: dict[str, float] = {}
         self._alarms: dict[tuple[str, str], str] = {}  # to be noted; without words, to be settled
@@ -74,22 +75,33 @@ class Watch:
         self._latest = {each.client: (each.boot, each.seq, each.spent) for each in clients}
         self.messages = sum(each.messages for each in clients)
         self._standing = {(each.client, each.kind) for each in self._store.alarms()}
+        self._fallen = {
+            name: boot
+            for name, (boot, *_) in self._latest.items()
+            if (name, RESTORED) in self._standing
+        }
 
     def notice(self, messages: Iterable[StoredMessage]) -> None:
-        """Compare new messages with those before: what a device has spent never falls."""
+        """Compare new messages with those before: what a device has spent never falls.
+
+        A device that fell spends as much again within a while: only a later start, with what it
+        had spent handed back, settles the alarm.
+        """
         for each in {each.client: each for each in messages}.values():  # the last of each
             boot, seq, spent = self._latest.get(each.client, (-1, 0, 0))
             if (each.boot, each.seq) <= (boot, seq):
                 continue
             self._latest[each.client] = each.boot, each.seq, max(spent, each.spent)
+            standing = (each.client, RESTORED) in self._standing
             if each.spent < spent:
+                self._fallen[each.client] = each.boot
                 self.alarm(
                     each.client,
                     RESTORED,
                     f"it had spent {_nats(spent)}, and now reports {_nats(each.spent)}. What it "
                     "tells from here on is beyond its budget.",
                 )
-            elif (each.client, RESTORED) in self._standing:
+            elif standing and each.boot > self._fallen.get(each.client, -1):
                 self._alarms[each.client, RESTORED] = ""
 
     def notice_clone(self, client: str) -> None:
