@@ -2,7 +2,7 @@
 
     python -m research.benchmarks.defaults [--only adult,occupancy,made,paper,bar,mixed,streamed,
         large] [--draws 12] [--first-seed 100] [--rows 1000000] [--mixed-rows 70000 210000]
-        [--method auto,npo] [--limit SECONDS] [--kernel product] [--ratio R]
+        [--made-sensors 12 14] [--method auto,npo] [--limit SECONDS] [--kernel product] [--ratio R]
 
 Several methods are run one after the other on the same draws. Methods other than the default are
 stopped after ``--limit`` seconds on the clock, and the best mapping so far is measured; without it
@@ -51,7 +51,8 @@ METHOD, KERNEL, RATIO, LIMIT, MIXED_ROWS = "auto", "product", None, None, (70_00
 ATTACKERS = ("knows-all", "table", "telltale", "naive-bayes", "logistic", "boosting")
 LARGE_FITS = 3
 MIXED_ASKED = (ASKED, 0.04)
-MADE = ((12, 600), (14, 2000), (43, 2000), (100, 5000))
+MADE = {12: 600, 14: 2000, 43: 2000, 100: 5000}
+"""Rows of the made tables, by their number of sensors."""
 KINDS = {"public": (1.2, 0.15, 0.15), "mixed": (0.8, 0.6, 0.6), "private": (0.2, 1.2, 1.0)}
 
 
@@ -161,7 +162,7 @@ def draw_made(n_sensors, n_rows, seed):
 
 
 def made(seeds):
-    for n_sensors, n_rows in MADE:
+    for n_sensors, n_rows in MADE.items():
         rows = []
         for seed in seeds[:3]:
             X, h, g, k = draw_made(n_sensors, n_rows, seed)
@@ -300,10 +301,11 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--mixed-rows", type=int, nargs="+", default=list(MIXED_ROWS))
+    parser.add_argument("--made-sensors", type=int, nargs="+", default=list(MADE), choices=MADE)
     parser.add_argument("--ratio", type=float, default=RATIO)
     given = parser.parse_args()
     globals().update(KERNEL=given.kernel, RATIO=given.ratio, LIMIT=given.limit)
-    globals().update(MIXED_ROWS=given.mixed_rows)
+    globals().update(MIXED_ROWS=given.mixed_rows, MADE={n: MADE[n] for n in given.made_sensors})
     seeds = range(given.first_seed, given.first_seed + given.draws)
     warnings.simplefilter("ignore")
     with threadpool_limits(limits=1):
