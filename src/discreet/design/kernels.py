@@ -15,7 +15,7 @@ To add a kernel, write one class and list it in ``discreet.choices``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product as cartesian
 from typing import Protocol
@@ -31,6 +31,7 @@ Component = tuple[float, list[Floats]]
 # Decay of the product kernel over all sensors together: two outputs that differ at
 # every sensor have similarity exp(-5.5), whatever the number of sensors.
 _TOTAL_DECAY = 5.5
+_BLOCK = 2**25  # entries of M_t, over all sensors, that are written out at a time: 256 MiB
 
 
 class Kernel(Protocol):
@@ -205,9 +206,16 @@ def cross_gram(
     """Return kappa between rows mapped by ``left`` and rows mapped by ``right``."""
     total = np.zeros((len(left_codes), len(right_codes)))
     for weight, symbol_kernels in kernel.components([table.shape[1] for table in left]):
-        tables = pair_tables(symbol_kernels, left, left_codes, right, right_codes)
-        total += weight * kernel.combine(tables)
+        for block in pair_blocks(len(left_codes), right_codes.size):
+            tables = pair_tables(symbol_kernels, left, left_codes[block], right, right_codes)
+            total[block] += weight * kernel.combine(tables)
     return total
+
+
+def pair_blocks(n_rows: int, pairs_of_a_row: int) -> Iterator[slice]:
+    """Split rows so that the tables of their pairs, one for each sensor, fit in memory."""
+    size = max(1, _BLOCK // max(1, pairs_of_a_row))
+    return (slice(begin, begin + size) for begin in range(0, n_rows, size))
 
 
 def pair_tables(

@@ -205,7 +205,7 @@ class _DualInTable:
             pairs = pair_tables(symbol_kernels, tables, codes, tables, codes)
             rest, slope = kernel.split(pairs, t)
             constant += weight * float(np.sum(outer * rest))
-            folded = fold_pairs(weight * outer * slope, codes[:, t], len(tables[t]))
+            folded = fold_pairs(weight * outer * slope, codes[:, t], codes[:, t], len(tables[t]))
             self.terms.append((0.5 * (folded + folded.T), symbol_kernels[t]))
         conjugates = dual_value(
             np.zeros_like(outer),

@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Floats
-from discreet.design.kernels import CountKernel, Kernel, cross_gram, output_gram, pair_tables
+from discreet.design.kernels import (
+    CountKernel,
+    Kernel,
+    cross_gram,
+    output_gram,
+    pair_blocks,
+    pair_tables,
+)
 from discreet.design.losses import Loss
 from discreet.design.solvers import HeadSolution, fit_stack, solve_dual
 from discreet.design.training_rows import Head, Rows
@@ -224,18 +231,20 @@ def gram_gradient(kernel: Kernel, tables: Tables, rows: Rows, slope: Floats) -> 
     gradients = [np.zeros_like(table) for table in tables]
     codes = rows.codes
     for weight, symbol_kernels in kernel.components([table.shape[1] for table in tables]):
-        pairs = pair_tables(symbol_kernels, tables, codes, tables, codes)
-        for t, table in enumerate(tables):
-            by_code = fold_pairs(
-                weight * slope * kernel.split(pairs, t)[1], codes[:, t], len(table)
-            )
-            gradients[t] += 2.0 * by_code @ table @ symbol_kernels[t]
+        for block in pair_blocks(len(codes), codes.size):
+            pairs = pair_tables(symbol_kernels, tables, codes[block], tables, codes)
+            for t, table in enumerate(tables):
+                values = weight * slope[block] * kernel.split(pairs, t)[1]
+                by_code = fold_pairs(values, codes[block, t], codes[:, t], len(table))
+                gradients[t] += 2.0 * by_code @ table @ symbol_kernels[t]
     return gradients
 
 
-def fold_pairs(values: Floats, index: NDArray[np.int64], size: int) -> Floats:
-    """Add up a matrix over pairs of rows by the codes of the two rows."""
-    return scatter_rows(scatter_rows(values, index, size).T, index, size)
+def fold_pairs(
+    values: Floats, left: NDArray[np.int64], right: NDArray[np.int64], size: int
+) -> Floats:
+    """Add up a matrix over pairs of rows by the codes of the two rows, those of ``right`` first."""
+    return scatter_rows(scatter_rows(values, left, size).T, right, size)
 
 
 def make_risks(
