@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 import discreet
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats
 from discreet.auditing.attackers.attack import attack
 from discreet.auditing.attackers.problem import discretise_readings
 from discreet.auditing.attackers.scores import BestAttack, best_attack
@@ -43,7 +43,7 @@ from discreet.auditing.bounds.estimates import (
 )
 from discreet.auditing.bounds.lower_side import HALVES, certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
-from discreet.auditing.bounds.over_time import Structural, certify_structure, compose
+from discreet.auditing.bounds.over_time import certify_structure, compose
 from discreet.auditing.bounds.rows_needed import (
     say_needed,
     say_needed_for_epsilon,
@@ -76,7 +76,6 @@ from discreet.auditing.verdict import (
     qualify_attack,
     qualify_beyond,
     say_independence,
-    withheld,
 )
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels, written
@@ -108,138 +107,201 @@ _COMPARED_ROWS = 8_000  # the same for readings and the public fact, which are f
 _MANY_ROWS = 2_000  # beyond, attackers learn enough from fewer and larger folds
 
 
-class Steps:
-    """Counts the steps of an audit for whoever watches."""
+class _Auditor:
+    """One audit under way: its rows, what is asked, and the symbols drawn for the attackers."""
 
-    def __init__(self, report: Report | None, planned: int) -> None:
-        self.report, self.planned, self.done = report, planned, 0
+    def __init__(self, data: AuditData, options: AuditOptions, report: Report | None) -> None:
+        self.data, self.options, self.report, self.done = data, options, report, 0
+        self.alpha = (1.0 - options.confidence) / (len(data.private) * max(1, len(options.limits)))
+        self.structural = certify_structure(data.mapping.tables, data.mapping.names)
+        self.symbols = data.draw_symbols(options.seed)
 
     def begin(self, what: str) -> None:
+        """Tell whoever watches about the next step."""
         if self.report is not None:
-            self.report(Progress(what, self.done / self.planned))
+            self.report(Progress(what, self.done / (3 + 4 * len(self.data.private))))
         self.done += 1
 
-
-def audit_fact(
-    data: AuditData,
-    labelled: Labels,
-    options: AuditOptions,
-    symbols: Ints,
-    structural: Structural,
-    alpha: float,
-    steps: Steps,
-) -> FactAudit:
-    """Bound, attack and describe what is sent about one private fact."""
-    rows, seed = data.rows_with(labelled, options.cap), options.seed
-    steps.begin(f"bounds on {shown(labelled.name)}")
-    certificates = _certificates(data, rows, options, alpha)
-    by_name = {each.name: each for each in certificates}
-    beyond = certify_beyond_answer(rows, data.public, labelled.name, alpha, seed)
-    steps.begin(f"rare outputs and {shown(labelled.name)}")
-    # Half of alpha for attackers on drawn symbols, half for one that draws none.
-    attacks = _attack_symbols_and_readings(data, labelled, options, symbols, 1.0 - alpha / 2, steps)
-    attacks = replace(attacks, best=_strongest_attack(data, attacks.best, rows, alpha, seed))
-    level = options.max_advantage or by_name["advantage"].bound
-    return FactAudit(
-        name=labelled.name,
-        classes=tuple(written(each) for each in labelled.classes),
-        rows=labelled.counts,
-        figures=_figures(data, rows) if rows.listable else None,
-        plug_in=plug_in_epsilon(
-            symbols,
-            labelled.index,
-            labelled.n_classes,
-            np.random.default_rng([seed, 1]),
-            data.groups,
-        ),
-        certificates=certificates,
-        over_time=compose(
-            by_name["pairwise epsilon"],
-            by_name["total variation"],
-            structural.total,
-            options.rounds or options.releases,
-            n_classes=labelled.n_classes,
-            unit=None if data.groups is None else data.unit,
-        ),
-        beyond_answer=qualify_beyond(data, beyond),
-        telling_groups=None if level is None else count_telling_groups(rows, level, alpha),
-        attacks=attacks,
-        contributions=contributions(rows, data.mapping.names),
-        rounds=_audit_rounds(data, labelled, options, alpha),
-        findings=(
-            *find_leaks(data, rows, labelled, attacks.best.lower, alpha),
-            *find_copies(data),
-        ),
-    )
-
-
-def _audit_rounds(
-    data: AuditData, labelled: Labels, options: AuditOptions, alpha: float
-) -> RoundsAudit | None:
-    if options.rounds is None:
-        return None
-    return audit_rounds(
-        data.mapping,
-        data.rows_with(labelled),
-        data.public,
-        labelled.name,
-        data.series,
-        options.stay,
-        options.rounds,
-        alpha,
-        options.seed,
-        beyond=options.beyond_answer,
-    )
-
-
-def _strongest_attack(
-    data: AuditData, best: BestAttack, rows: AuditRows, alpha: float, seed: int
-) -> BestAttack:
-    """Return the attack that is shown to gain most, with what both kinds of it have cost."""
-    best = replace(best, confidence=1.0 - alpha)
-    found = certify_lower(rows, alpha / 2, seed) if rows.cap is None else None
-    if found is not None and found.advantage > best.lower:
-        best = replace(
-            best,
-            name=HALVES,
-            classes=found.classes,
-            advantage=found.estimate,
-            lower=found.advantage,
+    def audit_fact(self, labelled: Labels) -> FactAudit:
+        """Bound, attack and describe what is sent about one private fact."""
+        data, options, alpha = self.data, self.options, self.alpha
+        rows, seed = data.rows_with(labelled, options.cap), options.seed
+        self.begin(f"bounds on {shown(labelled.name)}")
+        certificates = self._certificates(rows)
+        by_name = {each.name: each for each in certificates}
+        beyond = certify_beyond_answer(rows, data.public, labelled.name, alpha, seed)
+        self.begin(f"rare outputs and {shown(labelled.name)}")
+        # Half of alpha for attackers on drawn symbols, half for one that draws none.
+        attacks = self._attack_symbols_and_readings(labelled, 1.0 - alpha / 2)
+        attacks = replace(attacks, best=self._strongest_attack(attacks.best, rows))
+        level = options.max_advantage or by_name["advantage"].bound
+        rng = np.random.default_rng([seed, 1])
+        return FactAudit(
+            name=labelled.name,
+            classes=tuple(written(each) for each in labelled.classes),
+            rows=labelled.counts,
+            figures=self._figures(rows) if rows.listable else None,
+            plug_in=plug_in_epsilon(
+                self.symbols, labelled.index, labelled.n_classes, rng, data.groups
+            ),
+            certificates=certificates,
+            over_time=compose(
+                by_name["pairwise epsilon"],
+                by_name["total variation"],
+                self.structural.total,
+                options.rounds or options.releases,
+                n_classes=labelled.n_classes,
+                unit=None if data.groups is None else data.unit,
+            ),
+            beyond_answer=qualify_beyond(data, beyond),
+            telling_groups=None if level is None else count_telling_groups(rows, level, alpha),
+            attacks=attacks,
+            contributions=contributions(rows, data.mapping.names),
+            rounds=audit_rounds(data, labelled, options, alpha),
+            findings=(
+                *find_leaks(data, rows, labelled, attacks.best.lower, alpha),
+                *find_copies(data),
+            ),
         )
-    # Real attackers see rows of groups, and say nothing for certain about capped rows.
-    return qualify_attack(data, best if rows.cap is None else replace(best, lower=0.0))
 
+    def _strongest_attack(self, best: BestAttack, rows: AuditRows) -> BestAttack:
+        """Return the attack that is shown to gain most, with what both kinds of it have cost."""
+        best = replace(best, confidence=1.0 - self.alpha)
+        if rows.cap is not None:
+            # Real attackers see rows of groups, and say nothing for certain about capped rows.
+            return replace(best, lower=0.0)
+        found = certify_lower(rows, self.alpha / 2, self.options.seed)
+        if found is not None and found.advantage > best.lower:
+            best = replace(
+                best,
+                name=HALVES,
+                classes=found.classes,
+                advantage=found.estimate,
+                lower=found.advantage,
+            )
+        return qualify_attack(self.data, best)
 
-def _certificates(
-    data: AuditData, rows: AuditRows, options: AuditOptions, alpha: float
-) -> tuple[Certificate, ...]:
-    """Return all bounds from rows, or why these rows allow none."""
-    pointwise = PointwiseAudit(rows, options.seed, options.prior)
-    epsilons = pointwise.pairwise(alpha), *pointwise.nested(alpha)
-    found = (
-        certify_advantage(rows, alpha),
-        certify_total_variation(rows, alpha),
-        certify_accuracy(rows, alpha, options.prior),
-        *epsilons,
-    )
-    return tuple(qualify(data, each, options.prior is not None) for each in found)
+    def _certificates(self, rows: AuditRows) -> tuple[Certificate, ...]:
+        """Return all bounds from rows, or why these rows allow none."""
+        alpha, prior = self.alpha, self.options.prior
+        pointwise = PointwiseAudit(rows, self.options.seed, prior)
+        epsilons = pointwise.pairwise(alpha), *pointwise.nested(alpha)
+        found = (
+            certify_advantage(rows, alpha),
+            certify_total_variation(rows, alpha),
+            certify_accuracy(rows, alpha, prior),
+            *epsilons,
+        )
+        return tuple(qualify(self.data, each, prior is not None) for each in found)
 
+    def _figures(self, rows: AuditRows) -> Figures:
+        given, prior = rows.average, rows.shares
+        return Figures(
+            bayes_error=1.0 - float(rows.joint.max(axis=0).sum()),
+            risk=pair_risk(given),
+            total_variation=total_variation(given),
+            advantage=advantage(given),
+            epsilon=information_epsilon(given, prior),
+            epsilon_beyond={f"{delta:g}": epsilon_beyond(given, prior, delta) for delta in DELTAS},
+            pairwise_epsilon=pairwise_epsilon(given),
+            mutual_information=mutual_information(given, prior),
+            maximal_leakage=maximal_leakage(given),
+            extreme_probability=extreme_probability(given),
+            budgets=_budgets(self.data, given),
+        )
 
-def _figures(data: AuditData, rows: AuditRows) -> Figures:
-    given, prior = rows.average, rows.shares
-    return Figures(
-        bayes_error=1.0 - float(rows.joint.max(axis=0).sum()),
-        risk=pair_risk(given),
-        total_variation=total_variation(given),
-        advantage=advantage(given),
-        epsilon=information_epsilon(given, prior),
-        epsilon_beyond={f"{delta:g}": epsilon_beyond(given, prior, delta) for delta in DELTAS},
-        pairwise_epsilon=pairwise_epsilon(given),
-        mutual_information=mutual_information(given, prior),
-        maximal_leakage=maximal_leakage(given),
-        extreme_probability=extreme_probability(given),
-        budgets=_budgets(data, given),
-    )
+    def _attack_symbols_and_readings(
+        self, labelled: Labels, confidence: float, max_rows: int = _TAUGHT_ROWS
+    ) -> Attacks:
+        """Attack what is sent, slow attackers with fewer rows, and the readings beside it."""
+        data, seed, chosen = self.data, self.options.seed, self.data.attacked
+        shared: dict[str, Any] = {
+            "groups": None if data.groups is None else data.groups[chosen],
+            "confidence": confidence,
+            "n_folds": 5 if len(chosen) <= _MANY_ROWS else 3,
+        }
+        fact = labelled.index[chosen], labelled.n_classes
+        self.begin(f"attackers on {shown(labelled.name)}, from symbols")
+        on_symbols = attack(
+            self.symbols[chosen],
+            data.mapping.n_symbols,
+            *fact,
+            tables=data.mapping.tables,
+            codes=data.codes[chosen],
+            max_rows=max_rows,
+            rng=np.random.default_rng([seed, 3]),
+            **shared,
+        )
+        self.begin(f"attackers on {shown(labelled.name)}, from readings")
+        rng = np.random.default_rng([seed, 4])
+        raw = discretise_readings(data.readings)
+        on_readings = attack(*raw, *fact, max_rows=_COMPARED_ROWS, rng=rng, **shared)
+        best, best_on_readings = (
+            qualify_attack(data, best_attack(each, confidence=confidence))
+            for each in (on_symbols, on_readings)
+        )
+        return Attacks(tuple(on_symbols), tuple(on_readings), best, best_on_readings)
+
+    def audit_public(self) -> PublicAudit:
+        """Measure how good the answers about the public fact are, beside guessing and readings."""
+        data, labelled, confidence = self.data, self.data.public, self.options.confidence
+        rows, alpha = data.rows_with(labelled), 1.0 - confidence
+        attacks = self._attack_symbols_and_readings(labelled, 1.0 - alpha, _COMPARED_ROWS)
+        error, right, constant = score_answers(data.mapping, rows, self.options.seed, rows.listable)
+        wrong = error_interval(rows, error, alpha)
+        ran = [each for each in attacks.readings if each.accuracy and each.balanced_accuracy]
+        return PublicAudit(
+            name=labelled.name,
+            classes=tuple(written(each) for each in labelled.classes),
+            rows=labelled.counts,
+            error=error,
+            error_low=wrong.low,
+            error_high=wrong.high,
+            guessing_error=1.0 - float(rows.shares.max()),
+            raw_error=1.0 - max(each.accuracy.estimate for each in ran if each.accuracy),
+            balanced=balanced_interval(rows, right, alpha),
+            raw_balanced=max(e.balanced_accuracy.estimate for e in ran if e.balanced_accuracy),
+            constant=constant,
+            attacks=attacks,
+            contributions=contributions(rows, data.mapping.names),
+            doubt=data.withheld,
+        )
+
+    def with_needed(self, check: LimitCheck, private: Sequence[FactAudit]) -> LimitCheck:
+        """Say how many more rows a limit needs, if it is not shown."""
+        if check.state != "not shown":
+            return check
+        fact = next(each for each in private if each.name == check.fact)
+        return replace(check, needed=self._needed(check, fact))
+
+    def _needed(self, check: LimitCheck, fact: FactAudit) -> str:
+        data, options = self.data, self.options
+        if data.withheld:
+            return "" if data.learned_groups else _GROUP_THEM
+        labelled = next(each for each in data.private if each.name == check.fact)
+        rows = data.rows_with(labelled, options.cap)
+        if options.rounds is not None:
+            return self._needed_for_rounds(rows, check, fact.rounds)
+        if options.releases > 1:
+            return "" if options.independent_releases else _ONLY_STRUCTURE
+        if check.name == BEYOND:
+            return say_needed_within(rows_within(rows, data.public), check.limit, self.alpha)
+        if check.name == "epsilon":
+            found = fact.certificate("information epsilon")
+            return say_needed_for_epsilon(rows, found, check.limit)
+        return say_needed(rows, check.limit, self.alpha)
+
+    def _needed_for_rounds(
+        self, rows: AuditRows, check: LimitCheck, found: RoundsAudit | None
+    ) -> str:
+        told = check.name == BEYOND
+        if found is None or found.bound is None or check.name == "epsilon":
+            return ""
+        if told != found.beyond_answer:
+            return ""
+        rows = replace(rows, groups=None, cap=None)  # as the bound takes them
+        parts = rows_within(rows, self.data.public) if told else [rows]
+        return say_needed_for_rounds(parts, found.bound, check.limit)
 
 
 def _budgets(data: AuditData, given: Floats) -> tuple[Budget, ...]:
@@ -251,86 +313,6 @@ def _budgets(data: AuditData, given: Floats) -> tuple[Budget, ...]:
         at_zero = float(loss.value(np.zeros(1))[0])
         found.append(theorem_budget(given, float(theta), 0.01, at_zero=at_zero, a=loss.a, r=loss.r))
     return tuple(found)
-
-
-def _attack_symbols_and_readings(
-    data: AuditData,
-    labelled: Labels,
-    options: AuditOptions,
-    symbols: Ints,
-    confidence: float,
-    steps: Steps,
-    max_rows: int = _TAUGHT_ROWS,
-) -> Attacks:
-    """Attack what is sent, slow attackers with fewer rows, and the readings beside it."""
-    chosen, seed, tables = data.attacked, options.seed, data.mapping.tables
-    shared: dict[str, Any] = {
-        "groups": None if data.groups is None else data.groups[chosen],
-        "confidence": confidence,
-        "n_folds": 5 if len(chosen) <= _MANY_ROWS else 3,
-    }
-    fact, n_classes = labelled.index[chosen], labelled.n_classes
-    steps.begin(f"attackers on {shown(labelled.name)}, from symbols")
-    on_symbols = attack(
-        symbols[chosen],
-        data.mapping.n_symbols,
-        fact,
-        n_classes,
-        tables=tables,
-        codes=data.codes[chosen],
-        max_rows=max_rows,
-        rng=np.random.default_rng([seed, 3]),
-        **shared,
-    )
-    steps.begin(f"attackers on {shown(labelled.name)}, from readings")
-    raw, levels = discretise_readings(data.readings)
-    on_readings = attack(
-        raw,
-        levels,
-        fact,
-        n_classes,
-        max_rows=_COMPARED_ROWS,
-        rng=np.random.default_rng([seed, 4]),
-        **shared,
-    )
-    best = best_attack(on_symbols, confidence=confidence)
-    best_on_readings = best_attack(on_readings, confidence=confidence)
-    return Attacks(
-        tuple(on_symbols),
-        tuple(on_readings),
-        qualify_attack(data, best),
-        qualify_attack(data, best_on_readings),
-    )
-
-
-def audit_public(
-    data: AuditData, options: AuditOptions, symbols: Ints, steps: Steps
-) -> PublicAudit:
-    """Measure how good the answers about the public fact are, beside guessing and readings."""
-    labelled, alpha = data.public, 1.0 - options.confidence
-    rows = data.rows_with(labelled)
-    attacks = _attack_symbols_and_readings(
-        data, labelled, options, symbols, 1.0 - alpha, steps, max_rows=_COMPARED_ROWS
-    )
-    error, right, constant = score_answers(data.mapping, rows, options.seed, rows.listable)
-    wrong = error_interval(rows, error, alpha)
-    ran = [each for each in attacks.readings if each.accuracy and each.balanced_accuracy]
-    return PublicAudit(
-        name=labelled.name,
-        classes=tuple(written(each) for each in labelled.classes),
-        rows=labelled.counts,
-        error=error,
-        error_low=wrong.low,
-        error_high=wrong.high,
-        guessing_error=1.0 - float(rows.shares.max()),
-        raw_error=1.0 - max(each.accuracy.estimate for each in ran if each.accuracy),
-        balanced=balanced_interval(rows, right, alpha),
-        raw_balanced=max(e.balanced_accuracy.estimate for e in ran if e.balanced_accuracy),
-        constant=constant,
-        attacks=attacks,
-        contributions=contributions(rows, data.mapping.names),
-        doubt=withheld(data),
-    )
 
 
 # --- All of them ----------------------------------------------------------------------------
@@ -470,30 +452,17 @@ def audit_checked_data(
     """Do what ``audit`` does on rows that are already chosen and checked."""
     options = AuditOptions() if options is None else options
     check_options(data, options)
-    alpha = (1.0 - options.confidence) / (len(data.private) * max(1, len(options.limits)))
-    steps = Steps(report, 3 + 4 * len(data.private))
     with threadpool_limits(limits=1):
-        structural = certify_structure(data.mapping.tables, data.mapping.names)
-        symbols = data.draw_symbols(options.seed)
-        public = audit_public(data, options, symbols, steps)
-        private = tuple(
-            audit_fact(data, each, options, symbols, structural, alpha, steps)
-            for each in data.private
-        )
-        steps.begin("other secrets")
-        others = find_other_secrets(data, symbols, options.confidence, options.seed)
-    limits = check_limits(
-        options.limits,
-        private,
-        options.releases,
-        independent=options.independent_releases,
-        eta=dobrushin(data.mapping.tables),
+        auditor = _Auditor(data, options, report)
+        public = auditor.audit_public()
+        private = tuple(map(auditor.audit_fact, data.private))
+        auditor.begin("other secrets")
+        others = find_other_secrets(data, auditor.symbols, options.confidence, options.seed)
+    limits = tuple(
+        auditor.with_needed(check, private)
+        for check in check_limits(options, private, dobrushin(data.mapping.tables))
     )
-    limits = tuple(_with_needed(data, check, private, options, alpha) for check in limits)
-    conditions = find_conditions(data, options.releases, options.independent_releases,
-                                 prior_given=options.prior is not None,
-                                 rounds=options.rounds,
-                                 beyond=options.beyond_answer)  # fmt: skip
+    conditions = find_conditions(data, options)
     drawn = data.rows_with(data.public, options.cap).drawn
     if options.rounds is not None:
         drawn = f"any one of {options.rounds} rounds"
@@ -507,7 +476,7 @@ def audit_checked_data(
         seed=options.seed,
         releases=options.releases,
         outputs=math.prod(data.mapping.n_symbols),
-        structural=structural,
+        structural=auditor.structural,
         public=public,
         private=private,
         limits=limits,
@@ -521,48 +490,6 @@ def audit_checked_data(
         independence=say_independence(data),
         mapping=data.mapping,
     )
-
-
-def _with_needed(
-    data: AuditData,
-    check: LimitCheck,
-    private: Sequence[FactAudit],
-    options: AuditOptions,
-    alpha: float,
-) -> LimitCheck:
-    """Say how many more rows a limit needs, if it is not shown."""
-    if check.state != "not shown":
-        return check
-    if withheld(data):
-        return replace(check, needed="" if data.learned_groups else _GROUP_THEM)
-    labelled = next(each for each in data.private if each.name == check.fact)
-    rows = data.rows_with(labelled, options.cap)
-    if options.rounds is not None:
-        fact = next(each for each in private if each.name == check.fact)
-        return replace(check, needed=_needed_for_rounds(data, rows, check, fact))
-    if options.releases > 1:
-        return replace(check, needed="" if options.independent_releases else _ONLY_STRUCTURE)
-    if check.name == BEYOND:
-        needed = say_needed_within(rows_within(rows, data.public), check.limit, alpha)
-    elif check.name == "epsilon":
-        fact = next(each for each in private if each.name == check.fact)
-        found = fact.certificate("information epsilon")
-        needed = say_needed_for_epsilon(rows, found, check.limit)
-    else:
-        needed = say_needed(rows, check.limit, alpha)
-    return replace(check, needed=needed)
-
-
-def _needed_for_rounds(data: AuditData, rows: AuditRows, check: LimitCheck, fact: FactAudit) -> str:
-    found = fact.rounds
-    told = check.name == BEYOND
-    if found is None or found.bound is None or check.name == "epsilon" or (
-        told != found.beyond_answer
-    ):  # fmt: skip
-        return ""
-    rows = replace(rows, groups=None, cap=None)  # as the bound takes them
-    parts = rows_within(rows, data.public) if told else [rows]
-    return say_needed_for_rounds(parts, found.bound, check.limit)
 
 
 def _remarks(data: AuditData) -> tuple[str, ...]:

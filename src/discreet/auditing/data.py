@@ -86,6 +86,17 @@ class AuditData:
     def n_rows(self) -> int:
         return len(self.codes)
 
+    @property
+    def contradicted(self) -> str:
+        """What the rows show against their independence, or nothing."""
+        found = self.dependence
+        return found.words if found is not None and found.found else self.learned_groups
+
+    @property
+    def withheld(self) -> str:
+        """Why no bound from these rows holds, or nothing."""
+        return "" if self.assumed_independent else self.contradicted
+
     def draw_symbols(self, seed: int) -> Ints:
         """Draw what the sensors send for every row, in as few bytes as it fits."""
         rng, few = np.random.default_rng(seed), np.min_scalar_type(max(self.mapping.n_symbols))

@@ -19,7 +19,6 @@ from discreet.auditing.attackers.attack import evidence_by_logs
 from discreet.auditing.attackers.scores import Question, group_shares
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.data import AuditData
-from discreet.auditing.verdict import withheld
 from discreet.data.columns import (
     Column,
     as_floats,
@@ -104,7 +103,7 @@ def find_other_secrets(
     each_found = (_secret(*each, share) for each in zip(chosen, asked, told, strict=True))
     found = tuple(sorted(each_found, key=lambda each: -each.gain.estimate))
     left_out = len(every) - len(usable)
-    return OtherSecrets(found, len(usable), left_out, confidence, withheld(data))
+    return OtherSecrets(found, len(usable), left_out, confidence, data.withheld)
 
 
 def _secret(each: _Candidate, asked: Question, told: Question, alpha: float) -> OtherSecret:

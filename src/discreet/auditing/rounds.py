@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,9 @@ from discreet.leakage.chains import Chain
 from discreet.leakage.joint_outputs import average_outputs
 from discreet.mapping.mapping import Mapping
 from discreet.rounding import at_most
+
+if TYPE_CHECKING:
+    from discreet.auditing.data import AuditData, AuditOptions
 
 # --- Attackers who watch many rounds --------------------------------------------------------
 
@@ -255,24 +259,18 @@ class RoundsAudit:
 
 
 def audit_rounds(
-    mapping: Mapping,
-    rows: AuditRows,
-    public: Labels,
-    name: str,
-    series: SeriesData | None,
-    stay: Floats | None,
-    rounds: int,
-    alpha: float,
-    seed: int,
-    *,
-    beyond: bool = False,
-) -> RoundsAudit:
-    """Bound what so many rounds tell of one fact, and attack them where there is a series."""
-    if series is None:
-        assert stay is not None  # ``check_rounds`` has seen to it
-        return _certify_declared(rows, public, stay, rounds, alpha, beyond)
-    attacks = _attacked(mapping, series, series.private[name], rows.n_classes, rounds, seed)
-    found = certify_series(rows, public, name, series, rounds, alpha, seed, beyond=beyond)
+    data: AuditData, labelled: Labels, options: AuditOptions, alpha: float
+) -> RoundsAudit | None:
+    """Bound what many rounds tell of one fact, and attack them where there is a series."""
+    rows, rounds, beyond = data.rows_with(labelled), options.rounds, options.beyond_answer
+    if rounds is None:
+        return None
+    if (series := data.series) is None:
+        assert options.stay is not None  # ``check_rounds`` has seen to it
+        return _certify_declared(rows, data.public, options.stay, rounds, alpha, beyond)
+    name, seed = labelled.name, options.seed
+    attacks = _attacked(data.mapping, series, series.private[name], rows.n_classes, rounds, seed)
+    found = certify_series(rows, data.public, name, series, rounds, alpha, seed, beyond=beyond)
     return replace(found, attacks=attacks)
 
 
@@ -319,38 +317,25 @@ def certify_series(
 
     ``beyond``: the latter in any case.
     """
-    fact, seconds = series.private[name], series.series.step
-    steps = count_steps(fact, series.series.follows, rows.n_classes)
+    fact, follows = series.private[name], series.series.follows
     rows = replace(rows, groups=None, cap=None)  # given the facts, rows are independent
-    alone = check_hidden_state(series.codes, fact, series.series, seed)
-    if not alone.broken and not beyond:
-        bounds = _bounds(rows, bound_kept(steps, alpha / 2), rounds, alpha / 2)
-        basis = _checked(_ALONE, alone, series)
-        found = _certificate(bounds[-1], rows, alpha, basis, "")
-        moves = why_no_chain(fact, series.series, series.group, np.zeros_like(fact))
-        held = _held_back(found, alone, moves)
-        bound = bounds[-1] if held is found else None
-        return RoundsAudit(rounds, held, False, _curve(bounds), seconds, (), bound)
-    both = fact * public.n_classes + series.public
-    check = check_hidden_state(series.codes, both, series.series, seed)
-    share = alpha / (2 * public.n_classes)
-    kept = max(
-        bound_kept(_steps_within(series, fact, h, rows.n_classes), share)
-        for h in range(public.n_classes)
-    )
-    per_class = [_bounds(each, kept, rounds, share) for each in rows_within(rows, public)]
-    bounds = _widest(per_class)
-    basis = _checked(_BOTH, check, series)
-    found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer")
-    moves = why_no_chain(fact, series.series, series.group, series.public)
-    held = _held_back(found, check, moves)
+    state = check_hidden_state(series.codes, fact, series.series, seed)
+    told = beyond or state.broken
+    if told:
+        both = fact * public.n_classes + series.public
+        state, given = check_hidden_state(series.codes, both, series.series, seed), series.public
+        parts = rows_within(rows, public)
+        within = [np.where(given == h, follows, -1) for h in range(public.n_classes)]
+    else:
+        given, parts, within = np.zeros_like(fact), [rows], [follows]
+    share = alpha / (2 * len(parts))
+    kept = max(bound_kept(count_steps(fact, own, rows.n_classes), share) for own in within)
+    bounds = _widest([_bounds(each, kept, rounds, share) for each in parts])
+    basis = _checked(_BOTH if told else _ALONE, state, series)
+    found = _certificate(bounds[-1], rows, alpha, basis, " beyond the answer" if told else "")
+    held = _held_back(found, state, why_no_chain(fact, series.series, series.group, given))
     bound = bounds[-1] if held is found else None
-    return RoundsAudit(rounds, held, True, _curve(bounds), seconds, (), bound)
-
-
-def _steps_within(series: SeriesData, fact: Ints, h: int, n_classes: int) -> Ints:
-    follows = np.where(series.public == h, series.series.follows, -1)
-    return count_steps(fact, follows, n_classes)
+    return RoundsAudit(rounds, held, told, _curve(bounds), series.series.step, (), bound)
 
 
 def _bounds(rows: AuditRows, kept: float, rounds: int, alpha: float) -> list[WindowBound]:
@@ -417,11 +402,11 @@ def _attacked(
     order = order[np.isin(series.group[order], groups)]
     symbols = mapping.sample(series.codes[order], np.random.default_rng(seed))
     taught = groups[::2]
-    seen = _Seen(mapping, series.codes[order], symbols, fact[order])
     learned = np.isin(series.group[order], taught)
     if len(groups) < 2 or len(np.unique(fact[order][learned])) < n_classes:
         return ()
-    given = seen.likelihoods(learned, n_classes)
+    kinds = np.array([learned & (fact[order] == k) for k in range(n_classes)])
+    given = _likelihoods(mapping.tables, series.codes[order], symbols, kinds)
     breaks = np.append(0, np.cumsum(series.series.follows[order[:-1]] != order[1:]))
     watched = Rounds(symbols, given, fact[order], breaks, series.group[order])
     moves = (steps + 1.0) / (steps + 1.0).sum(axis=1, keepdims=True)
@@ -441,27 +426,22 @@ def _whole(series: SeriesData) -> bool:
     return not held & learned
 
 
-@dataclass(frozen=True)
-class _Seen:
-    mapping: Mapping
-    codes: Ints
-    symbols: Ints
-    fact: Ints
+def _likelihoods(
+    tables: Sequence[Floats], codes: Ints, symbols: Ints, kinds: NDArray[np.bool_]
+) -> Floats:
+    """Return p(symbols of a round | class), known tables averaged over the rounds learned from.
 
-    def likelihoods(self, learned: NDArray[np.bool_], n_classes: int) -> Floats:
-        """Return p(symbols of a round | class), known tables averaged over what is learned from."""
-        tables = list(self.mapping.tables)
-        sizes = [table.shape[1] for table in tables]
-        if int(np.prod(sizes)) <= _MOST_OUTPUTS:
-            place = np.ravel_multi_index(tuple(self.symbols.T), sizes)
-            kinds = np.array([learned & (self.fact == k) for k in range(n_classes)])
-            law = average_outputs(tables, self.codes, kinds / kinds.sum(axis=1, keepdims=True))
-            given: Floats = law[:, place].T
-            return given
-        found = np.ones((len(self.fact), n_classes))
-        for t, table in enumerate(tables):  # too many to list: sensors as if independent
-            for k in range(n_classes):
-                mean = table[self.codes[learned & (self.fact == k), t]].mean(axis=0)
-                found[:, k] *= mean[self.symbols[:, t]]
-            found /= found.max(axis=1, keepdims=True)
-        return found
+    ``kinds``: which rounds of each class are learned from.
+    """
+    sizes = [table.shape[1] for table in tables]
+    if int(np.prod(sizes)) <= _MOST_OUTPUTS:
+        place = np.ravel_multi_index(tuple(symbols.T), sizes)
+        law = average_outputs(tables, codes, kinds / kinds.sum(axis=1, keepdims=True))
+        given: Floats = law[:, place].T
+        return given
+    found = np.ones((len(codes), len(kinds)))
+    for t, table in enumerate(tables):  # too many to list: sensors as if independent
+        for k, kind in enumerate(kinds):
+            found[:, k] *= table[codes[kind, t]].mean(axis=0)[symbols[:, t]]
+        found /= found.max(axis=1, keepdims=True)
+    return found

@@ -26,7 +26,7 @@ from discreet.auditing.bounds.certificates import (
     NotCertifiable,
     percent,
 )
-from discreet.auditing.data import AuditData
+from discreet.auditing.data import AuditData, AuditOptions
 from discreet.auditing.results import FactAudit, LimitCheck, PublicAudit
 from discreet.auditing.rounds import hidden_declared
 from discreet.errors import shown
@@ -38,15 +38,7 @@ from discreet.rounding import at_least, at_most, bounded, percents, plain_points
 _SHARES = SHARES.partition("{")[0]
 
 
-def find_conditions(
-    data: AuditData,
-    releases: int,
-    independent_releases: bool,
-    *,
-    prior_given: bool,
-    rounds: int | None = None,
-    beyond: bool = False,
-) -> tuple[str, ...]:
+def find_conditions(data: AuditData, options: AuditOptions) -> tuple[str, ...]:
     """Return what the verdict rests on that was declared, or that nobody could check."""
     found = []
     if not data.held_out:
@@ -55,18 +47,18 @@ def find_conditions(
     if data.audited_before:
         found.append(data.audited_before)
     if data.assumed_independent:
-        contradicted = _contradiction(data)
-        although = f", although {contradicted}" if contradicted else ""
+        although = f", although {data.contradicted}" if data.contradicted else ""
         found.append(f"rows are independent draws (declared){although}")
     elif data.dependence is not None and not data.dependence.checked:
         found.append(data.dependence.words)
     if data.shared:
         found.append(data.shared)
-    if rounds is not None and data.series is None:
-        found.append(f"{hidden_declared(beyond=beyond)}, and the private fact lasts as stated")
-    if releases > 1 and independent_releases:
+    if options.rounds is not None and data.series is None:
+        hidden = hidden_declared(beyond=options.beyond_answer)
+        found.append(f"{hidden}, and the private fact lasts as stated")
+    if options.releases > 1 and options.independent_releases:
         found.append(INDEPENDENT_RELEASES)
-    if prior_given:
+    if options.prior is not None:
         found.append(f"{PRIOR_GIVEN} (declared)")
     return tuple(found)
 
@@ -86,22 +78,9 @@ def say_independence(data: AuditData) -> tuple[str, ...]:
     return (*found, *(each[:1].upper() + each[1:] for each in also if each))
 
 
-def _contradiction(data: AuditData) -> str:
-    """Return what the rows show against their independence, or nothing."""
-    found = data.dependence
-    if found is not None and found.found:
-        return found.words
-    return data.learned_groups
-
-
-def withheld(data: AuditData) -> str:
-    """Return why no bound from these rows holds, or nothing."""
-    return "" if data.assumed_independent else _contradiction(data)
-
-
 def qualify(data: AuditData, found: Certificate, prior_given: bool = True) -> Certificate:
     """Say of each assumption whether it was checked; withhold a bound that the rows contradict."""
-    reason = withheld(data)
+    reason = data.withheld
     needs_shares = any(each.startswith(_SHARES) for each in found.assumptions)
     if not reason and not prior_given and needs_shares and _in_runs(data):
         reason = (
@@ -125,13 +104,13 @@ def qualify_beyond(data: AuditData, found: BeyondAnswer) -> BeyondAnswer:
         total=qualify(data, found.total),
         by_class=tuple(qualify(data, each) for each in found.by_class),
         answer=qualify(data, found.answer),
-        lower=None if withheld(data) else found.lower,
+        lower=None if data.withheld else found.lower,
     )
 
 
 def qualify_attack(data: AuditData, best: BestAttack) -> BestAttack:
     """Claim nothing for certain from rows that depend on one another: intervals do not hold."""
-    return replace(best, lower=0.0) if withheld(data) else best
+    return replace(best, lower=0.0) if data.withheld else best
 
 
 def _in_runs(data: AuditData) -> bool:
@@ -169,21 +148,15 @@ ONE_REPORT = "in one report"
 
 
 def check_limits(
-    stated: dict[str, float],
-    facts: Sequence[FactAudit],
-    releases: int = 1,
-    *,
-    independent: bool = False,
-    eta: float = 1.0,
+    options: AuditOptions, facts: Sequence[FactAudit], eta: float
 ) -> tuple[LimitCheck, ...]:
     """Check every stated limit on every private fact; the worst fact speaks for all.
 
     With several releases the limit is on all of them together, and is held against the
-    structural bound: only that adds up whatever readings depend on. ``independent`` is the
-    caller's word that readings of different releases are independent given the private class.
+    structural bound: only that adds up whatever readings depend on, unless the caller's word is
+    that readings of different releases are independent given the private class.
 
-    ``stated``: limits by "advantage", "advantage beyond the answer" or "epsilon". ``eta``: the
-    tables' largest total variation between two rows of codes.
+    ``eta``: the tables' largest total variation between two rows of codes.
     """
 
     def rank(check: LimitCheck) -> tuple[int, float]:
@@ -191,15 +164,16 @@ def check_limits(
         return ("broken", "not shown", "met").index(check.state), -upper
 
     return tuple(
-        min((_check(name, limit, fact, releases, independent, eta) for fact in facts), key=rank)
-        for name, limit in stated.items()
+        min((_check(name, limit, fact, options, eta) for fact in facts), key=rank)
+        for name, limit in options.limits.items()
     )
 
 
 def _check(
-    name: str, limit: float, fact: FactAudit, releases: int, independent: bool, eta: float
+    name: str, limit: float, fact: FactAudit, options: AuditOptions, eta: float
 ) -> LimitCheck:
-    certificate = limiting_certificate(name, fact, releases, independent)
+    releases = options.releases
+    certificate = limiting_certificate(name, fact, releases, options.independent_releases)
     upper, lower = certificate.bound, _lower(name, fact)
     span = ONE_REPORT if releases == 1 else f"over {releases} reports"
     if fact.rounds is not None:

@@ -136,7 +136,6 @@ def _read_rows(
 ) -> LabelledRows:
     from discreet.auditing.recheck_bets import LabelledRows
     from discreet.auditing.table_rows import audit_data_from_table
-    from discreet.auditing.verdict import withheld
     from discreet.data.tables import find_files, read_tables
 
     table = read_tables(find_files(tables))
@@ -145,11 +144,9 @@ def _read_rows(
     data = audit_data_from_table(
         mapping, table, group=group, assume_independent=assume_independent, least=0
     )
-    if reason := withheld(data):
-        print_on(
-            plain_console(),
-            f"note: the promise on false withdrawals is for independent rows; {reason}",
-        )
+    if data.withheld:
+        note = "the promise on false withdrawals is for independent rows"
+        print_on(plain_console(), f"note: {note}; {data.withheld}")
     return LabelledRows(
         data.codes, data.public.index, [fact.index for fact in data.private], data.groups
     )
