@@ -136,7 +136,7 @@ def test_windows_up_to_the_one_asked_for_are_attacked_and_keep_bounds_of_their_o
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_work(mapping, options, words, monkeypatch):
-    monkeypatch.delattr("discreet.auditing.audit.audit_public")
+    monkeypatch.delattr("discreet.auditing.audit._Auditor")
     rows = house(np.random.default_rng(5), 1, 300, (0.9, 0.9))
     with pytest.raises(InputError, match=words):
         audit(mapping, rows[SENSORS], rows["fall"], private=rows["who"], **options)
