@@ -26,10 +26,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from discreet.auditing.attackers.attack import attack
+from discreet.auditing.attackers.attack import AttackResult, attack
 from discreet.auditing.attackers.problem import deal_rows
-from discreet.auditing.attackers.scores import AttackResult
-from discreet.auditing.bounds.estimates import plug_in_epsilon
+from discreet.auditing.findings import plug_in_epsilon
 from discreet.mappers.base import PrivacyMapper
 from research.paper.datasets import Labelled
 from research.paper.experiment import Measured, compare

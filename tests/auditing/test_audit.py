@@ -26,8 +26,8 @@ import discreet
 from discreet import audit
 from discreet.auditing.audit import audit_checked_data
 from discreet.auditing.bounds.certificates import NotCertifiable
-from discreet.auditing.bounds.estimates import score_answers
 from discreet.auditing.data import AuditOptions, audit_data_from_arrays
+from discreet.auditing.findings import score_answers
 from discreet.cli.audit import describe
 from discreet.errors import InputError
 from discreet.leakage.exact import advantage

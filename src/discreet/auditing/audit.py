@@ -22,9 +22,8 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.arrays import Floats
-from discreet.auditing.attackers.attack import attack
+from discreet.auditing.attackers.attack import BestAttack, attack, best_attack
 from discreet.auditing.attackers.problem import discretise_readings
-from discreet.auditing.attackers.scores import BestAttack, best_attack
 from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.certificates import (
     Certificate,
@@ -35,12 +34,6 @@ from discreet.auditing.bounds.certificates import (
     rows_within,
 )
 from discreet.auditing.bounds.epsilon import DELTAS, PointwiseAudit
-from discreet.auditing.bounds.estimates import (
-    balanced_interval,
-    error_interval,
-    plug_in_epsilon,
-    score_answers,
-)
 from discreet.auditing.bounds.lower_side import HALVES, certify_lower
 from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.auditing.bounds.over_time import certify_structure, compose
@@ -52,10 +45,14 @@ from discreet.auditing.bounds.rows_needed import (
 )
 from discreet.auditing.data import AuditData, AuditOptions, audit_data_from_arrays, check_options
 from discreet.auditing.findings import (
+    balanced_interval,
     contributions,
     count_telling_groups,
+    error_interval,
     find_copies,
     find_leaks,
+    plug_in_epsilon,
+    score_answers,
 )
 from discreet.auditing.other_secrets import find_other_secrets
 from discreet.auditing.results import (

@@ -11,7 +11,7 @@ on the first call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -396,12 +396,13 @@ def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str
             yield f"{place}/{at}/confidence is below that of the audit"
     gains = [(at, each) for at, each in named if each.name == "advantage"]
     for at, each in dict([*gains, *([(where, judged)] if judged is not None else ())]).items():
-        if each.value is not None and not _is_quoted(each.value, each.words):
+        if not _quotes(each, lambda value: f" {at_most(value)}"):
             yield f"{place}/{at}/value is not the one that its words quote"
         if each.value is not None and each.value > fact.always + _TOLERANCE:
             yield f"{place}/{at}/value is beyond what being always right gains"
     for at, each in named:
-        if each.name == "information epsilon" and not _is_exponent(each.value, each.words):
+        said = each.name != "information epsilon" or _quotes(each, _exponential)
+        if not said:
             yield f"{place}/{at}/value is not the one that its words quote"
     if fact.bound is not None and fact.reached > fact.bound + _TOLERANCE:
         yield f"{place}/attacks/best/lower is beyond the bound that nobody exceeds"
@@ -410,16 +411,15 @@ def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str
         yield f"{place}: the advantage is below half the total variation"
 
 
-def _is_quoted(value: float, text: str) -> bool:
-    """Whether a sentence bounds a gain by this value; a few units in the last place aside."""
-    return any(f" {at_most(each)}" in text for each in (value, value * (1 - _TOLERANCE)))
+def _quotes(found: _Certificate, write: Callable[[float], str]) -> bool:
+    """Whether words have the value, if there is one; a few units in the last place aside."""
+    value = found.value
+    near = () if value is None else (value, value * (1 - _TOLERANCE))
+    return value is None or any(write(each) in found.words for each in near)
 
 
-def _is_exponent(value: float | None, text: str) -> bool:
-    """Whether a sentence bounds a ratio by the exponential of this value, if there is one."""
-    return value is None or any(
-        f"exp({bounded('epsilon', each)})" in text for each in (value, value * (1 - _TOLERANCE))
-    )
+def _exponential(epsilon: float) -> str:
+    return f"exp({bounded('epsilon', epsilon)})"
 
 
 def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
@@ -434,8 +434,11 @@ def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
         yield f"{place}/words do not quote its limit"
     elif limit.state != "broken" and f" {_say_reports(audit, fact)} is " not in limit.words:
         yield f"{place}/words are not about the reports that the audit is about"
+    elif limit.name == "epsilon" and limit.upper != audit.epsilon_of(fact):
+        yield f"{place}/upper is not the epsilon of {shown(fact.name)}"
     elif limit.name == "epsilon":
-        yield from _of_epsilon(audit, fact, limit, place)
+        if limit.upper is not None and bounded("epsilon", limit.upper) not in limit.words:
+            yield f"{place}/words do not quote its upper"
     elif limit != audit.stated:
         return
     elif limit.upper != audit.promised(fact):
@@ -445,13 +448,6 @@ def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:
     elif limit.state == "broken" or limit.upper is None:
         return
     elif at_most(limit.upper, limit.limit) not in limit.words:
-        yield f"{place}/words do not quote its upper"
-
-
-def _of_epsilon(audit: AuditSummary, fact: PrivateFact, limit: _Limit, place: str) -> Iterator[str]:
-    if limit.upper != audit.epsilon_of(fact):
-        yield f"{place}/upper is not the epsilon of {shown(fact.name)}"
-    elif limit.upper is not None and bounded("epsilon", limit.upper) not in limit.words:
         yield f"{place}/words do not quote its upper"
 
 
@@ -567,7 +563,9 @@ def _draw_example(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> 
                   fontweight="bold", color=INK)  # fmt: skip
         _draw_row(axes, each, k)
         axes.annotate("", (91, k), (83, k), arrowprops={"arrowstyle": "->", "color": _MUTED})
-        _draw_symbol(axes, each, k)
+        box = {"boxstyle": "round,pad=0.45", "facecolor": _shade(each.symbol, each), "linewidth": 0}
+        axes.text(95, k, str(each.symbol), ha="center", va="center", fontsize=9.5,
+                  fontweight="bold", color=_on(each.symbol, each), bbox=box)  # fmt: skip
     more = found.sensors - len(found.example)
     if more > 0:
         axes.text(0, len(found.example) - 0.25, f"and {more} more", fontsize=8.5, color=_MUTED)
@@ -584,21 +582,11 @@ def _draw_row(axes: Axes, each: SensorExample, k: int) -> None:
     widest = max(range(len(each.row)), key=each.row.__getitem__)
     for z, share in enumerate(each.row):
         axes.barh([k], [width * share], 0.5, left=left, color=_shade(z, each))
-        if z == widest:
-            axes.text(left + width * share / 2, k, f"{z}: {_share(share)}", ha="center",
-                      va="center", fontsize=8, color=_on(z, each))  # fmt: skip
+        if z == widest:  # what is only close to certain is not called so
+            said = "> 99 %" if 0.995 <= share < 1.0 else f"{100 * share:.0f} %"
+            axes.text(left + width * share / 2, k, f"{z}: {said}", ha="center", va="center",
+                      fontsize=8, color=_on(z, each))  # fmt: skip
         left += width * share
-
-
-def _share(share: float) -> str:
-    """Write a probability; what is only close to certain is not called so."""
-    return "> 99 %" if 0.995 <= share < 1.0 else f"{100 * share:.0f} %"
-
-
-def _draw_symbol(axes: Axes, each: SensorExample, k: int) -> None:
-    box = {"boxstyle": "round,pad=0.45", "facecolor": _shade(each.symbol, each), "linewidth": 0}
-    axes.text(95, k, str(each.symbol), ha="center", va="center", fontsize=9.5, fontweight="bold",
-              color=_on(each.symbol, each), bbox=box)  # fmt: skip
 
 
 def _depth(z: int, each: SensorExample) -> float:

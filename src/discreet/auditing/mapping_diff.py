@@ -25,9 +25,9 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 from discreet.arrays import Ints
-from discreet.auditing.bounds.estimates import list_outputs, score_answers
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.data import AuditData
+from discreet.auditing.findings import list_outputs, score_answers
 from discreet.auditing.table_rows import audit_data_on_same_rows
 from discreet.data.columns import Labels, Plain, written
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, CodesEncoder, Encoder
@@ -200,9 +200,6 @@ def rename_symbols(
 # --- What differs ---------------------------------------------------------------------------
 
 NAMES_OF_SYMBOLS = "names of symbols"
-
-
-# --- What is found -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ columns only, however many were compared. They are about this attacker: nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.attackers.attack import evidence_by_logs
-from discreet.auditing.attackers.scores import Question, group_shares
+from discreet.auditing.attackers.attack import Question, evidence_by_logs, group_shares
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.data import AuditData
 from discreet.data.columns import (
@@ -89,7 +88,13 @@ def find_other_secrets(
     rows, rng = data.attacked, np.random.default_rng([seed, 5])
     unit = np.arange(len(rows)) if data.groups is None else data.groups[rows]
     half = _halves(unit, rng)
-    every = list(_candidates(data))
+    frames = (data.readings, True), (data.others, False)
+    every = [
+        _as_classes(str(name), frame.iloc[:, t], sensor)
+        for frame, sensor in frames
+        if frame is not None
+        for t, name in enumerate(frame.columns)
+    ]
     usable = [each for each in every if each is not None and _is_in_both(each, half, unit)]
     first, second = (np.flatnonzero(half == k) for k in (0, 1))
     learn, compare = (first[_halves(unit[first], rng) == k] for k in (0, 1))
@@ -115,8 +120,7 @@ def _secret(each: _Candidate, asked: Question, told: Question, alpha: float) -> 
 def _halves(unit: Ints, rng: np.random.Generator) -> Ints:
     """Deal units, and with each all of its rows, into two halves."""
     names, place = np.unique(unit, return_inverse=True)
-    side: Ints = (rng.permutation(len(names)) % 2)[place]
-    return side
+    return np.asarray((rng.permutation(len(names)) % 2)[place])
 
 
 def _is_in_both(each: _Candidate, half: Ints, unit: Ints) -> bool:
@@ -128,14 +132,6 @@ def _is_in_both(each: _Candidate, half: Ints, unit: Ints) -> bool:
 
 
 # --- Columns as classes ----------------------------------------------------------------------
-
-
-def _candidates(data: AuditData) -> Iterator[_Candidate | None]:
-    """Yield every column that is not a declared fact; None for one that has no classes."""
-    frames = [(data.readings, True)] + ([] if data.others is None else [(data.others, False)])
-    for frame, sensor in frames:
-        for t in range(frame.shape[1]):
-            yield _as_classes(str(frame.columns[t]), frame.iloc[:, t], sensor)
 
 
 def _as_classes(name: str, column: Column, sensor: bool) -> _Candidate | None:
@@ -231,11 +227,10 @@ class _Attacker:
 
 
 def _one_hot(each: _Candidate, rows: Ints) -> Floats:
-    hot: Floats = (each.index[rows][:, None] == np.arange(len(each.classes))).astype(np.float64)
-    return hot
+    hot = each.index[rows][:, None] == np.arange(len(each.classes))
+    return hot.astype(np.float64)
 
 
 def _likeliest(rated: Floats, hot: Floats) -> Ints:
     """Return the class with the largest mean rating over its rows; a class without rows has 0."""
-    guesses: Ints = (rated / np.maximum(hot.sum(axis=0), 1.0)).argmax(axis=1)
-    return guesses
+    return np.asarray((rated / np.maximum(hot.sum(axis=0), 1.0)).argmax(axis=1))

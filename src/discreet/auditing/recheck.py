@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import combinations
@@ -148,11 +148,12 @@ def begin(
     unknown = next((claim.fact for claim in claims if claim.fact not in places), None)
     if unknown is not None:
         raise InputError(f"the mapping does not guard {shown(unknown)}. Audit this mapping.")
-    tested = [
-        (places[claim.fact], classes, claim.limit)
-        for claim in claims
-        for classes in _contested(len(mapping.private[places[claim.fact]].classes))
-    ]
+    tested: list[tuple[int, Sequence[int], float]] = []
+    for claim in claims:  # an advantage is about the pairs of classes, and all of them
+        place = places[claim.fact]
+        every = range(len(mapping.private[place].classes))
+        contested = [*combinations(every, 2), *([every] if len(every) > 2 else [])]
+        tested += [(place, classes, claim.limit) for classes in contested]
     share = (1.0 if answer is None else 1.0 - _ANSWER_WEIGHT) / len(tested)
     contests = [new_contest(mapping, *each, share) for each in tested]
     if answer is not None:
@@ -167,13 +168,6 @@ def begin(
         judged=[],
         contests=contests,
     )
-
-
-def _contested(count: int) -> Iterator[Sequence[int]]:
-    """Yield what an advantage is about: the pairs of classes, and all of them."""
-    yield from combinations(range(count), 2)
-    if count > 2:
-        yield range(count)
 
 
 def claims_of(audit: AuditSummary) -> tuple[list[Claim], float | None]:
@@ -197,19 +191,11 @@ def not_judged(found: Recheck, rows: LabelledRows) -> LabelledRows:
 
     A group that has begun is not gone on with: it was a draw already.
     """
-    labels = [rows.public, *rows.private]
-
-    def digest(count: int) -> str:
-        return _digest(np.column_stack([rows.codes, *labels])[:count])
-
-    total = len(rows.codes)
-    known = [
-        each.rows
-        for each in found.judged
-        if each.rows <= total and each.digest == digest(each.rows)
-    ]
+    every, total = np.column_stack([rows.codes, rows.public, *rows.private]), len(rows.codes)
+    short = (each for each in found.judged if each.rows <= total)
+    known = [each.rows for each in short if each.digest == _digest(every[: each.rows])]
     begun = max(known, default=0)
-    found.judged = [*found.judged, Judged(rows=total, digest=digest(total))][-_MOST_TABLES:]
+    found.judged = [*found.judged, Judged(rows=total, digest=_digest(every))][-_MOST_TABLES:]
     fresh = np.arange(total) >= begun
     if rows.groups is not None:
         fresh &= ~np.isin(rows.groups, rows.groups[:begun])
@@ -245,18 +231,16 @@ def _withdraw(found: Recheck, mapping: Mapping, today: date) -> Withdrawal:
     bettor = max(worst.bettors, key=lambda each: each.share * each.wealth)
     beyond = bettor.gains / bettor.sittings
     if worst.fact is None:
-        claimed = f"at least {percent(down(worst.limit))} was claimed"
         words = (
             f"the answer {shown(mapping.public.name)} had a balanced accuracy of about "
-            f"{percent(worst.limit - beyond)} of late, and {claimed}"
+            f"{percent(worst.limit - beyond)} of late, and at least {percent(down(worst.limit))}"
         )
     else:
-        claimed = f"at most {at_most(worst.limit)} was claimed"
         words = (
             f"an attacker gained about {points(worst.limit + beyond)} of late on "
-            f"{shown(mapping.private[worst.fact].name)}, and {claimed}"
+            f"{shown(mapping.private[worst.fact].name)}, and at most {at_most(worst.limit)}"
         )
-    return Withdrawal(on=today, rows=found.rows, words=words)
+    return Withdrawal(on=today, rows=found.rows, words=f"{words} was claimed")
 
 
 # --- Files -----------------------------------------------------------------------------------
@@ -449,14 +433,12 @@ class DriftWatch(Part):
 
 def begin_watch(mapping_id: str, false_per_month: float = FALSE_PER_MONTH) -> DriftWatch:
     """Return a watch that has seen no day."""
-    return DriftWatch.model_validate(
-        {
-            "mapping_id": mapping_id,
-            "false_per_month": false_per_month,
-            "reference": [],
-            "scores": [],
-            "bets": np.empty((len(_WIDER), 0)),
-        }
+    return DriftWatch(
+        mapping_id=mapping_id,
+        false_per_month=false_per_month,
+        reference=[],
+        scores=[],
+        bets=np.empty((len(_WIDER), 0)),
     )
 
 

@@ -295,18 +295,16 @@ class Attackers:
     def right(self, contest: Contest, bettor: Bettor, called: list[list[Waiting]]) -> float:
         """Return the probabilities that the bettor's rule names the right class, summed up."""
         if bettor.looks_at == "symbols":
-            logs = np.log(bettor.sums + 0.5)
-            return sum(self._named(logs, place, rows) for place, rows in enumerate(called))
+            logs, found = np.log(bettor.sums + 0.5), 0.0
+            for place, rows in enumerate(called):  # how often drawn symbols name the class
+                drawn = np.concatenate([self._draw(row) for row in rows]) + self._offsets
+                found += float(np.mean(logs[:, drawn].sum(axis=2).argmax(axis=0) == place))
+            return found
         names = np.arange(self._classes) if contest.fact is None else bettor.sums.argmax(axis=0)
         return sum(
             float(self.cells(bettor.looks_at, rows)[names == place].sum())
             for place, rows in enumerate(called)
         )
-
-    def _named(self, logs: Floats, place: int, rows: Sequence[Waiting]) -> float:
-        """Return how often likelihoods of drawn symbols name a class."""
-        drawn = np.concatenate([self._draw(row) for row in rows]) + self._offsets
-        return float(np.mean(logs[:, drawn].sum(axis=2).argmax(axis=0) == place))
 
     def cells(self, looks_at: str, rows: Sequence[Waiting]) -> Floats:
         """Return the probability of each cell, over rows and symbols."""

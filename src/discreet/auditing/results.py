@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from discreet.auditing.attackers.scores import AttackResult, BestAttack
+from discreet.auditing.attackers.attack import AttackResult, BestAttack
 from discreet.auditing.bounds.certificates import BeyondAnswer, Certificate
 from discreet.auditing.bounds.epsilon import BEYOND_MASS
-from discreet.auditing.bounds.estimates import PlugInEpsilon
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.over_time import OverTime, Structural
-from discreet.auditing.findings import Contribution, TellingGroups
+from discreet.auditing.findings import Contribution, PlugInEpsilon, TellingGroups
 from discreet.auditing.rounds import RoundsAudit
-from discreet.data.encoders import CategoriesEncoder, Encoder
+from discreet.data.encoders import CategoriesEncoder
 from discreet.leakage.exact import Budget
 from discreet.mapping.mapping import Mapping
 from discreet.rounding import down, percent
@@ -46,21 +45,16 @@ def example_report(mapping: Mapping) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     found = []
     for sensor, table in list(zip(mapping.sensors, mapping.tables, strict=True))[:_SHOWN]:
-        code = int(rng.integers(_plain_codes(sensor.encoder)))
-        found.append(
-            {
-                "sensor": sensor.name,
-                "reading": sensor.encoder.labels()[code],
-                "row": table[code].tolist(),
-                "symbol": int(rng.choice(table.shape[1], p=table[code])),
-            }
-        )
+        encoder = sensor.encoder
+        # Codes that stand for a reading that is there and known.
+        plain = encoder.n_codes - encoder.missing - isinstance(encoder, CategoriesEncoder)
+        code = int(rng.integers(max(plain, 1)))
+        symbol = int(rng.choice(table.shape[1], p=table[code]))
+        found.append({
+            "sensor": sensor.name, "reading": encoder.labels()[code], "row": table[code].tolist(),
+            "symbol": symbol,
+        })  # fmt: skip
     return found
-
-
-def _plain_codes(encoder: Encoder) -> int:
-    """Return how many codes stand for a reading that is there and known."""
-    return max(encoder.n_codes - encoder.missing - isinstance(encoder, CategoriesEncoder), 1)
 
 
 FEW_ROWS = 200

@@ -124,16 +124,14 @@ def _carried(given: Floats, stretch: Ints, step: Floats, length: int) -> Floats:
 
 def _scaled(likelihoods: Floats) -> Floats:
     largest = likelihoods.max(axis=1, keepdims=True)
-    scaled: Floats = likelihoods / np.where(largest > 0, largest, 1.0)
-    return scaled
+    return np.asarray(likelihoods / np.where(largest > 0, largest, 1.0))
 
 
 def _reversed_chain(moves: Floats) -> Floats:
     values, vectors = np.linalg.eig(moves.T)
     law = np.abs(np.real(vectors[:, np.argmin(np.abs(values - 1.0))]))
-    back: Floats = moves.T * law / np.maximum(law, 1e-300)[:, None]
-    back /= back.sum(axis=1, keepdims=True)
-    return back
+    back = moves.T * law / np.maximum(law, 1e-300)[:, None]
+    return np.asarray(back / back.sum(axis=1, keepdims=True))
 
 
 def window_statistics(rounds: Rounds, window: int) -> Floats:
@@ -148,11 +146,8 @@ def window_statistics(rounds: Rounds, window: int) -> Floats:
         if z != 0
     ]
     here = np.array([*sent, np.ones(len(rounds.fact), dtype=bool)], dtype=np.float64).T
-    return np.hstack([_window_sums(here, rounds.stretch, each) for each in _lengths(window)])
-
-
-def _lengths(window: int) -> list[int]:
-    return sorted({1, *(each for each in (3, 9, 31, 101, 301) if each < window), window})
+    lengths = sorted({1, *(each for each in (3, 9, 31, 101, 301) if each < window), window})
+    return np.hstack([_window_sums(here, rounds.stretch, each) for each in lengths])
 
 
 def _window_sums(values: Floats, stretch: Ints, window: int) -> Floats:
@@ -162,8 +157,7 @@ def _window_sums(values: Floats, stretch: Ints, window: int) -> Floats:
     last = np.searchsorted(stretch, stretch, side="right")
     begin = np.maximum(place - (window - 1) // 2, first)
     end = np.minimum(place + window // 2 + 1, last)
-    found: Floats = sums[end] - sums[begin]
-    return found
+    return np.asarray(sums[end] - sums[begin])
 
 
 def _boosted(features: Floats, fact: Ints, taught: np.ndarray, n_classes: int, seed: int) -> Floats:
@@ -396,7 +390,8 @@ def _attacked(
     """Let attackers learn from half of the groups and guess the fact in the others."""
     steps = count_steps(fact, series.series.follows, n_classes)
     groups = np.unique(series.group[series.held_out])
-    if len(groups) < 4 or (not series.held_out.all() and not _whole(series)):
+    parted = np.isin(groups, series.group[~series.held_out]).any()  # some held out in part
+    if len(groups) < 4 or parted:
         groups = np.unique(series.group)
     order = series.series.order
     order = order[np.isin(series.group[order], groups)]
@@ -418,14 +413,6 @@ def _attacked_windows(rounds: int) -> list[int]:
     return sorted({each for each in WINDOWS if each < rounds} | {min(rounds, max(WINDOWS))})
 
 
-def _whole(series: SeriesData) -> bool:
-    """Whether every group is held out as a whole or not at all."""
-    held, learned = (
-        set(series.group[side].tolist()) for side in (series.held_out, ~series.held_out)
-    )
-    return not held & learned
-
-
 def _likelihoods(
     tables: Sequence[Floats], codes: Ints, symbols: Ints, kinds: NDArray[np.bool_]
 ) -> Floats:
@@ -437,8 +424,7 @@ def _likelihoods(
     if int(np.prod(sizes)) <= _MOST_OUTPUTS:
         place = np.ravel_multi_index(tuple(symbols.T), sizes)
         law = average_outputs(tables, codes, kinds / kinds.sum(axis=1, keepdims=True))
-        given: Floats = law[:, place].T
-        return given
+        return law[:, place].T
     found = np.ones((len(codes), len(kinds)))
     for t, table in enumerate(tables):  # too many to list: sensors as if independent
         for k, kind in enumerate(kinds):

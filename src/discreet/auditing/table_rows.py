@@ -36,7 +36,7 @@ from discreet.data.columns import Labels, LabelTally, as_series, check_column, w
 from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
 from discreet.data.opening import CELL_BYTES, DEFAULT_MEMORY, LIBRARY_BYTES, open_table
-from discreet.data.series import Series, read_series
+from discreet.data.series import read_series
 from discreet.data.split import RowSums, code_sums, hold_out, table_sums
 from discreet.data.table_warnings import check_both_orders, say_shared
 from discreet.data.tables import Frame, Table, add_clock, as_table, find_files, first_rows, take
@@ -144,24 +144,12 @@ def _series(
     times = take(table, every, [time_column])[time_column]
     group = None if groups is None else groups.index
     series = read_series(times, group, time_column)
+    if group is None:  # twenty parts of equal length
+        group = np.argsort(series.order) * 20 // table.rows
     rows = _encoded(mapping, table, labels, every, Sample(most=0))
     public, *private = rows.facts
-    return SeriesData(
-        time_column,
-        series,
-        rows.codes,
-        public.index,
-        {fact.name: fact.index for fact in private},
-        held_out,
-        _stretches(series) if group is None else group,
-    )
-
-
-def _stretches(series: Series) -> Ints:
-    """Return parts of a series that has no groups: twenty of equal length."""
-    place = np.empty(len(series.order), dtype=np.int64)
-    place[series.order] = np.arange(len(series.order))
-    return place * 20 // len(place)
+    facts = {fact.name: fact.index for fact in private}
+    return SeriesData(time_column, series, rows.codes, public.index, facts, held_out, group)
 
 
 def audit_data_on_same_rows(
@@ -228,13 +216,12 @@ def _audit_data(
         refuse_training(mapping, count, lambda: _coded_digest(mapping, table, labels, chosen))
         origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
     encoded = _encoded(mapping, table, labels, drawn, sample, others)
-    data = encoded.finish(
-        mapping,
-        None if groups is None else _numbered(groups.take(drawn)),
-        origin,
-        held_out=held_out is not None,
-        least=least,
-    )
+    public, *private = encoded.facts
+    numbers = None if groups is None else _numbered(groups.take(drawn))
+    data = finish_data(
+        mapping, encoded.codes, public, private, encoded.readings, encoded.attacked, numbers,
+        origin, held_out=held_out is not None, least=least,
+    )  # fmt: skip
     unit = "group" if groups is None else group_noun(groups.name, table.columns)
     learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
     return replace(data, unit=unit, learned_groups=learned, others=encoded.others)
@@ -281,15 +268,6 @@ class _Encoded:
     others: pd.DataFrame
     attacked: Ints
 
-    def finish(
-        self, mapping: Mapping, groups: Ints | None, origin: str, *, held_out: bool, least: int
-    ) -> AuditData:
-        public, *private = self.facts
-        return finish_data(
-            mapping, self.codes, public, private, self.readings, self.attacked, groups, origin,
-            held_out=held_out, least=least,
-        )  # fmt: skip
-
 
 def _encoded(
     mapping: Mapping,
@@ -315,24 +293,18 @@ def _encoded(
         for each, fact in zip(index, facts, strict=True):
             each.append(fact.places(own[labels[fact.name]]))
     every = pd.concat(readings, ignore_index=True)
-    return _Encoded(
-        np.concatenate(codes),
-        [
-            Labels(f.name, np.concatenate(own), f.classes)
-            for f, own in zip(facts, index, strict=True)
-        ],
-        every[mapping.names],
-        every[list(others)],
-        attacked,
-    )
+    labelled = [
+        Labels(f.name, np.concatenate(own), f.classes) for f, own in zip(facts, index, strict=True)
+    ]
+    shown = every[mapping.names], every[list(others)]
+    return _Encoded(np.concatenate(codes), labelled, *shown, attacked)
 
 
 def _numbered(groups: Labels) -> Ints:
     """Return the group of every row, numbered from 0 in the order of how groups are written."""
     present, place = np.unique(groups.index, return_inverse=True)
     texts = written_column(as_series(np.asarray(groups.classes)[present]))
-    number: Ints = np.unique(texts, return_inverse=True)[1].astype(np.int64)[place]
-    return number
+    return np.unique(texts, return_inverse=True)[1].astype(np.int64)[place]
 
 
 def _label_columns(

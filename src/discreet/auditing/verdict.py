@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from discreet import rounding
-from discreet.auditing.attackers.scores import BestAttack
+from discreet.auditing.attackers.attack import BestAttack
 from discreet.auditing.audit_file import BEYOND, INDEPENDENT_RELEASES
 from discreet.auditing.bounds.certificates import (
     GROUPS_APART,
@@ -248,7 +248,10 @@ def give_verdict(
     ``conditions``: what was declared or could not be checked. ``drawn``: what the bounds speak of.
     """
     sure = f"at {percent(confidence)} confidence, for {drawn}"
-    use = f"{_say_useful(public)}: {say_use(public)}"
+    useful = "AND USEFUL" if public.useful else "BUT NOT USEFUL"
+    if public.doubt and not public.constant:
+        useful = "BUT NOT SHOWN TO BE USEFUL"
+    use = f"{useful}: {say_use(public)}"
     failed = [check for check in limits if not check.met]
     broken = next((check for check in failed if check.state == "broken"), None)
     if broken is not None:
@@ -262,16 +265,12 @@ def give_verdict(
         state = "WITHIN LIMITS ON CONDITION" if conditions else "WITHIN LIMITS"
         return f"{state}: {kept} ({sure}); {use}.{_provided(conditions)}"
     between = "; ".join(_between(fact) for fact in facts)
-    certain = f" ({sure})" if any(_shows_something(fact) for fact in facts) else ""
-    return f"NO LIMIT STATED: {between}{certain}; {use}.{_provided(conditions)}"
-
-
-def _say_useful(public: PublicAudit) -> str:
-    if public.useful:
-        return "AND USEFUL"
-    return (
-        "BUT NOT SHOWN TO BE USEFUL" if public.doubt and not public.constant else "BUT NOT USEFUL"
+    shows = any(
+        fact.certificate("advantage").bound is not None or fact.attacks.best.lower > 0
+        for fact in facts
     )
+    certain = f" ({sure})" if shows else ""
+    return f"NO LIMIT STATED: {between}{certain}; {use}.{_provided(conditions)}"
 
 
 def say_use(public: PublicAudit) -> str:
@@ -299,10 +298,6 @@ def _provided(conditions: Sequence[str]) -> str:
     if not conditions:
         return ""
     return f" This rests on what was declared or could not be checked: {'; '.join(conditions)}."
-
-
-def _shows_something(fact: FactAudit) -> bool:
-    return fact.certificate("advantage").bound is not None or fact.attacks.best.lower > 0
 
 
 def _between(fact: FactAudit) -> str:

@@ -55,7 +55,7 @@ from discreet.rounding import (
 
 if TYPE_CHECKING:
     from discreet.arrays import Floats
-    from discreet.auditing.attackers.scores import AttackResult, BestAttack
+    from discreet.auditing.attackers.attack import AttackResult, BestAttack
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
     from discreet.auditing.data import AuditOptions

@@ -25,15 +25,15 @@ from threadpoolctl import threadpool_limits
 from discreet.arrays import Floats, Ints
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
 from discreet.auditing.bounds.deviations import deviation
-from discreet.auditing.bounds.estimates import (
+from discreet.auditing.bounds.intervals import Interval
+from discreet.auditing.bounds.outputs_given import AuditRows
+from discreet.auditing.findings import (
     balanced_interval,
     error_interval,
     score_answers,
     score_rows,
     weighted_interval,
 )
-from discreet.auditing.bounds.intervals import Interval
-from discreet.auditing.bounds.outputs_given import AuditRows
 from discreet.data.columns import Labels
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim

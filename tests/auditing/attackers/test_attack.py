@@ -10,12 +10,12 @@ from discreet.auditing.attackers.attack import (
     ATTACKERS,
     attack,
     attack_with_tables,
+    best_attack,
     evidence_by_halves,
     evidence_by_logs,
 )
 from discreet.auditing.attackers.models import by_fold, fit_table
 from discreet.auditing.attackers.problem import deal_rows, pose
-from discreet.auditing.attackers.scores import best_attack
 
 QUICK = ["table", "naive-bayes", "logistic"]
 

@@ -312,7 +312,8 @@ def render_report(audit: Audit, *, command: str = "", frontier_svg: str | None =
         mapping=mapping,
         command=command,
         style=Markup(style),  # our own file
-        style_hash=_hash(style),
+        # What the security policy calls the one style sheet that may be used.
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         first=first_screen(audit),
         officer=officer_words(audit),
         few_rows=FEW_ROWS,
@@ -327,13 +328,11 @@ def render_report(audit: Audit, *, command: str = "", frontier_svg: str | None =
         on_paper=_ON_PAPER,
         parameters=_parameters(mapping),
         versions=_versions(audit),
-        remarks=_cut([*map(_declared, audit.conditions), *audit.remarks]),
+        remarks=_cut([
+            *(f"the verdict rests on this: {each}" for each in audit.conditions), *audit.remarks
+        ]),
     )  # fmt: skip
     return page
-
-
-def _declared(condition: str) -> str:
-    return f"the verdict rests on this: {condition}"
 
 
 @cache
@@ -365,11 +364,6 @@ def _source(name: str) -> str:
     loader = _environment().loader
     assert loader is not None
     return loader.get_source(_environment(), name)[0]
-
-
-def _hash(style: str) -> str:
-    """Return what the security policy calls the one style sheet that may be used."""
-    return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
 
 # --- Sections --------------------------------------------------------------------------------

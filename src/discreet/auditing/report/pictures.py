@@ -29,7 +29,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from discreet.arrays import Floats
-from discreet.auditing.bounds.estimates import PlugInEpsilon
+from discreet.auditing.findings import PlugInEpsilon
 from discreet.auditing.results import Attacks
 from discreet.auditing.rounds import RoundsAudit
 from discreet.data.encoders import BinsEncoder, CategoriesEncoder, Encoder

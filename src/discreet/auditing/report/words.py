@@ -7,13 +7,12 @@ evidence of a running site.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from discreet import rounding
-from discreet.auditing.attackers.scores import AttackResult
+from discreet.auditing.attackers.attack import AttackResult
 from discreet.auditing.audit_file import BEYOND
 from discreet.auditing.bounds.certificates import Certificate, NotCertifiable
 from discreet.auditing.bounds.epsilon import BEYOND_MASS
@@ -35,9 +34,14 @@ def _whole(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def percent(share: float) -> str:
-    """Write a share as a percentage."""
-    return _whole(rounding.percent(share))
+def _glued(write: Callable[..., str]) -> Callable[..., str]:
+    """Return a way to write a figure that keeps it and its unit on one line."""
+    return lambda *given: _whole(write(*given))
+
+
+percent, points = _glued(rounding.percent), _glued(rounding.points)
+plain_points = _glued(rounding.plain_points)
+at_most, at_least = _glued(rounding.at_most), _glued(rounding.at_least)
 
 
 def confidence(share: float) -> str:
@@ -48,26 +52,6 @@ def confidence(share: float) -> str:
 def factor(epsilon: float) -> str:
     """Say what an epsilon means for odds and ratios."""
     return f"a factor of {rounding.factor(epsilon)}"
-
-
-def points(share: float) -> str:
-    """Write a gain over guessing in percentage points."""
-    return _whole(rounding.points(share))
-
-
-def plain_points(share: float) -> str:
-    """Write points as they were stated."""
-    return _whole(rounding.plain_points(share))
-
-
-def at_most(share: float, limit: float = math.inf) -> str:
-    """Write a bound from above in points, rounded up."""
-    return _whole(rounding.at_most(share, limit))
-
-
-def at_least(share: float, limit: float = math.inf) -> str:
-    """Write a bound from below in points, rounded down."""
-    return _whole(rounding.at_least(share, limit))
 
 
 def sentence(text: str) -> str:
@@ -155,17 +139,17 @@ def bound_table(audit: Audit, fact: FactAudit) -> Table:
     """Return the bounds on one private fact beside what was found on the rows."""
     # Stable: the bounds beyond rare outputs go below the one that they relax.
     places = list(CERTIFICATES)
-    ordered = sorted(fact.certificates, key=lambda each: places.index(_kind(each.name)))
+
+    def place(each: Certificate) -> int:
+        kinds = (k for k, kind in enumerate(places) if each.name.startswith(kind))
+        return next(kinds, places.index("structural epsilon"))
+
+    ordered = sorted(fact.certificates, key=place)
     beyond = fact.beyond_answer
     return _table(
         [*ordered, audit.structural.total, beyond.total, beyond.answer],
         {name: _whole(measured(name, value)) for name, value in fact.estimates.items()},
     )
-
-
-def _kind(name: str) -> str:
-    known = (each for each in CERTIFICATES if name.startswith(each))
-    return next(known, "structural epsilon")
 
 
 def over_time_table(fact: FactAudit) -> Table:

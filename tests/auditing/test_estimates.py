@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.auditing.bounds.estimates import plug_in_epsilon
+from discreet.auditing.findings import plug_in_epsilon
 
 
 def brute_force(symbols, index):
