@@ -292,8 +292,8 @@ def score_answers(
     outputs are listed, and not over drawn symbols.
     """
     if listed:
-        named = [mapping.decide(part) for part in list_outputs(mapping.n_symbols)]
-        classes, decided = range(rows.n_classes), np.concatenate(named)
+        every = [mapping.decide(part) for part in list_outputs(mapping.n_symbols)]
+        classes, decided = range(rows.n_classes), np.concatenate(every)
         hits = [rows.joint[h, decided == h].sum() for h in classes]
         by_class = [rows.average[h, decided == h].sum() for h in classes]
         constant = len(np.unique(decided[rows.average.sum(axis=0) > 0])) == 1

@@ -227,8 +227,7 @@ class _Attacker:
 
 
 def _one_hot(each: _Candidate, rows: Ints) -> Floats:
-    hot = each.index[rows][:, None] == np.arange(len(each.classes))
-    return hot.astype(np.float64)
+    return np.eye(len(each.classes) + 1)[each.index[rows], :-1]  # the last is no class, -1
 
 
 def _likeliest(rated: Floats, hot: Floats) -> Ints:

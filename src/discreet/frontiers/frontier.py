@@ -8,7 +8,7 @@ written to a file as soon as it is done, so that an interrupted run goes on wher
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Dict
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from discreet.frontiers.measure import (
     upper_bounds,
 )
 from discreet.frontiers.plot import frontier_svg, save_plot
-from discreet.frontiers.results import MAX_POINTS, About, Bound, Frontier, Leak, Point
+from discreet.frontiers.results import MAX_POINTS, About, Frontier, Leak, Point
 from discreet.frontiers.study import (
     Spec,
     Study,
@@ -240,6 +240,8 @@ def _measure(study: Study, spec: Spec, mapper: PrivacyMapper, alpha: float, seed
     answered = score_public(trial)
     bounds = upper_bounds(trial)
     found, fact = leak(trial)
+    # No higher than its bound: an estimate from drawn symbols may be by luck.
+    most = 1.0 if bounds[0].value is None else bounds[0].value
     return Point(
         method=spec.method,
         n_symbols=spec.n_symbols,
@@ -247,19 +249,13 @@ def _measure(study: Study, spec: Spec, mapper: PrivacyMapper, alpha: float, seed
         public_error=answered.error,
         balanced_accuracy=answered.balanced_accuracy,
         cost=answered.cost,
-        advantage=_within(found, bounds[0]),
+        advantage=Leak(value=min(found.value, most), low=min(found.low, most)),
         fact=fact,
         bounds=bounds,
         exact=answered.exact,
         useful=bool(mapper.useful_),
         mapping=mapping.id,
     )
-
-
-def _within(found: Leak, bound: Bound) -> Leak:
-    """Return the leak no higher than its bound: an estimate from drawn symbols may be by luck."""
-    most = 1.0 if bound.value is None else bound.value
-    return Leak(value=min(found.value, most), low=min(found.low, most))
 
 
 # --- All points ----------------------------------------------------------------------------
@@ -284,13 +280,22 @@ def compute(
     points, restarted = _points_of(resume, about)
     missing = [spec for spec in specs if spec.key not in {point.key for point in points}]
     kept = found = len(points)
-    planned = _check_total(found + len(missing), resume)
+    if (planned := found + len(missing)) > MAX_POINTS:
+        raise InputError(
+            f"{planned} points would be in {resume}, with those it has; at most {MAX_POINTS} are. "
+            "Name another file."
+        )
     tell = report or (lambda _: None)
     tell(_standing(found, found, planned, restarted=restarted))
     work = [(study, spec, parameters, 1.0 - confidence, seed) for spec in missing]
     shared: Warned = []
+    done = (  # in any order
+        run_each(compute_point, work, min(jobs, max(len(missing), 1)))
+        if client is None
+        else run_tasks(client, compute_point, work)
+    )
     try:
-        for point, warned in _run(work, min(jobs, max(len(missing), 1)), client):
+        for point, warned in done:
             points.append(point)
             shared += warned
             if resume is not None:
@@ -311,29 +316,12 @@ def compute(
     return Frontier.of(about, points, planned)
 
 
-def _check_total(planned: int, resume: str | PathLike[str] | None) -> int:
-    if planned > MAX_POINTS:
-        raise InputError(
-            f"{planned} points would be in {resume}, with those it has; at most {MAX_POINTS} are. "
-            "Name another file."
-        )
-    return planned
-
-
 def _kept(kept: int, planned: int, resume: str | PathLike[str] | None) -> str:
     if resume is None or not kept:
         return "stopped. No points were kept."
     return (
         f"stopped. {kept} of {planned} points are in {resume}; the same command goes on from there."
     )
-
-
-def _run(work: Sequence[tuple[Any, ...]], jobs: int, client: Any) -> Iterator[tuple[Point, Warned]]:
-    """Give points as they are done, in any order."""
-    if client is None:
-        yield from run_each(compute_point, work, jobs)
-    else:
-        yield from run_tasks(client, compute_point, work)
 
 
 def _points_of(resume: str | PathLike[str] | None, about: About) -> tuple[list[Point], bool]:

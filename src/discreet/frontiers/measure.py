@@ -14,7 +14,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from discreet.arrays import Floats, Ints
-from discreet.auditing.bounds.certificates import Certificate, NotCertifiable, certify_advantage
+from discreet.auditing.bounds.certificates import NotCertifiable, certify_advantage
 from discreet.auditing.bounds.deviations import deviation
 from discreet.auditing.bounds.intervals import Interval
 from discreet.auditing.bounds.outputs_given import AuditRows
@@ -75,13 +75,9 @@ def run_each(
         backend="loky",
         return_as="generator_unordered",
         inner_max_num_threads=1,
-        initializer=_ignore_interrupts,
+        initializer=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
     )
     yield from pool(delayed(function)(*each) for each in work)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _MOST_RULES = 2**16  # outputs for which the fusion rule's answers are written out
@@ -218,16 +214,12 @@ def _attacks(
     if len(heard) < len(trial.tables):
         tables = tuple(trial.tables[t] for t in heard)
         rows = replace(rows, tables=tables, codes=rows.codes[:, heard])
-    for classes in _questions(fact.n_classes):
+    every = list(range(fact.n_classes))
+    pairs = map(list, combinations(every, 2)) if len(every) > 2 else ()
+    for classes in [every, *pairs]:
         factors = np.zeros(fact.n_classes)
         factors[classes] = 1.0 / len(classes)
         yield rule_accuracy(learned[classes], rows.average[classes]), rows, factors
-
-
-def _questions(n_classes: int) -> list[list[int]]:
-    """Return all classes, and each two of them if there are more."""
-    pairs = [list(pair) for pair in combinations(range(n_classes), 2)]
-    return [list(range(n_classes))] + (pairs if n_classes > 2 else [])
 
 
 def rule_accuracy(learned: Floats, true: Floats) -> float:
@@ -262,16 +254,13 @@ def _worst_bound(trial: Trial, among: int) -> Bound:
     if trial.dependence:
         return Bound(among=among, certifiable=False, reason=trial.dependence)
     alpha = trial.alpha / among
-    bounds = [_as_bound(certify_advantage(rows, alpha), among) for rows in trial.attacked]
-    nothing = next((bound for bound in bounds if bound.value is None), None)
-    return nothing or max(bounds, key=lambda bound: bound.value or 0.0)
-
-
-def _as_bound(certificate: Certificate, among: int) -> Bound:
-    value = certificate.value
-    if isinstance(value, NotCertifiable):
-        return Bound(among=among, certifiable=False, reason=value.reason)
-    return Bound(among=among, certifiable=True, value=value)
+    bounds = []
+    for rows in trial.attacked:
+        value = certify_advantage(rows, alpha).value
+        if isinstance(value, NotCertifiable):
+            return Bound(among=among, certifiable=False, reason=value.reason)
+        bounds.append(value)
+    return Bound(among=among, certifiable=True, value=max(bounds))
 
 
 # --- Guessing and raw readings --------------------------------------------------------------

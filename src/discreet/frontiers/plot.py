@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from discreet.arrays import Floats
 from discreet.errors import InputError
 from discreet.files import write_whole
 from discreet.frontiers.results import Frontier, Place, Point, Rule, describe, lower_left
@@ -77,18 +75,13 @@ def frontier_svg(
     some = [point for i, point in enumerate(good) if point.knee or not i % (len(good) // 50 + 1)]
     every = frontier.points
     for points, bars in ((every, True), (every, False), (good, False), (some, False)):
-        figure = partial(draw, frontier, here, points, limit=limit, ink=_SENTINEL, bars=bars)
-        found = _page_svg(figure, _title(frontier))
+        with matplotlib_settings("discreet-frontier"):
+            figure = draw(frontier, here, points, limit=limit, ink=_SENTINEL, bars=bars)
+            figure.savefig(text := io.StringIO(), format="svg", metadata=_NO_METADATA)
+        found = _for_a_page(text.getvalue(), _title(frontier))
         if len(found) < _PAGE_BYTES:
             break
     return found
-
-
-def _page_svg(figure: Callable[[], Figure], title: str) -> str:
-    with matplotlib_settings("discreet-frontier"):
-        text = io.StringIO()
-        figure().savefig(text, format="svg", metadata=_NO_METADATA)
-    return _for_a_page(text.getvalue(), title)
 
 
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -143,7 +136,7 @@ def draw(
     points = points or frontier.points
     rule = frontier.about.rule
     for scaled in (axes.set_xscale, axes.set_yscale):
-        scaled("function", functions=(_root, _squared))
+        scaled("function", functions=(lambda at: np.sqrt(np.maximum(at, 0.0)), np.square))
     _draw_hull(axes, points, rule, ink)
     symbols = sorted({point.n_symbols for point in frontier.points})
     for (method, n_symbols), series in _series(points):
@@ -167,14 +160,6 @@ def draw(
         _draw_knee(axes, frontier.knee, rule, ink)
     _finish(figure, axes, frontier, ink)
     return figure
-
-
-def _root(values: Floats) -> Floats:
-    return np.sqrt(np.maximum(values, 0.0))
-
-
-def _squared(values: Floats) -> Floats:
-    return np.square(values)
 
 
 def _title(frontier: Frontier) -> str:
@@ -267,28 +252,14 @@ def _write(
 ) -> None:
     """Write beside a place, moved by so many points."""
     axes.annotate(
-        text,
-        place,
-        xytext=by,
-        textcoords="offset points",
-        ha=side,
-        va="top",
-        color=ink,
-        fontsize=8,
+        text, place, xytext=by, textcoords="offset points", ha=side, va="top", color=ink, fontsize=8
     )
 
 
 def _draw_knee(axes: Axes, knee: Point, rule: Rule, ink: str) -> None:
     place = _place(knee, rule)
-    axes.plot(
-        *place,
-        "o",
-        color=ink,
-        markerfacecolor="none",
-        markersize=13,
-        markeredgewidth=1.2,
-        **WHOLE,
-    )
+    look: Any = {"markerfacecolor": "none", "markersize": 13, "markeredgewidth": 1.2, **WHOLE}
+    axes.plot(*place, "o", color=ink, **look)
     ratio = "" if knee.ratio is None else f" {knee.ratio:g}"
     _label(axes, f"knee: {knee.method}{ratio}", place, ink, 55)
 
@@ -306,15 +277,10 @@ def _label(axes: Axes, text: str, place: tuple[float, float], ink: str, height: 
         ha="left" if side > 0 else "right",
         color=ink,
         weight="bold",
-        arrowprops={
-            "arrowstyle": "-",
-            "color": ink,
-            "linewidth": 0.7,
-            "relpos": (0.0 if side > 0 else 1.0, 0.0),
-            "shrinkB": 7,
-        },
+        arrowprops={"arrowstyle": "-", "color": ink, "linewidth": 0.7, "shrinkB": 7,
+                    "relpos": (0.0 if side > 0 else 1.0, 0.0)},
         zorder=5,
-    )
+    )  # fmt: skip
 
 
 def _finish(figure: Figure, axes: Axes, frontier: Frontier, ink: str) -> None:

@@ -246,12 +246,10 @@ def find_knee(places: Sequence[Place]) -> int | None:
 
 def dominated(places: Sequence[Place]) -> list[bool]:
     """Return for each point whether another one is better in one way and no worse in the other."""
-    return [any(_beats(other, own) for other in places) for own in places]
-
-
-def _beats(other: Place, own: Place) -> bool:
-    no_worse = other.advantage <= own.advantage and other.error <= own.error
-    return no_worse and other != own
+    return [
+        any(p.advantage <= own.advantage and p.error <= own.error and p != own for p in places)
+        for own in places
+    ]
 
 
 # --- All of them ----------------------------------------------------------------------------
@@ -269,15 +267,10 @@ def mark(points: Sequence[Point], rule: Rule) -> tuple[Point, ...]:
     places = [Place(point.advantage.value, point.judged(rule).value) for point in ordered]
     family = (len(ordered) - 1).bit_length()
     knee, beaten = find_knee(places), dominated(places)
+    marks = [{"dominated": beaten[i], "knee": i == knee} for i in range(len(ordered))]
     return tuple(
-        point.model_copy(
-            update={
-                "bound_if_chosen": point.bounds[family],
-                "dominated": beaten[i],
-                "knee": i == knee,
-            }
-        )
-        for i, point in enumerate(ordered)
+        point.model_copy(update={"bound_if_chosen": point.bounds[family], **own})
+        for point, own in zip(ordered, marks, strict=True)
     )
 
 
@@ -448,6 +441,9 @@ class Frontier(Model):
     def words(self) -> list[str]:
         """Return what may be said of the figures, and what may not."""
         about, sure = self.about, f"{100 * self.about.confidence:.6g} %"
+        holds = f"These two and the interval hold at {sure} each, for one point by itself."
+        if about.order is not None and about.order.found and not about.assumed_independent:
+            holds = "Nothing holds for certain here: the interval takes rows to be independent."
         rows = f"{about.held_out} held-out rows"
         if about.independent_rows < about.held_out:
             rows += f", which count for {about.independent_rows:.0f} independent ones"
@@ -455,19 +451,17 @@ class Frontier(Model):
             f"Answers about {about.public!r}, measured on {rows}.",
             f"Points are compared by their {_FIGURES[about.rule]}.",
             "leak: how far an attacker beats guessing; at least 'least' and at most 'most'.",
-            self._what_holds(sure),
+            holds,
             "Choosing a point after seeing all of them has its price: quote 'chosen', which",
             f"holds for all {len(self.points)} at once, or audit the chosen mapping on fresh rows.",
             "- dominated: another point leaks no more and errs no more.",
         ]
-        said += [f"none: no bound, since {reason}." for reason in self._reasons()]
-        return [*said, *self._conditions(), self._knee_in_words()]
-
-    def _what_holds(self, sure: str) -> str:
-        about = self.about
-        if about.order is not None and about.order.found and not about.assumed_independent:
-            return "Nothing holds for certain here: the interval takes rows to be independent."
-        return f"These two and the interval hold at {sure} each, for one point by itself."
+        chosen = (point.bound_if_chosen for point in self.points)
+        reason = next((each.reason for each in chosen if each is not None and each.reason), None)
+        said += [] if reason is None else [f"none: no bound, since {reason}."]
+        knee = "No knee: fewer than three points are corners of the lower left hull."
+        knee = knee if self.knee is None else f"* knee: {describe(self.knee)}."
+        return [*said, *self._conditions(), knee]
 
     def _conditions(self) -> list[str]:
         """Return what was declared or could not be checked, as an audit's verdict does."""
@@ -478,15 +472,6 @@ class Frontier(Model):
         if order is None or order.checked:
             return []
         return [f"This rests on what could not be checked: {order.words}."]
-
-    def _reasons(self) -> list[str]:
-        found = (point.bound_if_chosen for point in self.points)
-        return list(dict.fromkeys(b.reason for b in found if b is not None and b.reason))[:1]
-
-    def _knee_in_words(self) -> str:
-        if self.knee is not None:
-            return f"* knee: {describe(self.knee)}."
-        return "No knee: fewer than three points are corners of the lower left hull."
 
     # -- files --
 

@@ -92,17 +92,12 @@ def plan(methods: Sequence[str], ratios: Sequence[float], n_symbols: Sequence[in
         Spec(method, int(count), ratio)
         for method in methods
         for count in n_symbols
-        for ratio in _ratios_of(method, ratios)
+        for ratio in (map(float, ratios) if METHODS[method]._constrained else (None,))
     ]
     distinct = list(dict.fromkeys(specs))
     if len(distinct) > MAX_POINTS:
         raise InputError(f"{len(distinct)} points were asked for; at most {MAX_POINTS} are.")
     return distinct
-
-
-def _ratios_of(method: str, ratios: Sequence[float]) -> list[float | None]:
-    unguarded = not METHODS[method]._constrained
-    return [None] if unguarded else [float(ratio) for ratio in ratios]
 
 
 def check_parameters(specs: Sequence[Spec], parameters: Dict[str, Any]) -> None:
@@ -275,7 +270,7 @@ def describe_study(study: Study, mapper: PrivacyMapper, confidence: float) -> Ab
         sensors=tuple(map(str, study.readings.columns)),
         source=study.source,
         held_out=len(study.held_out),
-        independent_rows=_independent(study),
+        independent_rows=float(unseen.n_groups),
         confidence=float(confidence),
         rule=aim.rule,
         guessing=guess(known, unseen, aim),
@@ -311,12 +306,6 @@ def _raw_sample(study: Study, mapper: PrivacyMapper) -> Sample:
     names = map(str, study.readings.columns)
     codes = encode_table(study.readings, list(zip(names, encoders, strict=True)))
     return Sample(codes, tuple(each.n_codes for each in encoders), public, tuple(facts[1:]))
-
-
-def _independent(study: Study) -> float:
-    if study.groups is None:
-        return float(len(study.held_out))
-    return float(study.groups.iloc[study.held_out].nunique())
 
 
 def _recorded(value: Any) -> Any:

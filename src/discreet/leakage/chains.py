@@ -61,9 +61,8 @@ class Chain:
         law, given = np.asarray(prior, dtype=np.float64), np.asarray(stay, dtype=np.float64)
         moves = given if given.ndim == 2 else _moves(given, len(law))
         _check_moves(moves, len(law))
-        if np.array_equal(moves, np.eye(len(law))):
-            return cls(moves, law)
-        return cls(moves, _stationary(moves))
+        stated = cls(moves, law)
+        return stated if stated.is_constant else cls(moves, _stationary(moves))
 
     @property
     def is_constant(self) -> bool:
@@ -78,8 +77,7 @@ class Chain:
     @property
     def back(self) -> Floats:
         """P(the round before was j | now is i)."""
-        found: Floats = self.moves.T * self.prior / self.prior[:, None]
-        return found
+        return np.asarray(self.moves.T * self.prior / self.prior[:, None])
 
     @property
     def kept(self) -> float:
@@ -143,15 +141,14 @@ def _stationary(moves: Floats) -> Floats:
     """Return the one law that a step leaves as it is; refuse chains that end somewhere."""
     n = len(moves)
     equations = np.vstack([moves.T - np.eye(n), np.ones(n)])
-    law: Floats = np.linalg.lstsq(equations, np.r_[np.zeros(n), 1.0], rcond=None)[0]
+    law = np.linalg.lstsq(equations, np.r_[np.zeros(n), 1.0], rcond=None)[0]
     reached = np.linalg.matrix_power(np.eye(n) + moves, n) > 0
     if not reached.all():
         raise InputError(
             "stay must let the fact reach every class again: below 1 for each class, or 1 for all "
             f"of them (a fact that never changes), got {np.diag(moves).tolist()}."
         )
-    found: Floats = law / law.sum()
-    return found
+    return np.asarray(law / law.sum())
 
 
 # --- Epsilon -------------------------------------------------------------------------------
@@ -231,7 +228,9 @@ def _figures(given: Floats, chain: Chain, rounds: Sequence[int], up: bool) -> It
     wanted = {each for split in splits for each in split}
     laws = {k: law for k, law in enumerate(_laws(few, chain, max(wanted), up)) if k in wanted}
     for past, future in splits:
-        yield _combined(_seen(laws[past], few), laws[future], chain.prior, up)
+        seen, ahead, prior = _seen(laws[past], few), laws[future], chain.prior
+        gain = _advantage(seen / prior[:, None], ahead / prior[:, None])
+        yield Figures(gain, _information(seen, ahead, prior, up))
 
 
 def _laws(given: Floats, chain: Chain, rounds: int, up: bool) -> Iterator[Floats]:
@@ -271,8 +270,7 @@ def _seen(law: Floats, given: Floats) -> Floats:
 
 def _belief(law: Floats) -> Floats:
     mass = law.sum(axis=0)
-    found: Floats = np.divide(law[1], mass, out=np.full(len(mass), 0.5), where=mass > 0)
-    return found
+    return np.divide(law[1], mass, out=np.full(len(mass), 0.5), where=mass > 0)
 
 
 def _cell(law: Floats, edges: Floats) -> Ints:
@@ -352,14 +350,11 @@ def _reached(given: Floats, chain: Chain, rounds: int) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def _combined(past: Floats, future: Floats, prior: Floats, up: bool) -> Figures:
-    """Return what two beliefs tell together that are independent given the fact."""
-    one, other = past / prior[:, None], future / prior[:, None]
-    return Figures(_advantage(one, other), _information(past, future, prior, up))
-
-
 def _advantage(one: Floats, other: Floats) -> float:
-    """Half the total variation; the second law is summed up once, sorted by its belief."""
+    """Half the total variation of two beliefs that are independent given the fact.
+
+    The second law is summed up once, sorted by its belief.
+    """
     belief = _belief(other)
     order = np.argsort(belief)
     sums = np.concatenate([np.zeros((2, 1)), other[:, order].cumsum(axis=1)], axis=1)

@@ -123,13 +123,7 @@ def maximal_leakage(given: Floats) -> float:
 
 def structural_epsilons(tables: Sequence[Floats]) -> Floats:
     """Return log max_z max_x Q(z|x) / min_x Q(z|x) of every sensor; infinite if some min is 0."""
-    found = []
-    for table in tables:
-        sent = table[:, table.max(axis=0) > 0]
-        with np.errstate(divide="ignore"):
-            ratios = np.log(sent.max(axis=0)) - np.log(sent.min(axis=0))
-        found.append(float(ratios.max()) * ROUND_UP)
-    return np.array(found)
+    return np.array([pairwise_epsilon(table) * ROUND_UP for table in tables])
 
 
 def advantage_at(epsilon: float, n_classes: int) -> float:

@@ -58,20 +58,12 @@ class Range:
 class PolicyLeak:
     """What all rounds tell about the fact of the middle one, under one policy.
 
-    Attributes
-    ----------
-    policy : str
-        "never", "code", "period" or "every k".
-    releases : int
-        Rounds with a symbol that may be a fresh draw.
-    advantage, information : Range
-        Of the best attacker over guessing; in nats.
-    epsilon : float
-        Largest log-ratio of all symbols between two classes; infinite if there is no bound.
-    closed_form : float or None
-        A simple upper bound on the advantage, for two classes and fresh draws.
-    any_epsilon, any_advantage : float
-        Bounds without any assumption: C1 times the number of fresh draws.
+    ``policy``: "never", "code", "period" or "every k". ``releases``: rounds with a symbol that may
+    be a fresh draw. ``advantage``, ``information``: of the best attacker over guessing; in nats.
+    ``epsilon``: largest log-ratio of all symbols between two classes; infinite if there is no
+    bound. ``closed_form``: a simple upper bound on the advantage, for two classes and fresh draws.
+    ``any_epsilon``, ``any_advantage``: bounds without any assumption: C1 times the number of fresh
+    draws.
     """
 
     policy: str
@@ -104,8 +96,8 @@ def choose_policy(leaks: Sequence[PolicyLeak]) -> PolicyChoice:
     """
     same_use = [leak for leak in leaks if leak.policy in ("never", "code")]
     best = min(same_use, key=lambda leak: (leak.advantage.high, leak.policy == "code"))
-    others = [leak for leak in same_use if leak is not best]
-    clear = all(leak.advantage.low > best.advantage.high for leak in others)
+    most = best.advantage.high
+    clear = all(leak.advantage.low > most for leak in same_use if leak is not best)
     return PolicyChoice(best.policy, clear, tuple(leaks))
 
 
@@ -150,10 +142,8 @@ def _fresh(
     ((low, high),) = figures_between(law.given, chain, [releases])
     if law.worst:
         return _at_most(high.advantage, high.information, chain.prior)
-    return (
-        Range(low.advantage, high.advantage, "grid"),
-        Range(low.information, high.information, "grid"),
-    )
+    gain = Range(low.advantage, high.advantage, "grid")
+    return gain, Range(low.information, high.information, "grid")
 
 
 def _remembered(
@@ -255,21 +245,10 @@ _FEW_POINTS = 8  # of a curve whose points are simulated
 class LeakOverTime:
     """What all rounds tell about a private fact.
 
-    Attributes
-    ----------
-    fact : str
-    rounds, period_rounds : int
-    source : str
-        Where the law of a round comes from.
-    one_round : tuple of float, or None
-        Advantage and information (nats) of one round.
-    one_round_epsilon : float
-    leaks : tuple of PolicyLeak
-        One for each policy: "never", "code", "period", "every k".
-    assumptions : tuple of str
-        What the figures rest on.
-    law, chain
-        What they were computed from; ``chain`` is None if nothing is assumed.
+    ``source``: where the law of a round comes from. ``one_round``: advantage and information (nats)
+    of one round. ``leaks``: one for each policy: "never", "code", "period", "every k".
+    ``assumptions``: what the figures rest on. ``law``, ``chain``: what they were computed from;
+    ``chain`` is None if nothing is assumed.
     """
 
     fact: str
@@ -310,16 +289,14 @@ class LeakOverTime:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the law, for JSON; None stands for no bound."""
+        gain, information = (None, None) if self.one_round is None else self.one_round
+        epsilon = _finite(self.one_round_epsilon)
         return {
             "fact": self.fact,
             "rounds": self.rounds,
             "period_rounds": self.period_rounds,
             "source": self.source,
-            "one_round": {
-                "advantage": None if self.one_round is None else self.one_round[0],
-                "information": None if self.one_round is None else self.one_round[1],
-                "epsilon": _finite(self.one_round_epsilon),
-            },
+            "one_round": {"advantage": gain, "information": information, "epsilon": epsilon},
             "policies": [{k: _finite(v) for k, v in asdict(leak).items()} for leak in self.leaks],
             "least": {"policy": self.choice.policy, "clear": self.choice.clear},
             "assumptions": list(self.assumptions),
@@ -451,8 +428,8 @@ def _law(mapping: Mapping, rows: pd.DataFrame | None, fact: Fact, beyond_answer:
     if not beyond_answer:
         return _estimate(mapping, codes, index, fact)
     public = mapping.public.places(rows[mapping.public.name])
-    laws = [_estimate(mapping, codes[public == h], index[public == h], fact)
-            for h in range(len(mapping.public.classes))]  # fmt: skip
+    own = (public == h for h in range(len(mapping.public.classes)))
+    laws = [_estimate(mapping, codes[each], index[each], fact) for each in own]
     return max(laws, key=lambda law: math.inf if law.figures is None else law.figures[0])
 
 

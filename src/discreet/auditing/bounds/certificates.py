@@ -372,7 +372,10 @@ def certify_beyond_answer(
     The seed is that of ``certify_lower``.
     """
     within = rows_within(rows, public)
-    lower = None if rows.cap is not None else _lower(within, alpha / public.n_classes, seed)
+    share, lower = alpha / public.n_classes, None
+    if rows.cap is None:
+        reached = (certify_lower(own, share, seed) for own in within)
+        lower = max((each.advantage for each in reached if each is not None), default=None)
     by_class = tuple(
         _told(certify_advantage(own, alpha), own, f"{public.name}={shown(cls)}", alpha)
         for cls, own in zip(public.classes, within, strict=True)
@@ -386,7 +389,10 @@ def certify_beyond_answer(
     return BeyondAnswer(
         total=_total(by_class, rows, public.name, private, alpha),
         by_class=by_class,
-        estimates=tuple(_estimate(own) for own in within),
+        estimates=tuple(
+            advantage(own.average) if own.listable and 0 not in own.counts else None
+            for own in within
+        ),
         answer=_alone(certify_advantage(alone, alpha), alone, public.name, alpha),
         answer_estimate=advantage(alone.average),
         lower=lower,
@@ -396,17 +402,6 @@ def certify_beyond_answer(
 def rows_within(rows: AuditRows, public: Labels) -> list[AuditRows]:
     """Return the rows of each public class."""
     return [rows.take(public.index == h) for h in range(public.n_classes)]
-
-
-def _lower(within: list[AuditRows], share: float, seed: int) -> float | None:
-    """Return what an attacker gains at least within some public class."""
-    found = [certify_lower(own, share, seed) for own in within]
-    return max((each.advantage for each in found if each is not None), default=None)
-
-
-def _estimate(rows: AuditRows) -> float | None:
-    seen = rows.listable and 0 not in rows.counts
-    return advantage(rows.average) if seen else None
 
 
 def _told(found: Certificate, rows: AuditRows, where: str, alpha: float) -> Certificate:

@@ -66,9 +66,8 @@ def minimax_law(table: Floats) -> Floats:
         if sums.max() < (1.0 + _LAW_GAP) * average:
             break
         mixture *= sums / average
-    law: Floats = np.sqrt(mixture @ squares) + 1e-9 * (squares.max(axis=0) > 0)
-    law /= law.sum()
-    return law
+    law = np.sqrt(mixture @ squares) + 1e-9 * (squares.max(axis=0) > 0)
+    return np.asarray(law / law.sum())
 
 
 def mixed_law(table: Floats, counts: NDArray[Any]) -> Floats:
@@ -76,9 +75,8 @@ def mixed_law(table: Floats, counts: NDArray[Any]) -> Floats:
     law = minimax_law(table)
     if not counts.sum():
         return law
-    sent: Floats = counts @ table / counts.sum()
-    mixed: Floats = 0.5 * (law + sent / sent.sum())
-    return mixed
+    sent = counts @ table / counts.sum()
+    return np.asarray(0.5 * (law + sent / sent.sum()))
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,6 @@ _WORTH_LANCZOS = 200  # observations
 _EIGEN_GAP = 1e-4  # of the largest eigenvalue, relative
 
 
-# --- Observations ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class KernelRows:
     """Rows that are compared with one another through the kernel.
@@ -198,31 +193,24 @@ class KernelRows:
     @cached_property
     def pilot(self) -> NDArray[np.bool_]:
         """Which rows choose the law, and do nothing else: whole groups, if there are any."""
-        rng = np.random.default_rng(self.seed)
-        return _first(rng.permutation(self.audited.n_groups))[self.audited.group]
+        order = np.random.default_rng(self.seed).permutation(self.audited.n_groups)
+        return (order < min(_MOST_PILOT, round(PILOT_SHARE * len(order))))[self.audited.group]
 
     @cached_property
     def kernel(self) -> ProductKernel:
         """The kernel of the law that the pilot rows have chosen."""
-        laws = [
-            mixed_law(table, np.bincount(own, minlength=len(table)))
-            for table, own in zip(
-                self.audited.tables, self.audited.codes[self.pilot].T, strict=True
-            )
-        ]
-        return ProductKernel.of(self.audited.tables, laws)
+        tables, codes = self.audited.tables, self.audited.codes[self.pilot].T
+        counts = (np.bincount(c, minlength=len(t)) for t, c in zip(tables, codes, strict=True))
+        return ProductKernel.of(tables, list(map(mixed_law, tables, counts)))
 
     @cached_property
     def used(self) -> Ints:
         """Which rows are compared."""
-        rng = np.random.default_rng(self.seed + 1)
+        rng, every = np.random.default_rng(self.seed + 1), self.audited
         rest = np.flatnonzero(~self.pilot)
-        groups = None if self.audited.groups is None else self.audited.groups[rest]
-        return rest[
-            _chosen(
-                self.audited.index[rest], self.audited.n_classes, groups, self.kernel.n_rows, rng
-            )
-        ]
+        groups = None if every.groups is None else every.groups[rest]
+        kept = _chosen(every.index[rest], every.n_classes, groups, self.kernel.n_rows, rng)
+        return rest[kept]
 
     @property
     def left_out(self) -> str:
@@ -312,11 +300,6 @@ class KernelRows:
             ]
 
 
-def _first(order: Ints) -> NDArray[np.bool_]:
-    """Return which rows or groups are the pilot's, by their places in a random order."""
-    return order < min(_MOST_PILOT, round(PILOT_SHARE * len(order)))
-
-
 def _chosen(
     index: Ints, n_classes: int, groups: Ints | None, possible: float, rng: np.random.Generator
 ) -> Ints:
@@ -361,8 +344,7 @@ def _cells(classes: Ints, groups: Ints) -> Ints:
     """Return a number for each pair of class and group that there is."""
     _, group = np.unique(groups, return_inverse=True)
     wide = int(group.max(initial=0)) + 1
-    cells: Ints = np.unique(classes * wide + group.ravel(), return_inverse=True)[1].ravel()
-    return cells
+    return np.unique(classes * wide + group.ravel(), return_inverse=True)[1].ravel()
 
 
 def _inner_products(kernel: ProductKernel, kinds: Ints, weights: Floats) -> Floats:

@@ -60,16 +60,13 @@ class AuditRows:
     sensors: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if not len(self.codes) == len(self.index):
-            raise InputError(
-                f"{len(self.codes)} rows of codes and {len(self.index)} labels were given. "
-                "Give one label per row."
-            )
-        if self.groups is not None and len(self.groups) != len(self.codes):
-            raise InputError(
-                f"{len(self.codes)} rows and {len(self.groups)} groups were given. "
-                "Give one group per row."
-            )
+        rows = len(self.codes)
+        if rows != len(self.index):
+            given = f"{rows} rows of codes and {len(self.index)} labels were given"
+            raise InputError(f"{given}. Give one label per row.")
+        if self.groups is not None and len(self.groups) != rows:
+            given = f"{rows} rows and {len(self.groups)} groups were given"
+            raise InputError(f"{given}. Give one group per row.")
         if self.cap is not None and (self.groups is None or self.cap < 1):
             raise InputError(
                 "cap, the most rows that a group counts with, must be at least 1 and needs groups, "
@@ -226,15 +223,14 @@ class AuditRows:
         if self.groups is None:
             for parts in self.parts:  # no pass over the rows, if the parts have made theirs
                 if all("average" in vars(part) for part in parts):
-                    first, second = (self._share_of(part) * part.average for part in parts)
+                    held = np.maximum(self.counts, 1)
+                    first, second = (
+                        np.divide(part.counts, held)[:, None] * part.average for part in parts
+                    )
                     self.parts.clear()
                     return first + second
         self.parts.clear()
         return average_outputs(self.tables, self.codes, self._by_class(self.row_weights))
-
-    def _share_of(self, part: AuditRows) -> Floats:
-        """Return the share of every class's rows that a part has."""
-        return np.asarray(np.divide(part.counts, np.maximum(self.counts, 1))[:, None])
 
     @cached_property
     def joint(self) -> Floats:
@@ -286,9 +282,8 @@ class AuditRows:
         """Weight of every row in the average of its class."""
         if self.groups is None:
             return 1.0 / np.maximum(self.counts, 1)[self.index]
-        rows = np.bincount(self.index * self.n_groups + self.group)[
-            self.index * self.n_groups + self.group
-        ]
+        cell = self.index * self.n_groups + self.group
+        rows = np.bincount(cell)[cell]
         if self.cap is None:
             return np.asarray(1.0 / (np.array(self.observations)[self.index] * rows))
         return np.asarray(np.minimum(1.0, self.cap / rows) / self.held.sum(axis=1)[self.index])

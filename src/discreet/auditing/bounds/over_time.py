@@ -75,8 +75,6 @@ from discreet.leakage.chains import add_up
 from discreet.leakage.exact import ROUND_UP, advantage_at, squared_information, structural_epsilons
 from discreet.rounding import at_most, up
 
-# --- What tables promise, and many reports --------------------------------------------------
-
 _NO_BETTER = 0.99  # of certainty, from which on a bound is none
 _TOO_MANY = NotCertifiable("so many reports may tell all that the tables let through")
 
@@ -199,12 +197,15 @@ def compose(
         )
     held = "every sensor draws one symbol per period and repeats it (declared)"
     apart, anyhow = f"epsilon of {releases} independent releases", structural.bound
+    # The classes' distances add up; against any one class, each other gains at most its own.
+    away, most = variation.bound, (n_classes - 1) / n_classes
+    apart_gain = None if away is None else most * (1.0 - (1.0 - min(away, 1.0)) ** releases)
     return OverTime(
         _times(pairwise, releases, apart, INDEPENDENT_RELEASES),
         _times(structural, releases, f"epsilon of {releases} releases", ""),
         _times(structural, periods, f"epsilon of {periods} memoised periods", held),
         _gain(
-            _gain_apart(variation.bound, releases, n_classes),
+            apart_gain,
             variation,
             f"advantage of {releases} independent releases",
             INDEPENDENT_RELEASES,
@@ -218,11 +219,6 @@ def compose(
             n_classes,
         ),
     )
-
-
-def _gain_apart(bound: float | None, count: int, m: int) -> float | None:
-    """Add up the classes' distances; against any one class, each other gains at most its own."""
-    return None if bound is None else (m - 1) / m * (1.0 - (1.0 - min(bound, 1.0)) ** count)
 
 
 def _several(
@@ -335,7 +331,6 @@ def solve_bound(
 
 
 # --- Is it a chain? ------------------------------------------------------------------------
-
 
 _CHANCE = 0.001  # that a chain is taken for none
 _FEWEST = 5.0  # expected in a cell of a chi-square test

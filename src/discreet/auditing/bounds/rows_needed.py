@@ -23,7 +23,7 @@ root of the number of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -237,18 +237,21 @@ def rows_for(plan: Plan, limit: float) -> int | None:
     """Return about how many rows (or groups) certify a limit, or None if no number does."""
     if not 0 < limit < 1:
         raise InputError(f"a limit must be strictly between 0 and 1, got {limit}.")
-    few, many = 0.0, float(np.log(MOST_ROWS))
     if expected_advantage(plan, MOST_ROWS) > limit:
         return None
+    least = _least(lambda n: expected_advantage(plan, n) <= limit, MOST_ROWS, close=1e-4)
+    return int(np.ceil(least))
+
+
+def _least(enough: Callable[[float], bool], most: float, close: float = 0.0) -> float:
+    """Return the least number that is enough, up to ``most``, by halving its logarithm."""
+    few, many = 0.0, float(np.log(most))
     for _ in range(HALVINGS):
         middle = 0.5 * (few + many)
-        if expected_advantage(plan, float(np.exp(middle))) > limit:
-            few = middle
-        else:
-            many = middle
-        if many - few < 1e-4:
+        few, many = (few, middle) if enough(float(np.exp(middle))) else (middle, many)
+        if many - few < close:
             break
-    return int(np.ceil(np.exp(many)))
+    return float(np.exp(many))
 
 
 @dataclass(frozen=True)
@@ -502,12 +505,7 @@ def _times_needed(shown: Shown, limit: float, most: float) -> float | None:
         return 1.0
     if shown.leak >= limit or shown.bound(most) > limit:
         return None
-    few, many = 0.0, float(np.log(most))
-    for _ in range(HALVINGS):
-        middle = 0.5 * (few + many)
-        within = shown.bound(float(np.exp(middle))) <= limit
-        few, many = (few, middle) if within else (middle, many)
-    return float(np.exp(many))
+    return _least(lambda times: shown.bound(times) <= limit, most)
 
 
 def _listed_claims(rows: AuditRows, alpha: float) -> list[Shown]:
