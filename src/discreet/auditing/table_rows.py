@@ -9,8 +9,9 @@ Whether a part of them is in any other table is unknown, and the audit says so.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -109,47 +110,21 @@ def audit_data_from_table(
     attackers. ``least``: rows that each class must have; with 0 a single group will do as well.
     """
     table = add_clock(as_table(table), mapping.names)
-    labels = _label_columns(mapping, table, public, private)
+    rows = _Labelled(mapping, table, public, private)
     group = _chosen_group(mapping, table, group, assume_independent)
-    rows = _rows_that_may_vouch(mapping, table, labels)
-    chosen = np.ones(table.rows, dtype=bool) if rows is None else rows
+    chosen = np.ones(table.rows, dtype=bool) if rows.held_out is None else rows.held_out
     groups = None if group is None else _groups(table, group)
-    others = undeclared(mapping, table.columns, list(labels.values()))
-    data = _audit_data(mapping, table, labels, chosen, groups, rows, sample, least, others)
-    facts = labels[mapping.public.name], [labels[fact.name] for fact in mapping.private]
+    others = undeclared(mapping, table.columns, list(rows.labels.values()))
+    data = rows.audit_data(chosen, groups, sample, least, others)
     first = first_rows(table, MOST_ROWS)
     asked = groups is None and not assume_independent
     return replace(
         data,
-        dependence=_dependence(mapping, first, *facts, groups, rows is not None),
+        dependence=rows.dependence(first, groups),
         assumed_independent=assume_independent,
-        shared=say_shared(first, mapping.names, *facts) if asked else "",
-        series=_series(mapping, table, labels, chosen, groups, time_column),
+        shared=say_shared(first, mapping.names, *rows.named) if asked else "",
+        series=None if time_column is None else rows.series(chosen, groups, time_column),
     )
-
-
-def _series(
-    mapping: Mapping,
-    table: Table,
-    labels: dict[str, str],
-    held_out: NDArray[np.bool_],
-    groups: Labels | None,
-    time_column: str | None,
-) -> SeriesData | None:
-    """Return all rows in time, each with the group or, without groups, the day it belongs to."""
-    if time_column is None:
-        return None
-    check_column(table.columns, time_column, "times")
-    every = np.ones(table.rows, dtype=bool)
-    times = take(table, every, [time_column])[time_column]
-    group = None if groups is None else groups.index
-    series = read_series(times, group, time_column)
-    if group is None:  # twenty parts of equal length
-        group = np.argsort(series.order) * 20 // table.rows
-    rows = _encoded(mapping, table, labels, every, Sample(most=0))
-    public, *private = rows.facts
-    facts = {fact.name: fact.index for fact in private}
-    return SeriesData(time_column, series, rows.codes, public.index, facts, held_out, group)
 
 
 def audit_data_on_same_rows(
@@ -168,63 +143,197 @@ def audit_data_on_same_rows(
     of them.
     """
     table = add_clock(as_table(table), (name for each in mappings for name in each.names))
-    labels = [_label_columns(each, table, None, None) for each in mappings]
+    rows = [_Labelled(each, table) for each in mappings]
     group = _common_group(mappings, table, group, assume_independent)
-    held_out = [
-        _rows_that_may_vouch(m, table, own) for m, own in zip(mappings, labels, strict=True)
-    ]
     chosen = np.ones(table.rows, dtype=bool)
-    for rows in held_out:
-        chosen &= True if rows is None else rows
+    for each in rows:
+        chosen &= True if each.held_out is None else each.held_out
     if not chosen.any():
         raise InputError(
             "each row of this table was learned from by one of the mappings. Give rows that were "
             "used for nothing else."
         )
     groups = None if group is None else _groups(table, group)
-    return [
-        _audit_data(mapping, table, own, chosen, groups, rows)
-        for mapping, own, rows in zip(mappings, labels, held_out, strict=True)
-    ]
+    return [each.audit_data(chosen, groups) for each in rows]
 
 
-def _audit_data(
-    mapping: Mapping,
-    table: Table,
-    labels: dict[str, str],
-    chosen: NDArray[np.bool_],
-    groups: Labels | None,
-    held_out: NDArray[np.bool_] | None,
-    sample: Sample = _SAMPLE,
-    least: int = MIN_CLASS_ROWS,
-    others: Sequence[str] = (),
-) -> AuditData:
-    """Return the mapping with the chosen rows, some or all of those that were held out."""
-    origin = UNCHECKED
-    if held_out is not None:
-        origin = (
-            f"the {int(held_out.sum())} of {table.rows} rows that were held out when the mapping "
-            "was learned from this table"
+class _Labelled:
+    """A table with the columns of a mapping's facts, whatever they are called here.
+
+    ``held_out``: which rows were held out, None if this is not the table that was learned from.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        table: Table,
+        public: str | None = None,
+        private: Sequence[str] | None = None,
+    ) -> None:
+        names = [fact.name for fact in mapping.private]
+        if private is not None and len(private) != len(names):
+            raise InputError(
+                f"{len(private)} private facts were named; the mapping guards {len(names)}: "
+                f"{', '.join(names)}. Name them in that order, or leave the option out."
+            )
+        columns = dict(zip(names, names if private is None else private, strict=True))
+        self.mapping, self.table, self.facts = mapping, table, [mapping.public, *mapping.private]
+        self.labels = {mapping.public.name: public or mapping.public.name, **columns}
+        for name in self.labels.values():
+            check_column(table.columns, name, "labels")
+
+    @property
+    def named(self) -> tuple[str, list[str]]:
+        """What the columns of the public fact and of the private ones are called."""
+        public, *private = (self.labels[fact.name] for fact in self.facts)
+        return public, private
+
+    def audit_data(
+        self,
+        chosen: NDArray[np.bool_],
+        groups: Labels | None,
+        sample: Sample = _SAMPLE,
+        least: int = MIN_CLASS_ROWS,
+        others: Sequence[str] = (),
+    ) -> AuditData:
+        """Return the mapping with the chosen rows, some or all of those that were held out."""
+        mapping, table, held_out = self.mapping, self.table, self.held_out
+        origin = UNCHECKED
+        if held_out is not None:
+            origin = (
+                f"the {int(held_out.sum())} of {table.rows} rows that were held out when the "
+                "mapping was learned from this table"
+            )
+        for name in mapping.names:
+            check_column(table.columns, name, "readings of a sensor")
+        if groups is not None:
+            origin += f", grouped by {groups.name!r}"
+        drawn = _draw(chosen, groups, sample.most_rows(mapping, table), sample.seed)
+        if drawn is not chosen:
+            count = int(chosen.sum())
+            refuse_training(mapping, count, lambda: self._digest(chosen))
+            origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
+        attacked = attacked_rows(int(drawn.sum()), sample.seed, sample.most)
+        codes, (public, *private), readings = self._encoded(drawn, attacked, others)
+        data = finish_data(
+            mapping, codes, public, private, readings[mapping.names], attacked,
+            None if groups is None else _numbered(groups.take(drawn)), origin,
+            held_out=held_out is not None, least=least,
+        )  # fmt: skip
+        unit = "group" if groups is None else group_noun(groups.name, table.columns)
+        learned = self._learned_groups(groups, unit)
+        return replace(data, unit=unit, learned_groups=learned, others=readings[list(others)])
+
+    def series(
+        self, held_out: NDArray[np.bool_], groups: Labels | None, time_column: str
+    ) -> SeriesData:
+        """Return all rows in time, each with its group or, without groups, a part of the time."""
+        check_column(self.table.columns, time_column, "times")
+        every = np.ones(self.table.rows, dtype=bool)
+        times = take(self.table, every, [time_column])[time_column]
+        group = None if groups is None else groups.index
+        series = read_series(times, group, time_column)
+        if group is None:  # twenty parts of equal length
+            group = np.argsort(series.order) * 20 // self.table.rows
+        codes, (public, *private), _ = self._encoded(every, np.arange(0))
+        facts = {fact.name: fact.index for fact in private}
+        return SeriesData(time_column, series, codes, public.index, facts, held_out, group)
+
+    def _batches(
+        self, chosen: NDArray[np.bool_], others: Sequence[str] = ()
+    ) -> Iterator[tuple[pd.DataFrame, Ints, list[Ints]]]:
+        """Yield some rows at a time, and the codes and classes of the chosen ones among them."""
+        for batch in self.table.batches([*self.mapping.names, *self.labels.values(), *others]):
+            own = batch[chosen[batch.index]]
+            if len(own):
+                codes = encode_compactly(self.mapping, readings_of(self.mapping, own))
+                index = [each.places(own[self.labels[each.name]]) for each in self.facts]
+                yield batch, codes, index
+
+    def _digest(self, chosen: NDArray[np.bool_]) -> str:
+        """Return by what the chosen rows are known, all of them, in any order."""
+        total, classes = RowSums(), [len(fact.classes) for fact in self.facts]
+        sizes = [sensor.encoder.n_codes for sensor in self.mapping.sensors]
+        for _, codes, index in self._batches(chosen):
+            total += code_sums(codes, sizes, index, classes)
+        return total.unordered
+
+    def _encoded(
+        self, chosen: NDArray[np.bool_], attacked: Ints, others: Sequence[str] = ()
+    ) -> tuple[Ints, list[Labels], pd.DataFrame]:
+        """Return codes and classes of the chosen rows, and readings of those that are attacked."""
+        kept = np.zeros(self.table.rows, dtype=bool)
+        kept[np.flatnonzero(chosen)[attacked]] = True
+        found = [
+            (codes, batch.loc[kept[batch.index], [*self.mapping.names, *others]], index)
+            for batch, codes, index in self._batches(chosen, others)
+        ]
+        codes, readings, places = zip(*found, strict=True)
+        facts = [
+            Labels(fact.name, np.concatenate(own), fact.classes)
+            for fact, own in zip(self.facts, zip(*places, strict=True), strict=True)
+        ]
+        return np.concatenate(codes), facts, pd.concat(readings, ignore_index=True)
+
+    def _learned_groups(self, groups: Labels | None, unit: str) -> str:
+        """Say that groups have rows on both sides of the split, if some have."""
+        source, held_out = self.mapping.design.source, self.held_out
+        split = None if source is None else source.split
+        if groups is None or held_out is None or split is None or split.group == groups.name:
+            return ""
+        learned, kept = (groups.take(side) for side in (~held_out, held_out))
+        if not np.any((np.array(learned.counts) > 0) & (np.array(kept.counts) > 0)):
+            return ""
+        how = f"by {split.group!r}" if split.group else "one by one"
+        return (
+            f"rows of the same {unit} were learned from, since the rows were split {how}: learn "
+            f"again with --group {shlex.quote(groups.name)}"
         )
-    for name in mapping.names:
-        check_column(table.columns, name, "readings of a sensor")
-    if groups is not None:
-        origin += f", grouped by {groups.name!r}"
-    drawn = _draw(chosen, groups, sample.most_rows(mapping, table), sample.seed)
-    if drawn is not chosen:
-        count = int(chosen.sum())
-        refuse_training(mapping, count, lambda: _coded_digest(mapping, table, labels, chosen))
-        origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
-    encoded = _encoded(mapping, table, labels, drawn, sample, others)
-    public, *private = encoded.facts
-    numbers = None if groups is None else _numbered(groups.take(drawn))
-    data = finish_data(
-        mapping, encoded.codes, public, private, encoded.readings, encoded.attacked, numbers,
-        origin, held_out=held_out is not None, least=least,
-    )  # fmt: skip
-    unit = "group" if groups is None else group_noun(groups.name, table.columns)
-    learned = "" if held_out is None else _learned_groups(mapping, held_out, groups, unit)
-    return replace(data, unit=unit, learned_groups=learned, others=encoded.others)
+
+    def dependence(self, rows: pd.DataFrame, groups: Labels | None) -> Dependence | None:
+        """Return the worse of what the table shows and of what was seen when learned from."""
+        mapping, (public, facts) = self.mapping, self.named
+        source = mapping.design.source
+        if groups is not None:
+            labels, index = [rows[name] for name in facts], groups.index[: len(rows)]
+            readings = readings_of(mapping, rows)
+            return check_dependence(readings, labels, public=rows[public], groups=index)
+        here = check_both_orders(rows, mapping.names, public, facts)
+        learned = None if self.held_out is None or source is None else source.dependence
+        return here if learned is None else worse_of(here, learned)
+
+    @cached_property
+    def held_out(self) -> NDArray[np.bool_] | None:
+        mapping, table, source = self.mapping, self.table, self.mapping.design.source
+        if source is None or table.rows != source.rows:
+            return None
+        if any(name not in table.columns for name in mapping.names):
+            return None
+        if not source.is_readable:
+            raise unreadable_source(mapping, table.rows)
+        # The columns that were learned from, by the mapping's names and in its order.
+        found = _sums(table, {name: name for name in mapping.names} | self.labels)
+        if found.ordered != source.digest:
+            if found.unordered == source.unordered:
+                raise InputError(
+                    f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
+                    "rows in another order: which of them were held out is not known. Give the "
+                    "table as it was."
+                )
+            return None
+        split = source.split
+        if split is None or split.holdout == 0:
+            raise InputError(
+                f"mapping {mapping.id[7:13]} was learned from all {table.rows} rows of this table, "
+                "which cannot vouch for it. Audit with another table, or learn again with a "
+                "holdout."
+            )
+        tallies = {name: LabelTally(name, "fact") for name in self.labels}
+        for batch in table.batches(list(self.labels.values())):
+            for name, tally in tallies.items():
+                tally.add(batch[self.labels[name]])
+        groups = None if split.group is None else _groups(table, split.group)
+        return hold_out(split, [tally.finish() for tally in tallies.values()], groups)
 
 
 def _draw(
@@ -244,84 +353,11 @@ def _draw(
     return chosen & (drawn if groups is None else drawn[groups.index])
 
 
-def _coded_digest(
-    mapping: Mapping, table: Table, labels: dict[str, str], chosen: NDArray[np.bool_]
-) -> str:
-    """Return by what the chosen rows are known, all of them, in any order."""
-    facts, total = [mapping.public, *mapping.private], RowSums()
-    sizes = [sensor.encoder.n_codes for sensor in mapping.sensors]
-    for batch in table.batches([*mapping.names, *labels.values()]):
-        own = batch[chosen[batch.index]]
-        codes = encode_compactly(mapping, readings_of(mapping, own))
-        index = [fact.places(own[labels[fact.name]]) for fact in facts]
-        total += code_sums(codes, sizes, index, [len(fact.classes) for fact in facts])
-    return total.unordered
-
-
-@dataclass(frozen=True)
-class _Encoded:
-    """Chosen rows of a table: codes and classes of all, readings of those that are attacked."""
-
-    codes: Ints
-    facts: list[Labels]
-    readings: pd.DataFrame
-    others: pd.DataFrame
-    attacked: Ints
-
-
-def _encoded(
-    mapping: Mapping,
-    table: Table,
-    labels: dict[str, str],
-    chosen: NDArray[np.bool_],
-    sample: Sample,
-    others: Sequence[str] = (),
-) -> _Encoded:
-    """Read the chosen rows a batch at a time, and keep of each what the audit needs."""
-    attacked = attacked_rows(int(chosen.sum()), sample.seed, sample.most)
-    kept = np.zeros(table.rows, dtype=bool)
-    kept[np.flatnonzero(chosen)[attacked]] = True
-    facts = [mapping.public, *mapping.private]
-    codes, readings = [], []
-    index: list[list[Ints]] = [[] for _ in facts]
-    for batch in table.batches([*mapping.names, *labels.values(), *others]):
-        own = batch[chosen[batch.index]]
-        if not len(own):
-            continue
-        codes.append(encode_compactly(mapping, readings_of(mapping, own)))
-        readings.append(batch.loc[kept[batch.index], [*mapping.names, *others]])
-        for each, fact in zip(index, facts, strict=True):
-            each.append(fact.places(own[labels[fact.name]]))
-    every = pd.concat(readings, ignore_index=True)
-    labelled = [
-        Labels(f.name, np.concatenate(own), f.classes) for f, own in zip(facts, index, strict=True)
-    ]
-    shown = every[mapping.names], every[list(others)]
-    return _Encoded(np.concatenate(codes), labelled, *shown, attacked)
-
-
 def _numbered(groups: Labels) -> Ints:
     """Return the group of every row, numbered from 0 in the order of how groups are written."""
     present, place = np.unique(groups.index, return_inverse=True)
     texts = written_column(as_series(np.asarray(groups.classes)[present]))
     return np.unique(texts, return_inverse=True)[1].astype(np.int64)[place]
-
-
-def _label_columns(
-    mapping: Mapping, table: Table, public: str | None, private: Sequence[str] | None
-) -> dict[str, str]:
-    """Return, for every fact of the mapping, what its column is called here."""
-    names = [fact.name for fact in mapping.private]
-    if private is not None and len(private) != len(names):
-        raise InputError(
-            f"{len(private)} private facts were named; the mapping guards {len(names)}: "
-            f"{', '.join(names)}. Name them in that order, or leave the option out."
-        )
-    columns = dict(zip(names, names if private is None else private, strict=True))
-    labels = {mapping.public.name: public or mapping.public.name, **columns}
-    for name in labels.values():
-        check_column(table.columns, name, "labels")
-    return labels
 
 
 def _groups(table: Table, spec: str) -> Labels:
@@ -330,47 +366,6 @@ def _groups(table: Table, spec: str) -> Labels:
     for batch in table.batches(group_columns(spec, table.columns) or table.columns[:1]):
         tally.add(batch)
     return tally.finish()
-
-
-def _learned_groups(
-    mapping: Mapping, held_out: NDArray[np.bool_], groups: Labels | None, unit: str
-) -> str:
-    """Say that groups have rows on both sides of the split, if some have."""
-    source = mapping.design.source
-    split = None if source is None else source.split
-    if groups is None or split is None or split.group == groups.name:
-        return ""
-    learned, kept = (groups.take(side) for side in (~held_out, held_out))
-    if not np.any((np.array(learned.counts) > 0) & (np.array(kept.counts) > 0)):
-        return ""
-    how = f"by {split.group!r}" if split.group else "one by one"
-    return (
-        f"rows of the same {unit} were learned from, since the rows were split {how}: learn again "
-        f"with --group {shlex.quote(groups.name)}"
-    )
-
-
-def _dependence(
-    mapping: Mapping,
-    rows: pd.DataFrame,
-    public: str,
-    facts: list[str],
-    groups: Labels | None,
-    held_out: bool,
-) -> Dependence | None:
-    """Return the worse of what the table shows and of what was seen when it was learned from."""
-    if groups is None:
-        here = check_both_orders(rows, mapping.names, public, facts)
-    else:
-        here = check_dependence(
-            readings_of(mapping, rows),
-            [rows[name] for name in facts],
-            public=rows[public],
-            groups=groups.index[: len(rows)],
-        )
-    source = mapping.design.source
-    learned = source.dependence if held_out and groups is None and source is not None else None
-    return here if learned is None else worse_of(here, learned)
 
 
 def _chosen_group(
@@ -400,42 +395,6 @@ def _common_group(
             f"{learned[1]!r}. Name the groups with --group, or say --assume-independent."
         )
     return learned[0] if learned else None
-
-
-def _rows_that_may_vouch(
-    mapping: Mapping, table: Table, labels: dict[str, str]
-) -> NDArray[np.bool_] | None:
-    """Return which rows were held out, or None if this is not the table that was learned from."""
-    source = mapping.design.source
-    if source is None or table.rows != source.rows:
-        return None
-    if any(name not in table.columns for name in mapping.names):
-        return None
-    if not source.is_readable:
-        raise unreadable_source(mapping, table.rows)
-    # The columns that were learned from, by the mapping's names and in its order.
-    found = _sums(table, {name: name for name in mapping.names} | labels)
-    if found.ordered != source.digest:
-        if found.unordered == source.unordered:
-            raise InputError(
-                f"this is the table that mapping {mapping.id[7:13]} was learned from, with its "
-                "rows in another order: which of them were held out is not known. Give the "
-                "table as it was."
-            )
-        return None
-    split = source.split
-    if split is None or split.holdout == 0:
-        raise InputError(
-            f"mapping {mapping.id[7:13]} was learned from all {table.rows} rows of this table, "
-            "which cannot vouch for it. Audit with another table, or learn again with a holdout."
-        )
-    tallies = {name: LabelTally(name, "fact") for name in labels}
-    for batch in table.batches(list(labels.values())):
-        for name, tally in tallies.items():
-            tally.add(batch[labels[name]])
-    groups = None if split.group is None else _groups(table, split.group)
-    facts = [tally.finish() for tally in tallies.values()]
-    return hold_out(split, facts, groups)
 
 
 def _sums(table: Table, columns: dict[str, str]) -> RowSums:

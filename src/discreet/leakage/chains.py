@@ -270,7 +270,7 @@ def _seen(law: Floats, given: Floats) -> Floats:
 
 def _belief(law: Floats) -> Floats:
     mass = law.sum(axis=0)
-    return np.divide(law[1], mass, out=np.full(len(mass), 0.5), where=mass > 0)
+    return np.asarray(np.divide(law[1], mass, out=np.full(len(mass), 0.5), where=mass > 0))
 
 
 def _cell(law: Floats, edges: Floats) -> Ints:

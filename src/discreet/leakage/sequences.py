@@ -178,7 +178,7 @@ def _draw(rows: Floats, which: Ints, rng: np.random.Generator) -> Ints:
     tops[:, -1] = 1.0
     line = (tops + np.arange(len(rows))[:, None]).ravel()
     place = np.searchsorted(line, which + rng.random(len(which)), side="right")
-    return np.minimum(place - which * rows.shape[1], rows.shape[1] - 1)
+    return np.asarray(np.minimum(place - which * rows.shape[1], rows.shape[1] - 1))
 
 
 # --- One round ------------------------------------------------------------------------------

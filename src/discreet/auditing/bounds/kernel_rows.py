@@ -344,7 +344,8 @@ def _cells(classes: Ints, groups: Ints) -> Ints:
     """Return a number for each pair of class and group that there is."""
     _, group = np.unique(groups, return_inverse=True)
     wide = int(group.max(initial=0)) + 1
-    return np.unique(classes * wide + group.ravel(), return_inverse=True)[1].ravel()
+    place = np.unique(classes * wide + group.ravel(), return_inverse=True)[1]
+    return np.asarray(place.ravel())
 
 
 def _inner_products(kernel: ProductKernel, kinds: Ints, weights: Floats) -> Floats:
