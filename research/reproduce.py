@@ -27,7 +27,7 @@ from discreet.cli.terminal import plain_print
 from discreet.cluster import connected
 from discreet.errors import ClusterError, DiscreetError, InputError, suggest
 from discreet.files import write_whole
-from discreet.frontiers.measure import count_jobs
+from discreet.frontiers.frontier import count_jobs
 from research.command import Parser, run_command, whole
 from research.paper import adult, m_ary, opportunity, skewed_prior, uniform_prior
 from research.paper.experiment import (

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 import discreet
 from discreet.cluster import run_tasks
-from discreet.frontiers.measure import run_each
+from discreet.frontiers.frontier import run_each
 from research.paper.results import Asked, Column, Figure, Result, Row
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from discreet.auditing.bounds.certificates import certify_advantage
 from discreet.data.columns import Labels
 from discreet.data.encoders import CodesEncoder
 from discreet.design.fusion import Aim
-from discreet.frontiers import measure
-from discreet.frontiers.measure import Side, Trial, leak, lower_bound, score_public, upper_bounds
+from discreet.frontiers import study
 from discreet.frontiers.results import FAMILIES
+from discreet.frontiers.study import Side, Trial, leak, lower_bound, score_public, upper_bounds
 from discreet.leakage.exact import advantage
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.mapping import Mapping
@@ -111,7 +111,7 @@ def test_the_cost_is_that_of_the_misses_as_a_share_of_missing_all(rng):
 def test_many_outputs_are_drawn_and_come_out_the_same(rng, monkeypatch):
     trial = random_trial(rng)
     listed = score_public(trial)
-    monkeypatch.setattr(measure, "_MOST_RULES", 1)
+    monkeypatch.setattr(study, "_MOST_RULES", 1)
     drawn = score_public(trial)
     assert not drawn.exact
     assert drawn.error.value == pytest.approx(listed.error.value, abs=0.005)
@@ -173,8 +173,8 @@ def test_the_estimate_is_that_of_the_search_for_a_level_for_the_worst_fact(rng, 
 def test_a_rule_in_hindsight_has_the_exact_advantage(rng, classes):
     learned, true = rng.dirichlet(np.ones(8), size=(2, classes))
     for given, most in ((true, None), (learned, advantage(true))):
-        questions = measure._questions(classes)
-        found = max(measure.rule_accuracy(given[own], true[own]) for own in questions)
+        questions = study._questions(classes)
+        found = max(study.rule_accuracy(given[own], true[own]) for own in questions)
         assert found == pytest.approx(advantage(true)) if most is None else found <= most + 1e-12
 
 
@@ -210,9 +210,9 @@ def test_the_low_end_holds_as_often_as_stated():
     facts = (trial.unseen.private[0],)
     known = Side(trial.known.codes, trial.known.public, (trial.known.private[0],))
     whole = Side(trial.unseen.codes, trial.unseen.public, facts)
-    learned = measure._learned(trial, known.private[0], [0, 1, 2])
+    learned = study._learned(trial, known.private[0], [0, 1, 2])
     average = Trial(trial.mapping, known, whole, 0.1, 0).attacked[0].average
-    truth = measure.rule_accuracy(learned, average)
+    truth = study.rule_accuracy(learned, average)
     above = 0
     for _ in range(400):
         rows = rng.choice(4000, 80)
@@ -230,7 +230,7 @@ def test_networks_whose_outputs_are_too_many_to_list_are_measured_too(rng, senso
     found, name = leak(trial)
     assert name == "who" and found.value > 0.2
     assert 0 < found.low <= found.value
-    heard = measure._sensors_heard(trial, trial.known.private[0])
+    heard = study._sensors_heard(trial, trial.known.private[0])
     assert 1 in heard  # the sensor that tells most
     assert (len(heard) == sensors) == (sensors == 11)
     assert all(not b.certifiable or b.value >= found.low for b in upper_bounds(trial))

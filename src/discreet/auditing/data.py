@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -296,8 +296,7 @@ def _group_index(groups: Any, n_rows: int) -> Ints | None:
         raise InputError(f"groups has {len(column)} entries; there are {n_rows} rows.")
     if (gone := is_missing(column)).any():
         raise InputError(f"the group is missing in {int(gone.sum())} of {n_rows} rows. Fill it in.")
-    index: Ints = np.unique(written_column(column), return_inverse=True)[1].astype(np.int64)
-    return index
+    return np.unique(written_column(column), return_inverse=True)[1].astype(np.int64)
 
 
 # --- What is asked ---------------------------------------------------------------------------
@@ -337,10 +336,8 @@ def check_options(data: AuditData, options: AuditOptions) -> None:
         raise InputError(wanted, " is missing, which is what ", about, " is about: give it.")
     if epsilon is not None and not 0.0 < epsilon < np.inf:
         raise InputError(f"epsilon must be a finite number above 0, got {epsilon!r}.")
-    if not 0.5 <= options.confidence < 1.0:
-        raise InputError(
-            f"confidence must be at least 0.5 and below 1, got {options.confidence!r}."
-        )
+    if not 0.5 <= (sure := options.confidence) < 1.0:
+        raise InputError(f"confidence must be at least 0.5 and below 1, got {sure!r}.")
     if options.releases < 1:
         raise InputError(f"releases must be at least 1, got {options.releases!r}.")
     check_rounds(options, in_time=data.series is not None)
@@ -364,12 +361,8 @@ def check_rounds(options: AuditOptions, *, in_time: bool) -> None:
     if rounds is None:
         for given, name in ((stay is not None, "stay"), (in_time, "time_column")):
             if given:
-                raise InputError(
-                    Parameter(name),
-                    " is about many rounds. Give ",
-                    Parameter("rounds"),
-                    " as well.",
-                )
+                about = Parameter(name), " is about many rounds. Give "
+                raise InputError(*about, Parameter("rounds"), " as well.")
         return
     if rounds < 1:
         raise InputError(f"rounds must be at least 1, got {rounds!r}.")
@@ -440,19 +433,14 @@ def say_before(entry: AuditEntry) -> str:
     """Return what earlier audits with the same rows mean for this one, or nothing."""
     before = {each for each in _read() if each.rows == entry.rows} - {entry}
     others = {each.mapping for each in before} - {entry.mapping}
-    if others:
-        plural = "another mapping" if len(others) == 1 else f"{len(others)} other mappings"
-        return (
-            f"the same held-out rows have been audited before, with {plural}; the confidence does "
-            "not pay for a choice among them"
-        )
-    if before:
-        plural = "another seed" if len(before) == 1 else f"{len(before)} other seeds"
-        return (
-            f"the same held-out rows have been audited before with {plural}; the "
-            "confidence does not pay for a choice among them"
-        )
-    return ""
+    if not before:
+        return ""
+    count, what = (len(others), "mapping") if others else (len(before), "seed")
+    plural = f"another {what}" if count == 1 else f"{count} other {what}s"
+    return (
+        f"the same held-out rows have been audited before{',' * bool(others)} with {plural}; the "
+        "confidence does not pay for a choice among them"
+    )
 
 
 NOT_NOTED = "whether the same held-out rows have been audited before could not be checked"
@@ -463,7 +451,7 @@ def note_audit(entry: AuditEntry) -> bool:
     path = log_file()
     if path is None:
         return False
-    line = json.dumps({"rows": entry.rows, "mapping": entry.mapping, "seed": entry.seed})
+    line = json.dumps(asdict(entry))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as log:

@@ -7,16 +7,20 @@ written to a file as soon as it is done, so that an interrupted run goes on wher
 
 from __future__ import annotations
 
+import signal
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Dict
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
@@ -31,24 +35,20 @@ from discreet.errors import (
     InputError,
     UninformativeMappingWarning,
 )
-from discreet.frontiers.measure import (
-    Side,
-    Trial,
-    count_jobs,
-    leak,
-    run_each,
-    score_public,
-    upper_bounds,
-)
 from discreet.frontiers.plot import frontier_svg, save_plot
 from discreet.frontiers.results import MAX_POINTS, About, Frontier, Leak, Point
 from discreet.frontiers.study import (
+    Side,
     Spec,
     Study,
+    Trial,
     check_parameters,
     describe_study,
+    leak,
     plan,
+    score_public,
     study_arrays,
+    upper_bounds,
 )
 from discreet.mappers.risk_mappers import PrivacyMapper
 from discreet.progress import Progress
@@ -256,6 +256,43 @@ def _measure(study: Study, spec: Spec, mapper: PrivacyMapper, alpha: float, seed
         useful=bool(mapper.useful_),
         mapping=mapping.id,
     )
+
+
+# --- Processes ----------------------------------------------------------------------------------
+
+_T = TypeVar("_T")
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return how many processes a number asks for; -1 asks for one for each core."""
+    if n_jobs is not None and (
+        isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)
+    ):
+        raise InputError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
+    if n_jobs == 0:
+        raise InputError("n_jobs must not be 0. Give 1, or -1 for all cores.")
+    return int(effective_n_jobs(n_jobs))
+
+
+def run_each(
+    function: Callable[..., _T], work: Sequence[tuple[Any, ...]], jobs: int
+) -> Iterator[_T]:
+    """Call the function with each of the argument lists; results come in any order.
+
+    Raises BrokenProcessPool: if a process was ended from outside.
+    """
+    if jobs == 1 or len(work) < 2:
+        yield from (function(*each) for each in work)
+        return
+    # Only this process hears Ctrl-C; it then ends the others, who need not say so.
+    pool = Parallel(
+        n_jobs=jobs,
+        backend="loky",
+        return_as="generator_unordered",
+        inner_max_num_threads=1,
+        initializer=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+    )
+    yield from pool(delayed(function)(*each) for each in work)
 
 
 # --- All points ----------------------------------------------------------------------------

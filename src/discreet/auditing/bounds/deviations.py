@@ -262,13 +262,11 @@ def kernel_parts(rows: KernelRows, classes: tuple[int, ...], alpha: float) -> tu
     """Return what the rows show of T for some classes, and how far that may fall short."""
     if not rows.comparable:
         return float("inf"), float("inf")
-    chosen = list(classes)
+    chosen, cap = list(classes), rows.audited.cap
     inner = rows.inner[np.ix_(chosen, chosen)]
     shown = float(np.sqrt(max(0.0, np.trace(inner) - inner.sum() / len(chosen))))
-    if rows.audited.cap is not None:
-        strayed = [
-            capped_deviation(rows.held[g], rows.audited.cap, alpha / len(chosen)) for g in chosen
-        ]
+    if cap is not None:
+        strayed = [capped_deviation(rows.held[g], cap, alpha / len(chosen)) for g in chosen]
         return shown, rows.reach * _largest_sum(np.array(strayed))
     sizes = np.array(rows.sizes, dtype=np.float64)[chosen]
     deviation = joint_deviation if rows.audited.groups is None else apart_deviation

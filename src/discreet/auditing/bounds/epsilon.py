@@ -507,11 +507,9 @@ class PointwiseAudit:
         assumptions = row_assumptions(self.rows)
         if information:
             assumptions += (share_assumption(self.rows, self.prior),)
+        of_tables = bool(np.isfinite(epsilon) and epsilon * _ROUND_UP >= self.limit)
         counts, counted = self.rows.counts, self.rows.counted
-        of_tables = np.isfinite(epsilon) and epsilon * _ROUND_UP >= self.limit
-        return Certificate(
-            name, value, 1 - alpha, counts, assumptions, words, counted, of_tables=bool(of_tables)
-        )
+        return Certificate(name, value, 1 - alpha, counts, assumptions, words, counted, of_tables)
 
     def _why(self, cells: Floats | None, numbers: Ints | None) -> str:
         if cells is None:
@@ -566,20 +564,14 @@ def _linear_extreme(coefficients: Floats, box: Box, rank: Callable[..., Ints]) -
 def _weighted(weights: Floats, values: Floats) -> Floats:
     """Multiply, with nothing of infinity being nothing."""
     with np.errstate(invalid="ignore"):
-        product: Floats = np.where(weights > 0, weights * values, 0.0)
-    return product
+        return np.where(weights > 0, weights * values, 0.0)
 
 
 def _say(epsilon: float, information: bool, delta: float | None) -> str:
     rare = "" if delta is None else f"outside outputs that occur in at most {delta:.3%} of cases, "
+    times = f"exp({up(epsilon):.3f}) = {factor(epsilon)} times as likely"
     if information:
-        what = (
-            "no output makes any private class more than "
-            f"exp({up(epsilon):.3f}) = {factor(epsilon)} times as likely, or as unlikely, as before"
+        return (
+            f"{rare}no output makes any private class more than {times}, or as unlikely, as before"
         )
-    else:
-        what = (
-            f"no output is more than exp({up(epsilon):.3f}) = {factor(epsilon)} times as likely "
-            "for one private class as for another"
-        )
-    return f"{rare}{what}"
+    return f"{rare}no output is more than {times} for one private class as for another"

@@ -119,15 +119,7 @@ CERTIFICATES = {
         "One symbol, repeated, ε", "if every sensor draws once and repeats it (memoised)"
     ),
 }  # fmt: skip
-"""A certificate's name in plain words, and in the words of the field."""
-
-OVER_TIME = (
-    "epsilon of any readings", "advantage from any readings",
-    "epsilon of independent readings", "advantage from independent readings",
-    "epsilon of one symbol, repeated",
-)  # fmt: skip
-"""What reports over time may assume, in the order of the table."""
-
+"""A certificate's name in plain words, and in the words of the field; those over time last."""
 
 Table = dict[str, Any]
 """What the template reads, by name."""
@@ -156,7 +148,7 @@ def over_time_table(fact: FactAudit) -> Table:
     """Return what several releases add up to."""
     over = fact.over_time
     every = [over.any_readings, over.any_advantage, over.independent, over.independent_advantage]
-    named = zip([*every, over.memoised], OVER_TIME, strict=True)
+    named = zip([*every, over.memoised], list(CERTIFICATES)[-5:], strict=True)
     return _table([replace(each, name=name) for each, name in named], {})
 
 
