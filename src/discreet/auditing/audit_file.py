@@ -552,8 +552,7 @@ def _cut(name: str, names: Mapping[str, str], most: int = _WIDEST) -> str:
 
 def _draw_example(axes: Axes, found: AuditSummary, names: Mapping[str, str]) -> None:
     """Draw a line for each sensor: its reading, the row it draws from, and what it sends."""
-    axes.set_xlim(0, 100)
-    axes.set_ylim(len(found.example) + 0.1, -0.75)
+    axes.set(xlim=(0, 100), ylim=(len(found.example) + 0.1, -0.75))
     axes.set_axis_off()
     for x, heading in ((0, "a sensor reads"), (53, "draws from its table"), (94, "sends")):
         axes.text(x, -0.5, heading, fontsize=8.5, color=_MUTED, ha="center" if x > 90 else "left")
@@ -685,9 +684,7 @@ def _begin(axes: Axes, name: str, verdict: str, n_classes: int, *, kept: bool = 
                    color=_SENT if kept else LIMIT)  # fmt: skip
     guessing = 100.0 / n_classes
     axes.barh([0], [100.0 - guessing], 0.7, left=guessing, color=_TRACK)
-    axes.set_xlim(guessing - 1.0, 101.0)
-    axes.set_ylim(-1.1, 1.1)
-    axes.set_yticks([])
+    axes.set(xlim=(guessing - 1.0, 101.0), ylim=(-1.1, 1.1), yticks=[])
     axes.set_xticks([guessing, 100.0], [f"{guessing:.3g} %, guessing", "always right, 100 %"])
     for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
         label.set_horizontalalignment(side)  # type: ignore[arg-type]

@@ -174,7 +174,9 @@ def _check(
 ) -> LimitCheck:
     releases = options.releases
     certificate = limiting_certificate(name, fact, releases, options.independent_releases)
-    upper, lower = certificate.bound, _lower(name, fact)
+    # What a real attacker gains for certain.
+    reached = {BEYOND: fact.beyond_answer.lower, "advantage": fact.attacks.best.lower}
+    upper, lower = certificate.bound, reached.get(name)
     span = ONE_REPORT if releases == 1 else f"over {releases} reports"
     if fact.rounds is not None:
         span = f"over {say_span(fact.rounds.rounds, fact.rounds.seconds)}"
@@ -194,22 +196,20 @@ def _check(
             f"{at_least(lower, limit)} on {shown(fact.name)}, beyond the limit of {stated}"
         )
         return LimitCheck(name, limit, fact.name, upper, lower, "broken", words)
-    words = f"the limit of {stated} on the {who} is not shown: " + (
-        certificate.value.reason
-        if isinstance(certificate.value, NotCertifiable)
-        else f"the certified bound is {_say(name, certificate.value, limit)}{_from(certificate)}"
-    )
+    if isinstance(certificate.value, NotCertifiable):
+        why = certificate.value.reason
+    else:
+        why = f"the certified bound is {_say(name, certificate.value, limit)}"
+        if certificate.of_tables:
+            why += f", which the tables alone guarantee: {certificate.counted} add nothing"
+        elif certificate.counted:
+            why += f" with {certificate.counted}"
+    words = f"the limit of {stated} on the {who} is not shown: {why}"
     return LimitCheck(name, limit, fact.name, upper, lower, "not shown", words)
 
 
 def _say(name: str, upper: float, limit: float) -> str:
     return bounded(name, upper) if name == "epsilon" else at_most(upper, limit)
-
-
-def _from(certificate: Certificate) -> str:
-    if certificate.of_tables:
-        return f", which the tables alone guarantee: {certificate.counted} add nothing"
-    return f" with {certificate.counted}" if certificate.counted else ""
 
 
 def limiting_certificate(
@@ -223,13 +223,6 @@ def limiting_certificate(
     if name == BEYOND:
         return fact.beyond_answer.total
     return fact.certificate("information epsilon" if name == "epsilon" else name)
-
-
-def _lower(name: str, fact: FactAudit) -> float | None:
-    """Return what a real attacker gains for certain."""
-    if name == BEYOND:
-        return fact.beyond_answer.lower
-    return None if name == "epsilon" else fact.attacks.best.lower
 
 
 # --- Verdict ---------------------------------------------------------------------------------

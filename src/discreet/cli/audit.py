@@ -54,12 +54,11 @@ from discreet.rounding import (
 )
 
 if TYPE_CHECKING:
-    from discreet.arrays import Floats
     from discreet.auditing.attackers.attack import AttackResult, BestAttack
     from discreet.auditing.bounds.certificates import Certificate
     from discreet.auditing.bounds.intervals import Interval
     from discreet.auditing.data import AuditOptions
-    from discreet.auditing.results import Attacks, Audit, FactAudit, LimitCheck, PublicAudit
+    from discreet.auditing.results import Attacks, Audit, FactAudit, PublicAudit
     from discreet.auditing.rounds import RoundsAudit
 
 LIMIT_NOT_MET = 3
@@ -162,6 +161,8 @@ def audit(
     if frontier is not None and html is None:
         raise InputError("--frontier is for the report. Give --html as well.")
     with interruptible("stopped. Nothing was written."):
+        import numpy as np
+
         from discreet.auditing.data import AuditOptions
 
         options = AuditOptions(
@@ -172,7 +173,7 @@ def audit(
             releases=releases,
             independent_releases=independent_releases,
             rounds=rounds,
-            stay=None if stay is None else _one_number(stay),
+            stay=None if stay is None else np.array([stay]),
             cap=cap,
             seed=seed,
         )
@@ -319,7 +320,8 @@ def describe(found: Audit) -> list[str]:
     head = f"mapping {found.mapping_id[:19]} ({found.method}); {found.rows_from}"
     lines = ["", head]
     for check in found.limits:
-        lines.append(f"limit {check.name} <= {_stated(check)}: {check.state}. {check.words}")
+        limit = f"{check.limit:g}" if check.name == "epsilon" else plain_points(check.limit)
+        lines.append(f"limit {check.name} <= {limit}: {check.state}. {check.words}")
         if check.radius is not None:
             lines.append(f"  {check.drift}")
         if check.needed:
@@ -337,10 +339,6 @@ def describe(found: Audit) -> list[str]:
     return lines
 
 
-def _stated(check: LimitCheck) -> str:
-    return f"{check.limit:g}" if check.name == "epsilon" else plain_points(check.limit)
-
-
 def _describe_public(public: PublicAudit) -> list[str]:
     name, balanced = shown(public.name), public.balanced
     lines = [
@@ -351,11 +349,10 @@ def _describe_public(public: PublicAudit) -> list[str]:
         f"{percent(public.guessing_balanced)}; from raw readings about "
         f"{percent(public.raw_balanced)}",
     ]
-    if not public.useful:
-        why = "names one class whatever it hears" if public.constant else (
-            "is not shown to beat guessing"
-        )  # fmt: skip
-        lines.append(f"  not useful: the fusion rule {why}")
+    if public.constant:
+        lines.append("  not useful: the fusion rule names one class whatever it hears")
+    elif not public.useful:
+        lines.append("  not useful: the fusion rule is not shown to beat guessing")
     if public.doubt:
         lines.append(f"  intervals hold for independent rows only; here {public.doubt}")
     return lines
@@ -384,10 +381,8 @@ def _describe_fact(fact: FactAudit, found: Audit) -> list[str]:
         for each, own in estimates
     ]
     lines += table(columns, listed, line_width(), indent=2)
-    reasons = dict.fromkeys(
-        getattr(each.value, "reason", None) for each in names if each.bound is None
-    )
-    lines += [f"  not certifiable: {reason}" for reason in reasons]
+    reasons = (getattr(each.value, "reason", None) for each in names if each.bound is None)
+    lines += [f"  not certifiable: {reason}" for reason in dict.fromkeys(reasons)]
     lines += [f"  {_TABLES[1:]}: the tables alone guarantee it, and the rows add nothing"] * any(
         _bound(each).endswith(_TABLES) for each in names
     )
@@ -409,7 +404,10 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
     """Say what attackers who watch many rounds reached, beside the bound for as many."""
     if not found.attacks:
         return []
-    bounds = {} if found.bound is None else dict(found.by_window)
+    bounds = {}
+    if found.bound is not None:  # none where any attacker is within it, or where it is withheld
+        always = 1.0 - 1.0 / found.bound.n_classes
+        bounds = {window: at_most(bound) for window, bound in found.by_window if bound < always}
     columns = (
         Column("rounds seen", right=True, least=13, gap=0),
         Column("at most", right=True, least=12),
@@ -418,25 +416,9 @@ def _describe_rounds(found: RoundsAudit) -> list[str]:
     rows = []
     for window in dict.fromkeys(each.window for each in found.attacks):
         here = [each for each in found.attacks if each.window == window]
-        bound = _window_bound(found, bounds.get(window))
-        reached = ", ".join(
-            f"{each.name} {gain(each.advantage)} ({gain(each.error)})" for each in here
-        )
-        rows.append((str(window), bound, reached))
+        reached = (f"{each.name} {gain(each.advantage)} ({gain(each.error)})" for each in here)
+        rows.append((str(window), bounds.get(window, "none"), ", ".join(reached)))
     return table(columns, rows, line_width(), indent=2)
-
-
-def _window_bound(found: RoundsAudit, bound: float | None) -> str:
-    """Return a bound, none where any attacker is within it or where it is withheld."""
-    if found.bound is None or bound is None or bound >= 1.0 - 1.0 / found.bound.n_classes:
-        return "none"
-    return at_most(bound)
-
-
-def _one_number(value: float) -> Floats:
-    import numpy as np
-
-    return np.array([value])
 
 
 def _reached(best: BestAttack) -> str:
@@ -451,9 +433,7 @@ def _bound(certificate: Certificate) -> str:
     # exp(10) is a factor of twenty thousand: true, and no comfort to anybody.
     if "epsilon" in certificate.name and certificate.bound > _MEANINGLESS:
         return f"{up(certificate.bound, 1):.1f} (says little)"
-    return (
-        f"{bounded(certificate.name, certificate.bound)}{_TABLES if certificate.of_tables else ''}"
-    )
+    return bounded(certificate.name, certificate.bound) + _TABLES * certificate.of_tables
 
 
 def _attack_table(attacks: Attacks) -> list[str]:
@@ -462,11 +442,8 @@ def _attack_table(attacks: Attacks) -> list[str]:
         Column("symbols", right=True, least=21, gap=1),
         Column("readings", right=True, least=21, gap=1),
     )
-    rows = []
-    raw = {each.name: each for each in attacks.readings}
-    for each in attacks.symbols:
-        beside = _cell(raw[each.name]) if each.name in raw else ""
-        rows.append((each.name, _cell(each), beside))
+    raw = {each.name: _cell(each) for each in attacks.readings}
+    rows = [(each.name, _cell(each), raw.get(each.name, "")) for each in attacks.symbols]
     return table(columns, rows, line_width(), indent=2)
 
 

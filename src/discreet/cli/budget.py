@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import (
     Json,
@@ -29,6 +29,7 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError
 from discreet.layout import Column, table
+from discreet.plots import check_suffix
 from discreet.rounding import down, up
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def budget(
         if out is not None and at_most is None:
             raise InputError("--out is for --at-most, whose best way it writes. Give both.")
         if plot is not None:
-            _check_plot(plot, mapping)
+            check_suffix(plot)
+            check_out(plot, mapping, "--plot")
         if out is not None:
             check_out(out, mapping)
         check_order(mapping, tables or ())
@@ -171,7 +173,8 @@ def budget(
         ]
         ways = {} if at_most is None else _find_ways(known, rows, data, found, at_most, seed)
         if as_json:
-            print_json(_as_dicts(found, ways))
+            own = {fact: {"ways": list(map(asdict, each))} for fact, each in ways.items()}
+            print_json([each.to_dict() | own.get(each.fact, {}) for each in found])
         else:
             read = "" if stay is not None or data is None else _say_series(data.series)
             print_lines(describe(found, data.origin if data else "", beyond_answer, read))
@@ -277,23 +280,6 @@ def _write_quieter(
     )
 
 
-def _as_dicts(
-    found: Sequence[LeakOverTime], ways: dict[str, list[AnsweringWay]]
-) -> list[dict[str, Any]]:
-    both = ((each, ways.get(each.fact)) for each in found)
-    return [
-        each.to_dict() | ({} if own is None else {"ways": list(map(asdict, own))})
-        for each, own in both
-    ]
-
-
-def _check_plot(plot: Path, mapping: Path) -> None:
-    from discreet.plots import check_suffix
-
-    check_suffix(plot)
-    check_out(plot, mapping, "--plot")
-
-
 # --- In words --------------------------------------------------------------------------------
 
 
@@ -363,12 +349,15 @@ def _table(each: LeakOverTime) -> Iterator[str]:
 
 
 def _row(leak: PolicyLeak, most: float) -> tuple[str, ...]:
+    from discreet.leakage.over_time import NO_BETTER
+
     name = f"{leak.policy}: {_POLICIES[leak.policy]}" if leak.policy in _POLICIES else leak.policy
     closed = "" if leak.closed_form is None else f"{leak.closed_form:.4f}"
     information = (
         "no bound" if leak.information.how == "no bound" else f"{leak.information.high:.2g}"
     )
-    without = f"{_number(leak.any_epsilon)}, {_any_advantage(leak, most)}"
+    gain, bounded = leak.any_advantage, leak.any_advantage < NO_BETTER * most
+    without = f"{_number(leak.any_epsilon)}, {f'{up(gain, 4):.4f}' if bounded else 'no bound'}"
     return (
         name,
         f"{leak.releases:,}",
@@ -389,14 +378,6 @@ def _range(found: Range) -> str:
         return f"{up(found.high, 4):.4f}"
     sure = " (95 %)" if found.how.startswith("simulated") else ""
     return f"{down(found.low, 4):.4f} to {up(found.high, 4):.4f}{sure}"
-
-
-def _any_advantage(leak: PolicyLeak, most: float) -> str:
-    from discreet.leakage.over_time import NO_BETTER
-
-    return (
-        f"{up(leak.any_advantage, 4):.4f}" if leak.any_advantage < NO_BETTER * most else "no bound"
-    )
 
 
 def _number(value: float) -> str:

@@ -253,14 +253,8 @@ def _figures(found: RowsDiff) -> Iterator[tuple[str, ...]]:
     yield f"{fact}, error", *(percent(each.error) for each in found.answers)
     yield f"{fact}, balanced accuracy", *(percent(each.balanced_accuracy) for each in found.answers)
     for each in found.advantages:
-        name = f"private fact {shown(each.name)}, points of the best attacker"
-        yield (
-            name,
-            *(
-                "not listed" if value is None else gain(value)
-                for value in (each.before, each.after)
-            ),
-        )
+        both = ("not listed" if v is None else gain(v) for v in (each.before, each.after))
+        yield f"private fact {shown(each.name)}, points of the best attacker", *both
 
 
 def _pair(values: tuple[Any, Any], form: Any = str) -> str:

@@ -53,8 +53,7 @@ class Lesson:
     @property
     def weights(self) -> Floats:
         """Rows by classes, each class adding up to 1."""
-        share: Floats = self.counts / self.counts.sum(axis=0)
-        return share
+        return np.asarray(self.counts / self.counts.sum(axis=0))
 
     def labelled(self) -> tuple[Ints, Ints, Floats]:
         """Return one row per distinct row and class, its class, and its weight.

@@ -103,7 +103,10 @@ def pose(
         together = np.arange(len(checked))
         fold = deal_rows(labels, n_folds, rng)
     else:
-        together = _check_groups(groups, len(checked))
+        found = np.asarray(groups)
+        if found.shape != (len(checked),):
+            raise InputError(f"groups have shape {found.shape}; there are {len(checked)} rows.")
+        together = np.unique(found, return_inverse=True)[1].astype(np.int64)
         fold = deal_groups(labels, together, n_folds, rng)
     unique = distinct_rows(checked)
     return Problem(
@@ -172,14 +175,6 @@ def _check_behind(
             "per row of symbols, and one table per sensor with a column for each symbol."
         )
     return behind
-
-
-def _check_groups(groups: ArrayLike, n_rows: int) -> Ints:
-    """Return the groups, numbered from 0."""
-    found = np.asarray(groups)
-    if found.shape != (n_rows,):
-        raise InputError(f"groups have shape {found.shape}; there are {n_rows} rows.")
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
 # --- Folds -----------------------------------------------------------------------------------

@@ -289,12 +289,10 @@ def draw_attacks(
             handles.append(axes.axvline(at_most, color=SENT, lw=1.4, ls=(0, (5, 2))))
             labels.append("no attacker on symbols beyond this")
         axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.45, -0.55)
-        axes.set_xlim(max(0.0, min(lows) - 3), 102)
+        axes.set(ylim=(len(names) - 0.45, -0.55), xlim=(max(0.0, min(lows) - 3), 102))
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        axes.set_axisbelow(True)
-        axes.set_xlabel("balanced accuracy (%)")
+        axes.set(axisbelow=True, xlabel="balanced accuracy (%)")
         _legend(figure, handles, labels)
         title = f"Balanced accuracy of every attacker on {what}; the figures are in the table."
         return _finish(figure, name, title, Texts())
@@ -309,11 +307,10 @@ def draw_null(plug_in: PlugInEpsilon, name: str) -> str:
             edgecolor=MUTED, linewidth=0.8,
         )  # fmt: skip
         point = axes.plot([plug_in.value], [0], "o", color=SENT, mec=PAGE, ms=9, zorder=3)
-        axes.set_xlim(0, 1.15 * max(plug_in.value, plug_in.null_high, 0.1))
-        axes.set_ylim(-0.9, 0.9)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        widest = 1.15 * max(plug_in.value, plug_in.null_high, 0.1)
+        axes.set(xlim=(0, widest), ylim=(-0.9, 0.9), yticks=[])
         axes.set_xlabel("plug-in estimate of ε, no bound")
+        axes.spines["left"].set_visible(False)
         _legend(figure, [band, *point], ["chance alone", "this mapping"])
         return _finish(figure, name, f"{plug_in.words()}.", Texts())
 
@@ -341,9 +338,7 @@ def draw_rounds(found: RoundsAudit, name: str) -> str:
             )  # fmt: skip
             labels.append(f"reached by {who}, with its standard error")
         axes.axhline(0, color=MUTED, lw=0.8)
-        axes.set_xscale("log")
-        axes.set_xlabel("rounds seen")
-        axes.set_ylabel("points above guessing")
+        axes.set(xscale="log", xlabel="rounds seen", ylabel="points above guessing")
         _legend(figure, handles, labels)
         title = "What attackers gain against the number of rounds that they see."
         return _finish(figure, name, title, Texts())
