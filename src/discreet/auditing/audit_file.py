@@ -401,8 +401,8 @@ def _of_fact(audit: AuditSummary, fact: PrivateFact, place: str) -> Iterator[str
         if each.value is not None and each.value > fact.always + _TOLERANCE:
             yield f"{place}/{at}/value is beyond what being always right gains"
     for at, each in named:
-        said = each.name != "information epsilon" or _quotes(each, _exponential)
-        if not said:
+        said = _quotes(each, lambda epsilon: f"exp({bounded('epsilon', epsilon)})")
+        if each.name == "information epsilon" and not said:
             yield f"{place}/{at}/value is not the one that its words quote"
     if fact.bound is not None and fact.reached > fact.bound + _TOLERANCE:
         yield f"{place}/attacks/best/lower is beyond the bound that nobody exceeds"
@@ -416,10 +416,6 @@ def _quotes(found: _Certificate, write: Callable[[float], str]) -> bool:
     value = found.value
     near = () if value is None else (value, value * (1 - _TOLERANCE))
     return value is None or any(write(each) in found.words for each in near)
-
-
-def _exponential(epsilon: float) -> str:
-    return f"exp({bounded('epsilon', epsilon)})"
 
 
 def _of_limit(audit: AuditSummary, limit: _Limit, place: str) -> Iterator[str]:

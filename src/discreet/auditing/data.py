@@ -151,19 +151,17 @@ def audit_data_from_arrays(
         )
     )
     attacked = attacked_rows(len(readings), seed)
-    found = finish_data(
-        mapping, encode_compactly(mapping, readings), public, facts, readings.iloc[attacked],
-        attacked, _group_index(groups, len(readings)), UNCHECKED,
+    found = check_data(
+        AuditData(
+            mapping, encode_compactly(mapping, readings), public, tuple(facts),
+            readings.iloc[attacked], attacked, _group_index(groups, len(readings)), UNCHECKED,
+            assumed_independent=assume_independent, unit=as_noun(getattr(groups, "name", None)),
+            others=_others(mapping, X, attacked),
+        )
     )  # fmt: skip
     labels = [fact.index for fact in found.private]
     order = check_dependence(readings, labels, public=public.index, groups=found.groups)
-    return replace(
-        found,
-        dependence=order,
-        assumed_independent=assume_independent,
-        unit=as_noun(getattr(groups, "name", None)),
-        others=_others(mapping, X, attacked),
-    )
+    return replace(found, dependence=order)
 
 
 def _others(mapping: Mapping, X: Any, attacked: Ints) -> pd.DataFrame | None:
@@ -236,33 +234,22 @@ def encode_compactly(mapping: Mapping, readings: pd.DataFrame) -> Ints:
     return mapping.encode(readings).astype(few)
 
 
-def finish_data(
-    mapping: Mapping,
-    codes: Ints,
-    public: Labels,
-    private: Sequence[Labels],
-    readings: pd.DataFrame,
-    attacked: Ints,
-    groups: Ints | None,
-    origin: str,
-    *,
-    held_out: bool = False,
-    least: int = MIN_CLASS_ROWS,
-) -> AuditData:
+def check_data(data: AuditData, least: int = MIN_CLASS_ROWS) -> AuditData:
     """Refuse the very rows that the mapping was learned from, rare classes and a single group.
 
     ``least``: rows that each class must have; with 0 a single group will do as well.
     """
-    for fact in (public, *private):
+    facts, groups = [data.public, *data.private], data.groups
+    for fact in facts:
         check_counts(fact, least)
     if groups is not None and least and int(groups.max()) < 1:
         raise InputError("all rows are in one group, which counts as one observation. Add groups.")
-    facts, sizes = [public, *private], [each.encoder.n_codes for each in mapping.sensors]
+    sizes = [each.encoder.n_codes for each in data.mapping.sensors]
     labels, classes = [fact.index for fact in facts], [fact.n_classes for fact in facts]
-    refuse_training(mapping, len(codes), lambda: coded_digest(codes, sizes, labels, classes))
-    return AuditData(
-        mapping, codes, public, tuple(private), readings, attacked, groups, origin, held_out
+    refuse_training(
+        data.mapping, data.n_rows, lambda: coded_digest(data.codes, sizes, labels, classes)
     )
+    return data
 
 
 def refuse_training(mapping: Mapping, n_rows: int, digest: Callable[[], str]) -> None:

@@ -115,7 +115,6 @@ def telling_pair(rows: AuditRows) -> tuple[int, int, float] | None:
 
 # --- Findings in words -----------------------------------------------------------------------
 
-
 _TELLING_GAIN = 0.05  # of an advantage, for two sensors together over the better one alone
 _TELLING_RATIO = 1.5  # lower bound on how much likelier a symbol is for one class
 _RARE_SYMBOL = 0.2  # symbols sent more often show up in the advantage itself
@@ -277,7 +276,6 @@ def group_advantages(rows: AuditRows) -> Floats:
 
 # --- Answers ---------------------------------------------------------------------------------
 
-
 _DRAWN = 200_000  # decisions about drawn symbols, where the rows are few
 _FEWEST_DRAWS = 20
 _LISTED_AT_ONCE = 2**16
@@ -349,7 +347,6 @@ def weighted_interval(rows: AuditRows, right: Floats, worth: Floats, alpha: floa
 
 
 # --- Plug-in epsilon -------------------------------------------------------------------------
-
 
 _SHUFFLES = 200
 _FEWER_SHUFFLES = 50  # for long tables, where the range is narrow anyway

@@ -431,15 +431,10 @@ class DriftWatch(Part):
         self.bets = np.minimum(begun * np.where(since < n, pays, 1.0), 1e200)
 
 
-def begin_watch(mapping_id: str, false_per_month: float = FALSE_PER_MONTH) -> DriftWatch:
+def begin_watch(mapping_id: str) -> DriftWatch:
     """Return a watch that has seen no day."""
-    return DriftWatch(
-        mapping_id=mapping_id,
-        false_per_month=false_per_month,
-        reference=[],
-        scores=[],
-        bets=np.empty((len(_WIDER), 0)),
-    )
+    bets = np.empty((len(_WIDER), 0))
+    return DriftWatch(mapping_id=mapping_id, reference=[], scores=[], bets=bets)
 
 
 def load_watch(path: Path) -> DriftWatch:

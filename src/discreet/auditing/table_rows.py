@@ -25,8 +25,8 @@ from discreet.auditing.data import (
     UNCHECKED,
     AuditData,
     attacked_rows,
+    check_data,
     encode_compactly,
-    finish_data,
     readings_of,
     refuse_training,
     undeclared,
@@ -215,14 +215,14 @@ class _Labelled:
             origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
         attacked = attacked_rows(int(drawn.sum()), sample.seed, sample.most)
         codes, (public, *private), readings = self._encoded(drawn, attacked, others)
-        data = finish_data(
-            mapping, codes, public, private, readings[mapping.names], attacked,
-            None if groups is None else _numbered(groups.take(drawn)), origin,
-            held_out=held_out is not None, least=least,
-        )  # fmt: skip
         unit = "group" if groups is None else group_noun(groups.name, table.columns)
-        learned = self._learned_groups(groups, unit)
-        return replace(data, unit=unit, learned_groups=learned, others=readings[list(others)])
+        data = AuditData(
+            mapping, codes, public, tuple(private), readings[mapping.names], attacked,
+            None if groups is None else _numbered(groups.take(drawn)), origin,
+            held_out=held_out is not None, unit=unit,
+            learned_groups=self._learned_groups(groups, unit), others=readings[list(others)],
+        )  # fmt: skip
+        return check_data(data, least)
 
     def series(
         self, held_out: NDArray[np.bool_], groups: Labels | None, time_column: str

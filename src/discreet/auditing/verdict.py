@@ -34,7 +34,6 @@ from discreet.rounding import at_least, at_most, bounded, percents, plain_points
 
 # --- Conditions ------------------------------------------------------------------------------
 
-
 _SHARES = SHARES.partition("{")[0]
 
 
@@ -81,8 +80,10 @@ def say_independence(data: AuditData) -> tuple[str, ...]:
 def qualify(data: AuditData, found: Certificate, prior_given: bool = True) -> Certificate:
     """Say of each assumption whether it was checked; withhold a bound that the rows contradict."""
     reason = data.withheld
-    needs_shares = any(each.startswith(_SHARES) for each in found.assumptions)
-    if not reason and not prior_given and needs_shares and _in_runs(data):
+    needs_shares = any(each.startswith(_SHARES) for each in found.assumptions) and not prior_given
+    order, apart = data.dependence, data.groups is not None or data.assumed_independent
+    in_runs = order is not None and order.classes_in_runs and not apart
+    if not reason and needs_shares and in_runs:
         reason = (
             "the private classes do not come in random order, so that their frequencies cannot be "
             "estimated from the rows"
@@ -111,12 +112,6 @@ def qualify_beyond(data: AuditData, found: BeyondAnswer) -> BeyondAnswer:
 def qualify_attack(data: AuditData, best: BestAttack) -> BestAttack:
     """Claim nothing for certain from rows that depend on one another: intervals do not hold."""
     return replace(best, lower=0.0) if data.withheld else best
-
-
-def _in_runs(data: AuditData) -> bool:
-    found = data.dependence
-    known = found is not None and found.classes_in_runs and not data.assumed_independent
-    return known and data.groups is None
 
 
 def _with_basis(data: AuditData, assumption: str) -> str:

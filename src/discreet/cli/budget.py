@@ -173,8 +173,8 @@ def budget(
         ]
         ways = {} if at_most is None else _find_ways(known, rows, data, found, at_most, seed)
         if as_json:
-            own = {fact: {"ways": list(map(asdict, each))} for fact, each in ways.items()}
-            print_json([each.to_dict() | own.get(each.fact, {}) for each in found])
+            told = {fact: {"ways": list(map(asdict, each))} for fact, each in ways.items()}
+            print_json([each.to_dict() | told.get(each.fact, {}) for each in found])
         else:
             read = "" if stay is not None or data is None else _say_series(data.series)
             print_lines(describe(found, data.origin if data else "", beyond_answer, read))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         RowsDiff,
         SensorDiff,
     )
-    from discreet.data.columns import Plain
     from discreet.mapping.mapping import Mapping
 
 DIFFERENT = 1
@@ -190,16 +189,13 @@ def _encoder_notes(encoder: EncoderDiff) -> Iterator[str]:
     for verb, parts in (("removed", encoder.removed), ("added", encoder.added)):
         if parts:
             more = f" and {len(parts) - 10} more" if len(parts) > 10 else ""
-            yield f"{what} {verb}: {', '.join(map(_part, parts[:10]))}{more}"
+            listed = (f"{p:.6g}" if isinstance(p, float) else shown(p) for p in parts[:10])
+            yield f"{what} {verb}: {', '.join(listed)}{more}"
     if encoder.missing[0] != encoder.missing[1]:
         answers = {True: "yes", False: "no"}
         yield f"code for missing readings: {_pair(encoder.missing, answers.get)}"
     elif not (encoder.removed or encoder.added):
         yield f"{what} in another order"
-
-
-def _part(value: Plain) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else shown(value)
 
 
 def _fact_line(fact: FactDiff) -> str:

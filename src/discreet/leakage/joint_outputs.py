@@ -96,7 +96,6 @@ def scatter_rows(values: Floats, index: Ints, size: int) -> Floats:
 
 # --- Sums over rows, and what the tables alone say -------------------------------------------
 
-
 BLOCK_NUMBERS = 2**19  # entries of the thin matrices made at once, which stay in the cache
 _HEAD_OVERHEAD = 2**15  # multiplications that take the time of calling for one more product
 

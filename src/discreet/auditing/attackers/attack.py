@@ -195,12 +195,6 @@ def exact_interval(right: float, tested: int, alpha: float) -> Interval:
     return Interval(right / tested, float(low), float(high))
 
 
-def bounded_interval(estimate: float, spread: float, alpha: float) -> Interval:
-    """Return McDiarmid's interval of a score in 0..1, ``spread`` the sum of squared shifts."""
-    half = sqrt(0.5 * np.log(2 / alpha) * spread)
-    return Interval(estimate, max(estimate - half, 0.0), min(estimate + half, 1.0))
-
-
 # --- Scoring guesses -------------------------------------------------------------------------
 
 
@@ -268,16 +262,14 @@ def score_auc(problem: Problem, guesses: Guesses, alpha: float) -> Interval:
         for side in sides:
             part = weight[k - 1] / len(sides)
             inside = fact[here] == side
-            value += part * _fold_auc(guesses.scores[here, side], inside)
+            ranks, n = rankdata(guesses.scores[here, side])[inside], int(inside.sum())
+            value += part * float((ranks.sum() - n * (n + 1) / 2) / (n * (len(here) - n)))
             shifts[here] += part / np.where(inside, inside.sum(), (~inside).sum())
     if problem.grouped:
         return Interval(value, 0.0, 1.0)
-    return bounded_interval(value, float(np.square(shifts).sum()), alpha)
-
-
-def _fold_auc(scores: Floats, inside: NDArray[np.bool_]) -> float:
-    ranks, n = rankdata(scores), int(inside.sum())
-    return float((ranks[inside].sum() - n * (n + 1) / 2) / (n * (len(scores) - n)))
+    # McDiarmid's interval, by the sum of squared shifts.
+    half = sqrt(0.5 * np.log(2 / alpha) * float(np.square(shifts).sum()))
+    return Interval(value, max(value - half, 0.0), min(value + half, 1.0))
 
 
 # --- The attacker who knows the tables --------------------------------------------------------
@@ -308,11 +300,6 @@ def attack_with_tables(problem: Problem, rng: np.random.Generator) -> Guesses:
         here = fold[tested] == k
         scores[here] = normalised(total / seen)[answers[here]]
     return Guesses(tested, scores, int(seen.sum()))
-
-
-def refuse_without_tables(problem: Problem) -> str:
-    """Say that this attacker needs to know more, or nothing."""
-    return "needs the tables and the codes" if problem.tables is None else ""
 
 
 @dataclass(frozen=True)
@@ -421,7 +408,9 @@ class Attacker:
 
 
 ATTACKERS: dict[str, Attacker] = {
-    "knows-all": Attacker(attack_with_tables, refuse_without_tables),
+    "knows-all": Attacker(
+        attack_with_tables, lambda each: "needs the tables and the codes" * (each.tables is None)
+    ),
     "table": Attacker(by_fold(fit_table, learn=inf, test=inf), refuse_table),
     "telltale": Attacker(by_fold(fit_telltale, test=inf), refuse_wide),
     "naive-bayes": Attacker(by_fold(fit_naive_bayes, learn=inf, test=inf)),

@@ -126,7 +126,6 @@ def _lessons(
 
 # --- Models ----------------------------------------------------------------------------------
 
-
 _MAX_CELLS = 2**20  # outputs beyond which nobody counts them one by one
 _MAX_WIDTH = 4_000  # one-hot columns beyond which pairs of sensors are not tabulated
 _PAIR_CELLS = 1_000  # one-hot columns spent on pairs of sensors

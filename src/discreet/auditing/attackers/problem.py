@@ -265,7 +265,6 @@ def one_hot(values: Ints, sizes: Sequence[int]) -> scipy.sparse.csr_array:
 
 # --- Readings --------------------------------------------------------------------------------
 
-
 LEVELS = 64
 
 

@@ -376,9 +376,15 @@ def certify_beyond_answer(
     if rows.cap is None:
         reached = (certify_lower(own, share, seed) for own in within)
         lower = max((each.advantage for each in reached if each is not None), default=None)
+    names = [f"{public.name}={shown(cls)}" for cls in public.classes]
     by_class = tuple(
-        _told(certify_advantage(own, alpha), own, f"{public.name}={shown(cls)}", alpha)
-        for cls, own in zip(public.classes, within, strict=True)
+        _reworded(
+            certify_advantage(own, alpha),
+            f"{BEYOND}, {where}",
+            f"{opening(own, alpha)} no attacker who knows that {where} beats guessing by more than",
+            f"within {where}, ",
+        )
+        for where, own in zip(names, within, strict=True)
     )
     alone = replace(
         rows,
@@ -393,7 +399,12 @@ def certify_beyond_answer(
             advantage(own.average) if own.listable and 0 not in own.counts else None
             for own in within
         ),
-        answer=_alone(certify_advantage(alone, alpha), alone, public.name, alpha),
+        answer=_reworded(
+            certify_advantage(alone, alpha),
+            "advantage of the public fact by itself",
+            f"{opening(alone, alpha)} knowing {public.name!r} and nothing else beats guessing by "
+            "at most",
+        ),
         answer_estimate=advantage(alone.average),
         lower=lower,
     )
@@ -404,16 +415,12 @@ def rows_within(rows: AuditRows, public: Labels) -> list[AuditRows]:
     return [rows.take(public.index == h) for h in range(public.n_classes)]
 
 
-def _told(found: Certificate, rows: AuditRows, where: str, alpha: float) -> Certificate:
-    name = f"{BEYOND}, {where}"
+def _reworded(found: Certificate, name: str, words: str, where: str = "") -> Certificate:
+    """Return a certificate under another name; its words, or its reason, begin with these."""
     if isinstance(found.value, NotCertifiable):
-        nothing = NotCertifiable(f"within {where}, {found.value.reason}")
+        nothing = NotCertifiable(where + found.value.reason)
         return replace(found, name=name, value=nothing, words=nothing.words)
-    words = (
-        f"{opening(rows, alpha)} no attacker who knows that {where} beats guessing by more than "
-        f"{at_most(found.value)}."
-    )
-    return replace(found, name=name, words=words)
+    return replace(found, name=name, words=f"{words} {at_most(found.value)}.")
 
 
 def _total(
@@ -430,14 +437,3 @@ def _total(
         "that truth is."
     )
     return replace(worst, name=BEYOND, rows=rows.counts, words=words)
-
-
-def _alone(found: Certificate, rows: AuditRows, public: str, alpha: float) -> Certificate:
-    name = "advantage of the public fact by itself"
-    if isinstance(found.value, NotCertifiable):
-        return replace(found, name=name)
-    words = (
-        f"{opening(rows, alpha)} knowing {public!r} and nothing else beats guessing by at most "
-        f"{at_most(found.value)}."
-    )
-    return replace(found, name=name, words=words)

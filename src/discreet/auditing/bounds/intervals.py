@@ -136,7 +136,6 @@ def two_points(mean: ArrayLike, square: ArrayLike) -> tuple[Floats, Floats]:
 
 # --- Where falling functions cross zero ------------------------------------------------------
 
-
 Curve = Callable[[Floats, Any], tuple[Floats, Floats]]
 """Values and slopes at points, one for each of the functions that an index selects."""
 

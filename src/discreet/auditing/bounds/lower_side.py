@@ -131,9 +131,6 @@ class _Attacker:
     centres: Floats
     variances: Floats
 
-    def inside(self, k: int) -> NDArray[np.bool_]:
-        return np.asarray(self.named == k)
-
 
 def _choose(half: _Half, counts: Ints, alpha: float) -> _Attacker | None:
     """Choose the classes that promise the largest bound where there are ``counts`` to test."""
@@ -168,7 +165,7 @@ def _promise(half: _Half, classes: Sequence[int], counts: Ints, alpha: float) ->
 def _judge(attacker: _Attacker, half: _Half, alpha: float) -> LowerBound:
     """Bound what an attacker reaches who was chosen elsewhere, with half of alpha."""
     classes = attacker.classes
-    sample = [half.chances(k, attacker.inside(k)) for k in classes]
+    sample = [half.chances(k, attacker.named == k) for k in classes]
     lows = _least(half.rows, attacker)
     if half.rows.groups is None:
         parts = [np.arange(len(classes))]
@@ -196,7 +193,7 @@ def _judge(attacker: _Attacker, half: _Half, alpha: float) -> LowerBound:
 def _least(rows: AuditRows, attacker: _Attacker) -> Floats:
     """Return the least that the tables allow Q(A_g|x) to be, or less, by class."""
     smallest, largest = smallest_and_largest(rows.tables)
-    sets = [attacker.inside(k) for k in attacker.classes]
+    sets = [attacker.named == k for k in attacker.classes]
     return np.array(
         [max(float(smallest[each].sum()), 1.0 - float(largest[~each].sum())) for each in sets]
     )
