@@ -161,8 +161,8 @@ class Judges:
     def doctor(self):
         """Whether the exit code of ``discreet doctor`` is 3, and what it finds."""
         with (
-            patch("discreet.network.doctor.machine.broker", lambda *_: ()),
-            patch("discreet.network.doctor.content.time", SimpleNamespace(time=self._wall)),
+            patch("discreet.network.doctor.broker", lambda *_: ()),
+            patch("discreet.network.doctor.time", SimpleNamespace(time=self._wall)),
             contextlib.redirect_stdout(io.StringIO()) as printed,
         ):
             code = doctor(site=self._folder, as_json=True)

@@ -67,7 +67,7 @@ def change_mapping(
 
 def _wait_for_workers(folder: Path, mapping: str) -> list[str]:
     """Wait until all workers that run have loaded a mapping; return those that have not."""
-    from discreet.network.doctor.content import running_mappings
+    from discreet.network.doctor import running_mappings
 
     end = time.monotonic() + _PATIENCE
     while True:

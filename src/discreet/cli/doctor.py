@@ -10,7 +10,7 @@ from discreet.cli.terminal import interruptible, plain_print, print_json
 from discreet.network import find_site, need_network
 
 if TYPE_CHECKING:
-    from discreet.network.doctor.machine import Finding
+    from discreet.network.doctor import Finding
 
 UNWELL = 3
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "failure": "FAILURE"}

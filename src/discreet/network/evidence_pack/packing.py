@@ -36,7 +36,7 @@ from discreet.files import write_folder
 from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.guarantee import assess
 from discreet.network.dashboard.logins import Users
-from discreet.network.doctor.machine import privacy
+from discreet.network.doctor import privacy
 from discreet.network.evidence_pack.annex import AUDIT, MAPPING, REPORT, Known, annex
 from discreet.network.evidence_pack.content import (
     FILE_NAME,
