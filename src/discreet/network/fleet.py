@@ -129,12 +129,13 @@ class Fleet(Collector):
             return
         for key, noted in plans.items():
             try:
-                plan, devices, deployed = read_plan(noted)
-            except (TypeError, KeyError):
+                found = read_plan(noted)
+            except ValueError:
                 words = "Its fusion centre is of another version of discreet."
                 yield SiteState(key, place, (_bad("The plan of the site cannot be read", words),))
                 continue
-            yield self._judged(place, database, key, plan, devices, deployed, [])
+            about = found.plan, found.devices, found.deployed
+            yield self._judged(place, database, key, *about, [])
 
     def _judged(
         self,

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from discreet.errors import DiscreetError, InputError
 from discreet.network.site.mappings import load_mappings
@@ -51,9 +51,10 @@ _RATE_WINDOW = 60.0
 class Certificate:
     """One that counts; ``expires``: in seconds since 1970."""
 
-    name: str
-    role: str
-    serial: str
+    __pydantic_config__ = SiteModel.model_config
+    name: Name
+    role: Annotated[str, Field(max_length=20)]
+    serial: Serial
     expires: float
 
 
@@ -66,6 +67,7 @@ class Deployed:
     they are not known. ``own``: serial of the certificate that a worker would load.
     """
 
+    __pydantic_config__ = SiteModel.model_config
     mapping: str
     earlier: tuple[str, ...] = ()
     settings: str = ""
@@ -113,6 +115,7 @@ class Enrolled(Protocol):
 class NotedPlan:
     """Settings of a site as its fusion centre has noted them in the database."""
 
+    __pydantic_config__ = SiteModel.model_config
     site: str
     key: str
     epoch: float
@@ -125,9 +128,19 @@ class NotedPlan:
 class NotedDevice:
     """A device as the fusion centre has noted it."""
 
+    __pydantic_config__ = SiteModel.model_config
     batch: int
     revoked: bool
     mapping: str | None
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What a judgement needs besides what is stored."""
+
+    plan: NotedPlan
+    devices: dict[str, NotedDevice]
+    deployed: Deployed | None
 
 
 def noted_plan(
@@ -138,28 +151,18 @@ def noted_plan(
         site.site, site.key or site.site, site.epoch, site.interval, site.deadline, site.workers
     )
     found = {
-        name: asdict(NotedDevice(each.batch, bool(each.revoked), each.mapping))
+        name: NotedDevice(each.batch, bool(each.revoked), each.mapping)
         for name, each in devices.items()
     }
-    return {
-        "plan": asdict(about),
-        "devices": found,
-        "deployed": None if deployed is None else asdict(deployed),
-    }
+    return asdict(Noted(about, found, deployed))
 
 
-def read_plan(noted: dict[str, Any]) -> tuple[NotedPlan, dict[str, NotedDevice], Deployed | None]:
+def read_plan(noted: dict[str, Any]) -> Noted:
     """Return what ``noted_plan`` has noted.
 
-    Raises TypeError, KeyError: if it is of another version.
+    Raises ValueError: if it is of another version.
     """
-    devices = {name: NotedDevice(**each) for name, each in noted["devices"].items()}
-    deployed = noted["deployed"]
-    if deployed is not None:
-        listed = tuple(Certificate(**each) for each in deployed.pop("certificates"))
-        earlier = tuple(deployed.pop("earlier"))
-        deployed = Deployed(**deployed, earlier=earlier, certificates=listed)
-    return NotedPlan(**noted["plan"]), devices, deployed
+    return TypeAdapter(Noted).validate_python(noted)
 
 
 @dataclass(frozen=True)
@@ -252,22 +255,11 @@ class Stored:
 
 # --- What the files hold --------------------------------------------------------------------
 
-# --- Certificates ---------------------------------------------------------------------------
-
-
-class KnownCertificate(SiteModel):
-    """One that counts; ``expires``: in seconds since 1970."""
-
-    name: Name
-    role: Annotated[str, Field(max_length=20)]
-    serial: Serial
-    expires: float
-
 
 class KnownCertificates(SiteModel):
     """What ``certificates.json`` holds, for those who may not read the register."""
 
-    certificates: Annotated[tuple[KnownCertificate, ...], Field(max_length=1_000_000)] = ()
+    certificates: Annotated[tuple[Certificate, ...], Field(max_length=1_000_000)] = ()
 
 
 def load_certificates(folder: Path) -> tuple[Certificate, ...]:
@@ -276,8 +268,7 @@ def load_certificates(folder: Path) -> tuple[Certificate, ...]:
     if not file.exists():
         return ()  # a site of an earlier version
     remedy = "Enrol or renew any device, which rewrites it."
-    found = read_model(file, KnownCertificates, remedy).certificates
-    return tuple(Certificate(**each.model_dump()) for each in found)
+    return read_model(file, KnownCertificates, remedy).certificates
 
 
 def serial_of(certificate: bytes) -> str:

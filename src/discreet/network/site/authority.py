@@ -36,7 +36,7 @@ from discreet.errors import InputError
 from discreet.export.neutral import SensorTable, bundle_body
 from discreet.export.signing import SigningKey
 from discreet.files import PRIVATE, write_whole
-from discreet.network.observed import KnownCertificate, KnownCertificates
+from discreet.network.observed import Certificate, KnownCertificates
 from discreet.network.site.services import access_list
 from discreet.network.site.settings import (
     Clients,
@@ -394,24 +394,14 @@ def known_certificates(authority: Authority, register: Register) -> KnownCertifi
 
     Certificates that only try whether the broker refuses them are revoked, and not among them.
     """
-    ends = authority.expires.timestamp()
     serial = f"{authority.certificate.serial_number:x}"
-    own = KnownCertificate(name="authority", role="authority", serial=serial, expires=ends)
-    return KnownCertificates(
-        certificates=(
-            own,
-            *(
-                KnownCertificate(
-                    name=each.name,
-                    role=each.role,
-                    serial=each.serial,
-                    expires=each.expires.timestamp(),
-                )
-                for each in register.issued
-                if each.revoked is None
-            ),
-        )
-    )
+    own = Certificate("authority", "authority", serial, authority.expires.timestamp())
+    others = [
+        Certificate(each.name, each.role, each.serial, each.expires.timestamp())
+        for each in register.issued
+        if each.revoked is None
+    ]
+    return KnownCertificates(certificates=(own, *others))
 
 
 def as_registered(clients: Clients, register: Register) -> Clients:
