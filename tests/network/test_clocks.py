@@ -18,8 +18,7 @@ from support.network_samples import additive_mapping
 from support.network_sites import wait_for
 from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.health import BAD, WARN
 from discreet.network.site.joining import EnrolmentRequest, enroll
 from discreet.network.site.settings import load_site

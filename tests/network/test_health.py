@@ -18,8 +18,7 @@ from support.network_samples import additive_mapping
 from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
 from discreet.network import health
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes

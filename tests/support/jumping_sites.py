@@ -11,8 +11,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from discreet.cli.doctor import UNWELL, doctor
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.fleet import Fleet
 from discreet.network.fusion.timekeeping import Timekeeper
 from discreet.network.health import BAD, worst

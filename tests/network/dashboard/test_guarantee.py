@@ -10,8 +10,8 @@ from support.report_cases import private
 from discreet.auditing.audit_file import AuditSummary, load_audit
 from discreet.errors import InputError
 from discreet.network.dashboard.guarantee import assess, guarantee_of
-from discreet.network.dashboard.site_view import _Watched
-from discreet.network.evidence_pack.packing import judge
+from discreet.network.dashboard.snapshot import _Watched
+from discreet.network.evidence_pack.packing import state_of
 
 TODAY = date(2026, 6, 1)
 DAY = timedelta(days=1)
@@ -110,7 +110,8 @@ def test_a_recheck_of_less_than_the_certificate_claims_is_none(tested, wanted):
     looked = make_recheck(both, day, TODAY, rows=900, **tested)
     assert looked.supported == TODAY
     given = audit, looked, both, TODAY + 100 * DAY, TODAY
-    found, pack = assess(*given), judge(*given)
+    found = assess(*given)
+    pack = state_of(found, given[3])
     assert (found.recheck.level, found.recheck.short) == wanted
     assert pack.level == wanted[0] and bool(pack.recheck_rows) == (wanted[0] == "good")
 
@@ -131,7 +132,8 @@ def test_an_audit_of_other_private_facts_than_the_mapping_guards_is_none(facts, 
         fact["classes"] = classes
     audit = AuditSummary.model_validate(content)
     given = audit, make_recheck(both, day, TODAY, rows=900), both, TODAY + 100 * DAY, TODAY
-    found, pack = assess(*given), judge(*given)
+    found = assess(*given)
+    pack = state_of(found, given[3])
     assert (found.certificate.level, pack.level) == (("bad", "bad") if said else ("good", "good"))
     assert said in found.certificate.words and said in pack.words[0]
     assert len(found.facts) == (0 if said else 2) and pack.bounds_count == (not said)
@@ -227,7 +229,8 @@ def test_old_and_future_certificates_are_judged_alike_by_dashboard_and_pack(day,
         few = recheck == "few"
         looked = make_recheck(MAPPING, day, TODAY if few else recheck, rows=9 if few else 260)
     given = summary(day), looked, MAPPING, TODAY + 300 * DAY, TODAY
-    found, pack = assess(*given), judge(*given)
+    found = assess(*given)
+    pack = state_of(found, given[3])
     assert (found.certificate.level, found.certificate.short) == ("bad", short)
     assert (found.level, found.standing.state, found.facts) == ("bad", "due", ())
     assert (pack.level, pack.headline, pack.certified) == ("bad", short, None)

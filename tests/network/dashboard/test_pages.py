@@ -36,6 +36,7 @@ from discreet.network.dashboard.pages import (
     size,
 )
 from discreet.network.dashboard.sensors import Device, describe_devices
+from discreet.network.observed import Stored
 from discreet.network.site.settings import Client, Site
 from discreet.network.store.rows import ClientState, Decision, Refusal, Sample
 
@@ -292,9 +293,8 @@ def client(**known):
 def device(known=None, heard=None, refusals=(), now=1000.0):
     tables = {each.name: sensor_table(MAPPING.id, each, Policy()) for each in MAPPING.sensors}
     states = [] if heard is None else [ClientState("hall", *heard)]
-    (found,) = describe_devices(
-        SITE, {"hall": known or client()}, states, refusals, tables, MAPPING.id, now
-    )
+    stored = Stored(clients=tuple(states), refusals=tuple(refusals))
+    (found,) = describe_devices(SITE, {"hall": known or client()}, stored, tables, MAPPING.id, now)
     return found
 
 
@@ -365,7 +365,8 @@ def test_refusals_and_another_mapping_are_told():
 def test_those_in_need_of_a_look_come_first():
     clients = {"b": client(sensors=("b",)), "a": client(sensors=("a",))}
     heard = [ClientState("a", 999.0, 1, 1, 1, 0, 5), ClientState("b", 1.0, 1, 1, 1, 0, 5)]
-    found = describe_devices(SITE, clients, heard, (), {}, MAPPING.id, 1000.0)
+    stored = Stored(clients=tuple(heard))
+    found = describe_devices(SITE, clients, stored, {}, MAPPING.id, 1000.0)
     assert [each.name for each in found] == ["b", "a"]
     assert all(isinstance(each, Device) and each.cost is None for each in found)
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.cli.doctor import UNWELL, doctor
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.health import BAD
 from discreet.network.store import open_reader, open_store
 from discreet_sensor.enrolment import Enrolment

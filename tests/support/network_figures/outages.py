@@ -7,8 +7,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.store import open_reader
 from support.databases import PostgresServer
 from support.network_figures.home import Home, wait_until

@@ -5,8 +5,7 @@ import sys
 import time
 from collections import Counter
 
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.health import BAD, GOOD, WARN
 from discreet.network.store import open_reader
 from support.commands import clean_environment

@@ -236,14 +236,20 @@ _RECHECK = {
 _OVERRIDES = {NONE: "Certified, never re-checked", DUE: "Certified, a re-check is due"}
 
 
-def guarantee_of(folder: Path, expires: date | None, mapping: Mapping, today: date) -> Guarantee:
-    """Return the guarantee of a site; files that cannot be read make its state due."""
+def guarantee_of(
+    folder: Path, expires: date | None, mapping: Mapping, today: date, *, hide: bool = False
+) -> Guarantee:
+    """Return the guarantee of a site; files that cannot be read make its state due.
+
+    ``hide``: leave out where the site lies.
+    """
     files = SiteFiles(folder)
     try:
         audit = load_audit(files.audit)
         recheck = load_state(files.recheck) if files.recheck.exists() else None
     except (InputError, OSError) as error:
-        return assess(None, None, mapping, expires, today, str(error))
+        problem = str(error).replace(f"{folder}/", "") if hide else str(error)
+        return assess(None, None, mapping, expires, today, problem)
     return assess(audit, recheck, mapping, expires, today)
 
 

@@ -31,8 +31,7 @@ from discreet.network.dashboard.charts import (
     draw_bands,
 )
 from discreet.network.dashboard.sensors import Device
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, Snapshot
+from discreet.network.dashboard.snapshot import MOST_DECISIONS, UNSURE, SiteView, Snapshot
 from discreet.rounding import confidence, down, gain, up
 
 MOST_STREAMS = 64
@@ -261,7 +260,7 @@ def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, 
         shown = "unread" if snapshot.unread and name in _STORED else name
         return Markup(_templates().get_template(f"live/{shown}.html").render(content))
 
-    frontier = site.frontier()
+    frontier = site.frontier
     interval = site.settings.interval
     content = {
         "now": snapshot,
@@ -279,7 +278,7 @@ def _content(snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, 
         "states": STATES,
         "mapping_file": site.settings.mapping,
         "frontier": frontier,
-        "picture": draw(frontier, site.mapping, site.audit()) if frontier else None,
+        "picture": draw(frontier, site.mapping, site.audit) if frontier else None,
         "picture_size": (WIDTH, HEIGHT),
         "reasons": REASONS,
     }

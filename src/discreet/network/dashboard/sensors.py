@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadMapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,8 +37,9 @@ from discreet.network.health import (
     Finding,
     device_state,
 )
+from discreet.network.observed import Stored
 from discreet.network.site.settings import Client, Site
-from discreet.network.store.rows import UNBOUNDED, ClientState, Refusal
+from discreet.network.store.rows import UNBOUNDED, ClientState
 
 _LITTLE_LEFT = 0.1
 
@@ -104,37 +105,36 @@ class Device:
 def describe_devices(
     site: Site,
     clients: ReadMapping[str, Client],
-    heard: Iterable[ClientState],
-    refusals: Iterable[Refusal],
+    stored: Stored,
     tables: ReadMapping[str, SensorTable],
     mapping_id: str,
     now: float,
-    suspended: Container[str] = (),
 ) -> tuple[Device, ...]:
     """Return every device of a site, those that need attention first.
 
     ``tables``: of each sensor of the mapping.
     """
-    known = {each.client: each for each in heard}
+    known = {each.client: each for each in stored.clients}
     refused = Counter[str]()
-    for each in refusals:
+    for each in stored.refusals:
         refused[each.client] += each.times if each.kept_out else 0
     found = []
     for name, client in clients.items():
         state = known.get(name)
         own = [tables[sensor] for sensor in client.sensors if sensor in tables]
         own = own if len(own) == len(client.sensors) else []
+        worst = max((table.micro_epsilon for table in own), default=NONE)
         found.append(
             Device(
                 name=name,
                 sensors=client.sensors,
-                state=device_state(site, client, state, now, name in suspended),
+                state=device_state(site, client, state, now, name in stored.suspended),
                 last_seen=state.last_seen if state else None,
                 last_round=state.last_round if state else None,
                 messages=state.messages if state else 0,
                 spent=_spent(state),
                 budget=client.budget,
-                cost=_cost(own),
+                cost=None if worst == NONE else worst / MICRO,
                 days_left=_days_left(site, client, own, _spent(state)),
                 refused=refused[name],
                 revoked=client.revoked,
@@ -149,11 +149,6 @@ def _spent(heard: ClientState | None) -> float | None:
     if heard is None:
         return 0.0
     return None if heard.spent >= UNBOUNDED else heard.spent / MICRO
-
-
-def _cost(tables: Sequence[SensorTable]) -> float | None:
-    worst = max((table.micro_epsilon for table in tables), default=NONE)
-    return None if worst == NONE else worst / MICRO
 
 
 def _days_left(
@@ -230,7 +225,11 @@ def check_marginals(mapping: Mapping, sent: Iterable[Sent]) -> Marginals:
             unsure += len(each.sensors)
             continue
         slack = math.sqrt(math.log(2 * tests / ERROR) / (2 * draws))  # Hoeffding, for all at once
-        tellable = [sensor for sensor in known if _tellable(sensor, slack)]
+        tellable = [
+            sensor
+            for sensor in known
+            if any(low - slack > 0 or high + slack < 1 for low, high in _ranges(sensor))
+        ]
         checked, unsure = checked + len(tellable), unsure + len(known) - len(tellable)
         for sensor in tellable:
             outside += _outside(each, sensor, slack)
@@ -248,10 +247,6 @@ def _draws(sent: Sent, sensors: Sequence[Sensor]) -> int:
 def _ranges(sensor: Sensor) -> list[tuple[float, float]]:
     columns = zip(*sensor.weights, strict=True)
     return [(min(column) / TOTAL, max(column) / TOTAL) for column in columns]
-
-
-def _tellable(sensor: Sensor, slack: float) -> bool:
-    return any(low - slack > 0 or high + slack < 1 for low, high in _ranges(sensor))
 
 
 def _outside(sent: Sent, sensor: Sensor, slack: float) -> list[Outside]:

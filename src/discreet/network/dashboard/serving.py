@@ -22,8 +22,7 @@ from discreet.errors import InputError
 from discreet.network.dashboard.app import Dashboard
 from discreet.network.dashboard.guards import is_wildcard, names_for
 from discreet.network.dashboard.logins import Logins, Sessions, Users, load_key
-from discreet.network.dashboard.site_view import SiteView
-from discreet.network.dashboard.snapshot import Snapshots
+from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.store import open_reader
 from discreet_sensor.enrolment import is_loopback
 

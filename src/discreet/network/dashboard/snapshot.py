@@ -1,7 +1,8 @@
 """One moment of a site: decision, devices, traffic, store and guarantee, with what is wrong.
 
 Everything is read in one go and kept for a second, however many pages ask for it. A database that
-does not answer is a state to show; what was seen last stays on the page and is called old.
+does not answer is a state to show; what was seen last stays on the page and is called old. So is a
+file of the site that cannot be read: all of them are read again when they change.
 """
 
 from __future__ import annotations
@@ -9,14 +10,22 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from discreet.export.neutral import MICRO
+from discreet.auditing.audit_file import AuditSummary, load_audit
+from discreet.auditing.recheck import load_state, load_watch
+from discreet.data.columns import written
+from discreet.errors import DiscreetError
+from discreet.export.neutral import MICRO, Policy, sensor_table
+from discreet.frontiers.results import Frontier
+from discreet.mapping.mapping import Mapping
 from discreet.network.dashboard.charts import Strip, StripPlan
-from discreet.network.dashboard.guarantee import Guarantee
+from discreet.network.dashboard.guarantee import Guarantee, assess, assess_drift
 from discreet.network.dashboard.sensors import (
     Device,
     Marginals,
@@ -24,14 +33,22 @@ from discreet.network.dashboard.sensors import (
     check_marginals,
     describe_devices,
 )
-from discreet.network.dashboard.site_view import SiteView
 from discreet.network.health import BAD, GOOD, REVOKED, WARN, Finding, examine, some, worst
-from discreet.network.observed import QUIET, Stored
-from discreet.network.site.settings import Site
+from discreet.network.observed import QUIET, DeployedFiles, Stored
+from discreet.network.site.settings import (
+    Client,
+    Clients,
+    Site,
+    SiteFiles,
+    file_stamp,
+    load_devices,
+    load_site,
+)
 from discreet.network.store.database import StoreError
 from discreet.network.store.reading import Reader
 from discreet.network.store.rows import ABSENT, UNBOUNDED, Decision, Sample, mapping_number
 
+_T = TypeVar("_T")
 _KEPT_SECONDS = 1.0
 _LITTLE_DISK = 0.05
 _LITTLE_BYTES = 200 * 2**20
@@ -41,6 +58,125 @@ _STRIP_SECONDS = 10.0
 MOST_DECISIONS = 10_000
 UNSURE = 0.75
 """A decision that is less certain than this is called unsure."""
+
+
+# --- The files of the site -------------------------------------------------------------------
+
+
+class SiteView:
+    """What the dashboard knows of a site besides its database.
+
+    Raises InputError, MappingFileError: if the settings or the mapping cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.files = SiteFiles(folder)
+        self.folder = self.files.folder
+        self.deployed = DeployedFiles(folder)
+        self._read()
+        there = self.files.devices.exists()  # not in a site of an earlier version
+        file = self.files.devices if there else self.files.clients
+        self._clients = _Watched(file, lambda _: load_devices(folder), needed=True)
+        self._audit = _Watched(self.files.audit, load_audit)
+        self._recheck = _Watched(self.files.recheck, load_state)
+        self._drift = _Watched(self.files.drift, load_watch)
+        self._frontier = _Watched(self.files.frontier, Frontier.load)
+
+    def _read(self) -> None:
+        self._runs = self.deployed()
+        self.settings = load_site(self.folder)
+        self.mapping = Mapping.load(self.folder / self.settings.mapping)
+        self.classes = tuple(written(each) for each in self.mapping.public.classes)
+        self.tables = {
+            each.name: sensor_table(self.mapping.id, each, Policy())
+            for each in self.mapping.sensors
+        }
+
+    def refresh(self) -> bool:
+        """Read settings and mapping again if they have changed; return whether they have."""
+        if self.deployed().runs_as(self._runs):
+            return False
+        with suppress(DiscreetError):  # changed once more meanwhile
+            self._read()
+        return True
+
+    @property
+    def clients(self) -> dict[str, Client]:
+        """The clients; none if the file cannot be read (see ``problems``)."""
+        return (self._clients.value or Clients()).clients
+
+    @property
+    def audit(self) -> AuditSummary | None:
+        """The audit that the certificate rests on."""
+        return self._audit.value
+
+    @property
+    def frontier(self) -> Frontier | None:
+        """The trade-off that the mapping was chosen from."""
+        return self._frontier.value
+
+    def guarantee(self, now: float) -> Guarantee:
+        today = datetime.fromtimestamp(now, UTC).date()
+        damaged = next((each for each in (self._audit, self._recheck) if each.problem), None)
+        problem = f"The file {damaged.path.name} cannot be read." if damaged else ""
+        known = self._audit.value, self._recheck.value, self.mapping
+        return assess(*known, self.settings.expires, today, problem)
+
+    def drift(self) -> Finding:
+        """Return what days of symbols show without labels."""
+        return assess_drift(self._drift.value, self._recheck.value, self.mapping.id)
+
+    def problems(self) -> list[Finding]:
+        found = {"Settings or mapping": self.deployed.problem}
+        for each in (self._clients, self._audit, self._recheck, self._frontier):
+            # Where the site lies is of no interest on a page.
+            found[each.path.name] = each.problem.removeprefix(f"{each.path}: ")
+        return [
+            Finding(BAD, f"{what} cannot be read", why, "system")
+            for what, why in found.items()
+            if why
+        ]
+
+
+class _Watched(Generic[_T]):
+    """A file's content, read again when the file is another one.
+
+    ``needed``: whether it is a problem if there is none.
+    """
+
+    def __init__(
+        self, path: Path, load: Callable[[Path], _T | None], *, needed: bool = False
+    ) -> None:
+        self.path, self._load, self._needed = path, load, needed
+        self._stamp: tuple[int, ...] | None = ()
+        self._held: tuple[_T | None, str] = (None, "")
+
+    @property
+    def value(self) -> _T | None:
+        return self._current()[0]
+
+    @property
+    def problem(self) -> str:
+        return self._current()[1]
+
+    def _current(self) -> tuple[_T | None, str]:
+        stamp = file_stamp(self.path)
+        if stamp != self._stamp:
+            self._stamp, self._held = stamp, (None, "")
+            if stamp is not None or self._needed:
+                self._held = self._read()
+        return self._held
+
+    def _read(self) -> tuple[_T | None, str]:
+        try:
+            return self._load(self.path), ""
+        except DiscreetError as error:
+            return None, str(error)
+        except Exception as error:  # what nobody foresaw must not pass for a missing file
+            return None, f"{self.path}: is not sound ({type(error).__name__})."
+
+
+# --- A moment -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -192,7 +328,7 @@ class Snapshots:
                 shut = self.reader.history("suspended", now - plan.time(0))
             except StoreError:  # which does not make anybody silent
                 return self._strip[1] if self._strip else plan.draw({}, (), ())
-            self._strip = now, plan.draw(self.view.clients().clients, heard, shut)
+            self._strip = now, plan.draw(self.view.clients, heard, shut)
         return self._strip[1]
 
     def _take(self, now: float) -> Snapshot:
@@ -205,23 +341,21 @@ class Snapshots:
         except StoreError as error:
             failure = error
         took = None if failure else time.perf_counter() - begun
-        settings, stored = self.view.settings, self._stored
+        settings, clients, stored = self.view.settings, self.view.clients, self._stored
         now = stored.time(now)
         devices = describe_devices(
-            settings,
-            self.view.clients().clients,
-            stored.clients,
-            stored.refusals,
-            self.view.tables,
-            self.view.mapping.id,
-            now,
-            stored.suspended,
+            settings, clients, stored, self.view.tables, self.view.mapping.id, now
         )
         marginals = self._check_marginals(devices, now)
         store = _store_state(self.view, stored, failure, took)
         guarantee, drift = self.view.guarantee(now), self.view.drift()
         rule = self.view.mapping.fusion.decide
         unread = store.finding.level == BAD and stored.noted is None
+        found = [store.finding, *self.view.problems()]
+        if not unread:
+            found += examine(settings, clients, stored, now, deployed=self.view.deployed())
+        found += [*_spent(devices), *guarantee.findings, drift, marginals.finding]
+        found += [store.disk] if store.disk else []
         return Snapshot(
             at=now,
             settings=settings,
@@ -237,23 +371,8 @@ class Snapshots:
             drift=drift,
             marginals=marginals,
             unread=unread,
-            findings=_sorted(
-                [
-                    store.finding,
-                    *self.view.problems(),
-                    *([] if unread else self._examine(now)),
-                    *_spent(devices),
-                    *guarantee.findings,
-                    drift,
-                    marginals.finding,
-                    *([store.disk] if store.disk else []),
-                ]
-            ),
+            findings=tuple(each for level in (BAD, WARN) for each in found if each.level == level),
         )
-
-    def _examine(self, now: float) -> list[Finding]:
-        clients, deployed = self.view.clients().clients, self.view.deployed()
-        return examine(self.view.settings, clients, self._stored, now, deployed=deployed)
 
     def _check_marginals(self, devices: Sequence[Device], now: float) -> Marginals:
         """Return the test of the symbols, repeated every ten minutes: it is slow."""
@@ -277,19 +396,12 @@ class Snapshots:
 # --- What is wrong -------------------------------------------------------------------------
 
 
-def _sorted(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return everything that needs attention, the worst first."""
-    wrong = [each for each in found if each.level in (WARN, BAD)]
-    return tuple(sorted(wrong, key=lambda each: (BAD, WARN).index(each.level)))
-
-
-def _spent(devices: Sequence[Device]) -> Iterator[Finding]:
-    """Yield which budgets are spent; ``health`` knows whether devices report."""
+def _spent(devices: Sequence[Device]) -> list[Finding]:
+    """Return which budgets are spent; ``health`` knows whether devices report."""
     names = [each.name for each in devices if each.is_spent and not each.revoked]
-    if names:
-        short = f"{len(names)} budget{'s'[: len(names) > 1]} spent"
-        words = "What they send depends on no reading, from the next period at the latest."
-        yield Finding(BAD, short, f"{some(names)}. {words}", "sensors")
+    short = f"{len(names)} budget{'s'[: len(names) > 1]} spent"
+    words = "What they send depends on no reading, from the next period at the latest."
+    return [Finding(BAD, short, f"{some(names)}. {words}", "sensors")] if names else []
 
 
 # --- The store -----------------------------------------------------------------------------
@@ -322,10 +434,8 @@ def _store_finding(view: SiteView, stored: Stored, failure: StoreError | None) -
     if failure.state == ABSENT and not ran:
         return Finding("", "Not made yet", "`discreet serve` makes it.", "system")
     short = "The disk is full" if failure.state == "full" else "The database does not answer"
-    # Where it lies is of no interest on a page.
-    why = str(failure).removeprefix(
-        f"{view.folder / view.settings.database.removeprefix('sqlite:')}: "
-    )
+    place = view.folder / view.settings.database.removeprefix("sqlite:")
+    why = str(failure).removeprefix(f"{place}: ")  # which is of no interest on a page
     old = "" if stored.noted is None else " What is shown is old."
     return Finding(BAD, short, f"{why[:1].upper()}{why[1:]}{old}", "system")
 

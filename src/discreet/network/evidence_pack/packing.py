@@ -15,6 +15,7 @@ import base64
 import hashlib
 import json
 import stat
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -26,7 +27,6 @@ from pydantic import Field, ValidationError
 
 import discreet
 from discreet.auditing.audit_file import AuditSummary, load_audit
-from discreet.auditing.recheck import Recheck, load_state
 from discreet.auditing.report.words import NO_ADVICE
 from discreet.auditing.results import has_report
 from discreet.data.strict_model import Model
@@ -34,18 +34,22 @@ from discreet.errors import InputError
 from discreet.export.signing import SigningKey, is_signed
 from discreet.files import write_folder
 from discreet.mapping.mapping import Mapping
-from discreet.network.dashboard.guarantee import assess
+from discreet.network.dashboard.guarantee import Guarantee, guarantee_of
 from discreet.network.dashboard.logins import Users
 from discreet.network.doctor import privacy
-from discreet.network.evidence_pack.annex import AUDIT, MAPPING, REPORT, Known, annex
 from discreet.network.evidence_pack.content import (
+    AUDIT,
     FILE_NAME,
+    MAPPING,
+    REPORT,
     Evidence,
     Health,
+    Known,
     Measured,
     Noted,
     State,
     Statements,
+    annex,
     as_level,
 )
 from discreet.network.fleet import GUARANTEE, Fleet
@@ -65,29 +69,8 @@ from discreet.network.site.settings import (
 # --- Whether the guarantee stands -----------------------------------------------------------
 
 
-def state_of(folder: Path, site: Site, mapping: Mapping, today: date) -> State:
-    """Return the state of a site; files that cannot be read make it red."""
-    files, problem = SiteFiles(folder), ""
-    audit: AuditSummary | None = None
-    recheck: Recheck | None = None
-    try:
-        audit = load_audit(files.audit)
-        recheck = load_state(files.recheck) if files.recheck.exists() else None
-    except (InputError, OSError) as error:
-        problem = str(error).replace(f"{folder}/", "")  # where the site lies is of no interest
-    return judge(audit, recheck, mapping, site.expires, today, problem)
-
-
-def judge(
-    audit: AuditSummary | None,
-    recheck: Recheck | None,
-    mapping: Mapping,
-    expires: date | None,
-    today: date,
-    problem: str = "",
-) -> State:
-    """Return the state that follows from certificate and re-check on a day."""
-    found = assess(audit, recheck, mapping, expires, today, problem)
+def state_of(found: Guarantee, expires: date | None) -> State:
+    """Return the state that follows from a guarantee; files that cannot be read make it red."""
     now, looked = found.standing, found.looked
     stands = found.kept and not now.over and found.certificate.level != BAD
     return State(
@@ -131,7 +114,8 @@ def gather(
     site, now = load_site(folder), datetime.now(UTC)
     data = read_bytes(folder / site.mapping)
     mapping = Mapping.loads(data.decode(errors="replace"), where=str(folder / site.mapping))
-    state = state_of(folder, site, mapping, now.date())
+    guarantee = guarantee_of(folder, site.expires, mapping, now.date(), hide=True)
+    state = state_of(guarantee, site.expires)
     files = {MAPPING: data} | _audit_files(folder, mapping, report)
     audit = json.loads(files[AUDIT]) if AUDIT in files else None
     measured = _measured(folder, site, mapping)
@@ -195,12 +179,8 @@ def _measured(folder: Path, site: Site, mapping: Mapping) -> Measured:
         client_certificates_required=_asks_for_certificates(folder),
         only_owner_reads=all(each.level == "ok" for each in privacy(folder)),
         dashboard_users=len(Users(folder / "dashboard" / "users.json").names()),
-        first_certificate_ends=_day(min(ends)) if ends else None,
+        first_certificate_ends=datetime.fromtimestamp(min(ends), UTC).date() if ends else None,
     )
-
-
-def _day(at: float) -> date:
-    return datetime.fromtimestamp(at, UTC).date()
 
 
 def _asks_for_certificates(folder: Path) -> bool | None:
@@ -213,11 +193,8 @@ def _asks_for_certificates(folder: Path) -> bool | None:
 
 
 def _health(folder: Path) -> Health:
-    fleet = Fleet([str(folder)])
-    try:
+    with closing(Fleet([str(folder)])) as fleet:
         found = fleet.look()[0]
-    finally:
-        fleet.close()
     health = [each for each in found.findings if each.subject != GUARANTEE]  # it has its own state
     noted = [_noted(each.level, each.short, each.words, folder) for each in health]
     level = worst(each.level for each in health)
@@ -334,7 +311,12 @@ def verify_pack(folder: Path, public_key: str | None, today: date) -> Verified:
             f"--verify {folder}: no such folder. Name one that discreet evidence wrote."
         )
     body = _read(folder, MANIFEST, 2**20)
-    manifest = _manifest(folder, body)
+    try:
+        manifest = Manifest.model_validate(json.loads(body))
+    except ValidationError as error:
+        raise InputError(f"{folder}: {MANIFEST}: {first_problem(error)}.") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{folder}: {MANIFEST} is not JSON.") from None
     if public_key is not None and manifest.key != public_key:
         raise InputError(
             f"{folder}: is signed by key {manifest.key[:16]}…, not by {public_key[:16]}…. It is "
@@ -350,15 +332,6 @@ def verify_pack(folder: Path, public_key: str | None, today: date) -> Verified:
     except (ValidationError, ValueError, RecursionError):
         raise InputError(f"{folder}: {_EVIDENCE} is not what this version writes.") from None
     return Verified(evidence, manifest.key, public_key is not None, _out_of_date(evidence, today))
-
-
-def _manifest(folder: Path, body: bytes) -> Manifest:
-    try:
-        return Manifest.model_validate(json.loads(body))
-    except ValidationError as error:
-        raise InputError(f"{folder}: {MANIFEST}: {first_problem(error)}.") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{folder}: {MANIFEST} is not JSON.") from None
 
 
 def _from_hex(text: bytes) -> bytes:
