@@ -344,7 +344,10 @@ class LevelSearch:
     def try_level(self, target: Target) -> Tried:
         """Design without each part in turn, and look at what is left out."""
         if target not in self.tried:
-            self.tried[target] = self._look_at(target, self._design_parts(target))
+            design, parts = partial(self._design_part, target), range(len(self.parts))
+            with ThreadPoolExecutor(self.n_jobs) as pool:  # starts no thread that has no work
+                run = map if self.n_jobs == 1 else pool.map
+                self.tried[target] = self._look_at(target, list(run(design, parts)))
         return self.tried[target]
 
     def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
@@ -355,13 +358,6 @@ class LevelSearch:
             ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
             epsilon = float(np.mean(ratios))
         return Tried(target, designs, leaks, epsilon, kept)
-
-    def _design_parts(self, target: Target) -> list[Designed]:
-        design, parts = partial(self._design_part, target), range(len(self.parts))
-        if self.n_jobs == 1:
-            return [design(k) for k in parts]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(design, parts))
 
     def _leaks(self, tables: Tables, k: int) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]

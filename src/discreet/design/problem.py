@@ -96,31 +96,8 @@ def design_sample(
     starts: Sequence[Tables] = (),
     report: Report | None = None,
 ) -> Designed:
-    """Design by keeping risks above floors: ``design_tables`` on the sample's rows."""
-    return design_tables(
-        settings,
-        sample.rows(),
-        sample.public,
-        sample.private,
-        target,
-        rng=rng,
-        starts=starts,
-        report=report,
-    )
-
-
-def design_tables(
-    settings: Settings,
-    rows: Rows,
-    public: Labels,
-    private: Sequence[Labels],
-    target: Target,
-    *,
-    rng: np.random.Generator,
-    starts: Sequence[Tables] = (),
-    report: Report | None = None,
-) -> Designed:
-    """Design the tables for one target. Codes never seen keep a uniform row."""
+    """Design by keeping risks above floors. Codes never seen keep a uniform row."""
+    rows, public, private = sample.rows(), sample.public, sample.private
     asked = public_heads(rows, public)
     guarded = _guarded_heads(settings, rows, private, target)
     softness = SOFTNESS

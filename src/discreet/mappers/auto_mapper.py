@@ -16,7 +16,6 @@ import numpy as np
 from scipy.stats import norm
 
 from discreet.arrays import Ints
-from discreet.design.counts.counting import CountedRows
 from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, check_count, check_number
@@ -24,7 +23,7 @@ from discreet.design.kernels import Kernel
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import Settings, Target
 from discreet.errors import InputError
-from discreet.mappers.base import Made, PrivacyMapper
+from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import Design
 from discreet.progress import Progress, Report, in_time, printed
 
@@ -171,34 +170,14 @@ class Mapper(PrivacyMapper):
         if self.n_jobs is not None:
             check_count("n_jobs", self.n_jobs, 1)
 
-    def _make(
+    def _search(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
-    ) -> Made:
+    ) -> LevelSearch:
         if report is None and self.verbose:
             report = printed()
         limited = in_time(report, self.time_budget)
-        design, search = self._search(settings, coded.counted, rng, limited)
-        if report is not None and limited is not None:
-            limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))
-        found = self._find_level(search, settings)
-        self.structure_, self.alternatives_ = design.structure, []
-        useless = found.expected is not None and not found.expected.useful
-        if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
-            levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
-            self.alternatives_ = search.look_for_use(levels)
-        tables = self._finish(found.designed.tables, settings, found.target, coded)
-        assert found.designed.fusion is not None
-        return Made(found.target, found.designed, tables, found.designed.fusion, found.expected)
-
-    def _search(
-        self,
-        settings: Settings,
-        counted: CountedRows,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> tuple[CountDesign, LevelSearch]:
         beyond, evidence = bool(self.beyond_answer), self.rounds > 1
-        sample, groups = counted.sample, counted.groups
+        counted, sample, groups = coded.counted, coded.sample, coded.groups
         # Of what one of many rounds may tell, rows left out show nothing: all are designed on.
         parts = leave_out(
             sample, groups, rng,
@@ -207,11 +186,22 @@ class Mapper(PrivacyMapper):
         design = CountDesign(
             settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
         )
+        self.structure_ = design.structure
         search = LevelSearch(
             settings, sample, groups, parts, design, rng,
-            beyond=beyond, report=report, n_jobs=self.n_jobs or 1,
+            beyond=beyond, report=limited, n_jobs=self.n_jobs or 1,
         )  # fmt: skip
-        return design, search
+        if report is not None and limited is not None:
+            limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))
+        return search
+
+    def _keep(self, found: Found, search: LevelSearch) -> None:
+        super()._keep(found, search)
+        self.alternatives_ = []
+        useless = found.expected is not None and not found.expected.useful
+        if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
+            levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
+            self.alternatives_ = search.look_for_use(levels)
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
@@ -219,17 +209,19 @@ class Mapper(PrivacyMapper):
         levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
         return design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
 
-    def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
+    def _levels(
+        self, search: LevelSearch, settings: Settings
+    ) -> tuple[list[Target], Request | None]:
         if self.privacy_ratio is not None:
-            return search.take(Target(self.privacy_ratio))
+            return [Target(self.privacy_ratio)], None
         if self.rounds > 1:
             one = one_of_rounds(self.max_advantage, self.rounds)
-            return search.take(Target(1.0 - 2.0 * one, self.epsilon))
+            return [Target(1.0 - 2.0 * one, self.epsilon)], None
         asked = self._asked_advantage
         levels = [self._level(share, settings) for share in _shares(search)]
         if asked is None and not settings.lists_outputs:
-            return search.take(levels[0])  # structural, holds by construction
-        return search.find(levels, Request(asked, self.epsilon))
+            return levels[:1], None  # structural, holds by construction
+        return levels, Request(asked, self.epsilon)
 
     @property
     def _asked_advantage(self) -> float | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,6 @@ from threadpoolctl import threadpool_limits
 import discreet
 from discreet.arrays import Ints
 from discreet.choices import LOSSES
-from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import fit_sensors
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
@@ -35,15 +33,13 @@ from discreet.design.counts.counting import (
     sample_index,
 )
 from discreet.design.expected import (
-    Answers,
-    Expected,
     Request,
     answer_drawn,
     warn_unmet,
     warn_useless,
 )
-from discreet.design.feasible import Designed, mix_to_epsilon, structural_epsilon
-from discreet.design.fusion import Fusion, aim_for, check_decide
+from discreet.design.feasible import mix_to_epsilon, structural_epsilon
+from discreet.design.fusion import aim_for, check_decide
 from discreet.design.inputs import (
     Coded,
     check_choice,
@@ -68,7 +64,6 @@ from discreet.design.problem import (
     risk_levels,
     structural_limit,
 )
-from discreet.design.risks import Tables
 from discreet.design.training_rows import Sample
 from discreet.errors import (
     BlindKernelWarning,
@@ -151,16 +146,6 @@ _PUBLIC_REG, _PRIVATE_REG = 0.3, 0.1
 _TAUGHT_ROWS = 20_000  # of those learned from, that answers are tried on
 MOST_ROWS = 20_000
 """Most rows that risks are computed on; a design from counts takes any number."""
-
-
-class Made(NamedTuple):
-    """What a method hands over; ``tables`` are those of the mapping, ``designed`` as designed."""
-
-    target: Target
-    designed: Designed
-    tables: Tables
-    fusion: Fusion
-    expected: Expected | None
 
 
 class PrivacyMapper(UsesMapping):
@@ -266,7 +251,7 @@ class PrivacyMapper(UsesMapping):
         table, public = check_readings(self, X, y)
         self.check_row_count(len(table))
         facts = [public, *private_facts(private, len(table))]
-        self._names_in, n_rows = [str(name) for name in table.columns], len(table)
+        n_rows = len(table)
         numbers = sample_index(n_rows, SAMPLED_ROWS)
         rows = table if len(numbers) == n_rows else table.iloc[numbers].reset_index(drop=True)
         known = [fact.take(numbers) for fact in facts]
@@ -281,80 +266,60 @@ class PrivacyMapper(UsesMapping):
         index = group_index(groups, n_rows)
         index = None if index is None else index[numbers]
         coded = code_sample(sensors, rows, known, numbers, index, passed.counts, source)
-        self._learn(coded, report)
+        self.fit_coded(coded, report=report, names=[str(name) for name in table.columns])
         self.classes_ = np.asarray(public.classes)
         return self
 
-    def fit_coded(self, coded: Coded, *, report: Report | None = None) -> Self:
-        """Learn from rows that are codes already, and tell ``report``, which may ask to stop."""
-        self._check_parameters()
-        self.feature_names_in_ = np.asarray(coded.names, dtype=object)
-        self._names_in, self.n_features_in_ = coded.names, len(coded.names)
-        self._learn(coded, report)
-        self.classes_ = np.asarray(coded.facts[0].classes)
-        return self
+    def fit_coded(
+        self, coded: Coded, *, report: Report | None = None, names: list[str] | None = None
+    ) -> Self:
+        """Learn from rows that are codes already, and tell ``report``, which may ask to stop.
 
-    def _learn(self, coded: Coded, report: Report | None) -> None:
+        ``names``: all columns of readings, where scikit-learn has been told of them.
+        """
+        if names is None:
+            self._check_parameters()
+            names = coded.names
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+            self.n_features_in_ = len(names)
+        self._names_in = names
         # One thread: sums then come in one order, and a seed gives one mapping anywhere.
         with threadpool_limits(limits=1):
             seed = int(check_random_state(self.random_state).randint(2**31))
-            rng = np.random.default_rng(seed)
             self.check_row_count(coded.n_rows)
-            sample, groups = coded.sample, coded.groups
-            settings = replace(
-                self._settings(coded.names, coded.sizes, len(sample.codes)),
-                aim=aim_for(self.decide, coded.facts[0]),
-            )
+            settings = self._settings(coded)
             self._check_reachable(coded.facts[1:])
-            target, designed, tables, fusion, expected = self._make(settings, coded, rng, report)
-            self._keep(designed, target, expected)
-            self.mapping_ = Mapping.create(
-                names=coded.names,
-                encoders=coded.encoders,
-                tables=tables,
-                public=coded.facts[0],
-                private=coded.facts[1:],
-                fusion=fusion,
-                design=self._describe(settings, target, seed, coded),
-            )
-            self.structural_epsilon_ = float(
-                sum(structural_epsilon(table) for table in self.mapping_.tables)
-            )
-            self._judge(sample, groups)
+            search = self._search(settings, coded, np.random.default_rng(seed), report)
+            levels, request = self._levels(search, settings)
+            found = search.find(levels, request) if request else search.take(levels[0])
+            self._keep(found, search)
+            self.mapping_ = self._bind(found, settings, seed, coded)
+            self.structural_epsilon_ = float(sum(map(structural_epsilon, self.mapping_.tables)))
+            self._judge(coded.sample, coded.groups)
+        self.classes_ = np.asarray(coded.facts[0].classes)
+        return self
 
-    def _make(
+    def _search(
         self, settings: Settings, coded: Coded, rng: np.random.Generator, report: Report | None
-    ) -> Made:
-        """Choose a target, design for it, and learn how to decide."""
-        searches = self._constrained and (self.max_advantage, self.epsilon) != (None, None)
-        n_folds = self.n_folds if searches else 2
+    ) -> LevelSearch:
+        """Return what designs at any level, and tries designs on rows left out."""
+        n_folds = 2 if (self.max_advantage, self.epsilon) == (None, None) else self.n_folds
         parts = leave_out(coded.sample, coded.groups, rng, n_folds=n_folds)
         design = RiskDesign(settings, coded, self._designer)
-        search = LevelSearch(
-            settings, coded.sample, coded.groups, parts, design, rng, report=report
-        )
-        found = self._find_level(search, settings) if searches else search.take(self._target())
-        tables = self._finish(found.designed.tables, settings, found.target, coded)
-        assert found.designed.fusion is not None
-        return Made(found.target, found.designed, tables, found.designed.fusion, found.expected)
+        return LevelSearch(settings, coded.sample, coded.groups, parts, design, rng, report=report)
 
-    def _target(self) -> Target:
-        """Return what to design for where nothing is searched."""
+    def _levels(
+        self, search: LevelSearch, settings: Settings
+    ) -> tuple[list[Target], Request | None]:
+        """Return levels that rise in strictness, and what to search among them for, if anything."""
         if not self._constrained:
-            return Target(None)
-        return Target(DEFAULT_RATIO if self.privacy_ratio is None else self.privacy_ratio)
-
-    def _find_level(self, search: LevelSearch, settings: Settings) -> Found:
+            return [Target(None)], None
+        if (self.max_advantage, self.epsilon) == (None, None):
+            return [Target(self.privacy_ratio or DEFAULT_RATIO)], None
         levels = risk_levels(settings, self.max_advantage is not None, self.epsilon)
         if len(levels) == 1:
-            return search.take(levels[0])  # structural, holds by construction
-        return search.find(levels, Request(self.max_advantage, self.epsilon))
-
-    def _finish(self, tables: Tables, settings: Settings, target: Target, coded: Coded) -> Tables:
-        """Fill rows of codes never seen, and keep a limit that holds by construction."""
-        tables = self._fill_unseen(tables, coded.counted.totals, coded.encoders)
-        limit = structural_limit(settings, target)
-        return tables if limit is None else [mix_to_epsilon(table, limit) for table in tables]
+            return levels, None  # structural, holds by construction
+        return levels, Request(self.max_advantage, self.epsilon)
 
     @property
     def _designer(self) -> Designer:
@@ -366,17 +331,9 @@ class PrivacyMapper(UsesMapping):
         """What is asked for, said or not."""
         return self.max_advantage
 
-    def _fill_unseen(
-        self, tables: Tables, counts: Sequence[Ints], encoders: Sequence[Encoder]
-    ) -> Tables:
-        """Give codes that the rows never showed a row of their own."""
-        return [
-            fill_unseen(table, count, encoder)
-            for table, count, encoder in zip(tables, counts, encoders, strict=True)
-        ]
-
-    def _keep(self, designed: Designed, target: Target, expected: Expected | None) -> None:
-        self.privacy_ratio_ = target.ratio
+    def _keep(self, found: Found, search: LevelSearch) -> None:
+        designed = found.designed
+        self.privacy_ratio_ = found.target.ratio
         self.public_risk_ = designed.public_risk
         self.private_risk_, self.threshold_ = np.inf, -np.inf
         if len(designed.floors):  # the head nearest to its floor speaks for all
@@ -385,36 +342,48 @@ class PrivacyMapper(UsesMapping):
             self.threshold_ = float(designed.floors[k])
         self.n_evaluations_ = designed.evaluations
         self.stopped_ = designed.stopped
-        self.expected_ = expected
+        self.expected_ = found.expected
+
+    def _bind(self, found: Found, settings: Settings, seed: int, coded: Coded) -> Mapping:
+        """Fill rows of codes never seen, keep a limit that holds by construction, and bind."""
+        designed, limit = found.designed, structural_limit(settings, found.target)
+        tables = list(map(fill_unseen, designed.tables, coded.counted.totals, coded.encoders))
+        if limit is not None:
+            tables = [mix_to_epsilon(table, limit) for table in tables]
+        assert designed.fusion is not None
+        return Mapping.create(
+            names=coded.names,
+            encoders=coded.encoders,
+            tables=tables,
+            public=coded.facts[0],
+            private=coded.facts[1:],
+            fusion=designed.fusion,
+            design=self._describe(settings, found.target, seed, coded),
+        )
 
     def _judge(self, sample: Sample, groups: Ints | None) -> None:
         """Decide whether the answers are good for anything, and say so if they are not."""
-        expected = self.expected_
+        expected, mapping = self.expected_, self.mapping_
+        # Of rows in groups, more groups are what helps.
+        advice = (
+            self._advice if groups is None else self._advice.replace("more rows", "more groups")
+        )
         # With one part left out, its rows tried the very mapping.
         self.useful_ = expected is not None and expected.useful and expected.folds == 1
         if not self.useful_:
             some = sample_index(len(sample.codes), _TAUGHT_ROWS)
-            own = None if groups is None else groups[some]
-            taught = self._answer_taught(sample.take(some))
+            own, rows = None if groups is None else groups[some], sample.take(some)
+            rng = np.random.default_rng(0)
+            taught = answer_drawn(mapping.fusion, mapping.tables, rows.codes, rows.public, rng)
             # Too few rows to leave some out, or no time: those it learned from flatter it.
             useful = taught.useful(own) if expected is None else expected.useful
             self.useful_ = useful and not taught.constant
         if not self.useful_:
-            interval, advice = taught.interval(own), self._advise(groups)
-            warn_useless(self.mapping_.public, expected, taught, interval, advice)
+            warn_useless(mapping.public, expected, taught, taught.interval(own), advice)
         if expected is not None and expected.met is False and not expected.silent:
             asked = {"advantage": self._asked_advantage, "epsilon": self.epsilon}
             stated = (self.max_advantage, self.epsilon) != (None, None)
-            warn_unmet(expected, asked, self._advise(groups), stated=stated)
-
-    def _advise(self, groups: Ints | None) -> str:
-        """Say what to do: of rows in groups, more groups are what helps."""
-        return self._advice if groups is None else self._advice.replace("more rows", "more groups")
-
-    def _answer_taught(self, sample: Sample) -> Answers:
-        """Return what the finished mapping answers about the rows that it learned from."""
-        mapping, rng = self.mapping_, np.random.default_rng(0)
-        return answer_drawn(mapping.fusion, mapping.tables, sample.codes, sample.public, rng)
+            warn_unmet(expected, asked, advice, stated=stated)
 
     # -- checks and descriptions --------------------------------------------------
 
@@ -483,12 +452,14 @@ class PrivacyMapper(UsesMapping):
                 f"private risk above a floor and do not know {unknown[0]}. Use solver='fast'."
             )
 
-    def _settings(self, names: list[str], sizes: tuple[int, ...], n_rows: int) -> Settings:
-        kernel = check_kernel(self.kernel)
+    def _settings(self, coded: Coded) -> Settings:
+        kernel, names, n_rows = check_kernel(self.kernel), coded.names, len(coded.sample.codes)
         if self._constrained and kernel.reach(len(names)) < len(names):
             warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=6)
+        given = symbol_counts(self.n_symbols, self._names_in)
+        counts = dict(zip(self._names_in, given, strict=True))  # of some, no sensor is left
         return Settings(
-            n_symbols=self._count_symbols(names),
+            n_symbols=tuple(counts[name] for name in names),
             kernel=kernel,
             loss=LOSSES[self.loss],
             reg=_PUBLIC_REG / n_rows if self.reg is None else self.reg,
@@ -500,21 +471,10 @@ class PrivacyMapper(UsesMapping):
             solver=self.solver,
             n_restarts=self.n_restarts,
             ldp_epsilon=self.ldp_epsilon,
+            aim=aim_for(self.decide, coded.facts[0]),
         )
 
-    def _count_symbols(self, names: list[str]) -> tuple[int, ...]:
-        """Return the symbols of each sensor that is left, of all that were given."""
-        given = symbol_counts(self.n_symbols, self._names_in)
-        counts = dict(zip(self._names_in, given, strict=True))
-        return tuple(counts[name] for name in names)
-
-    def _describe(
-        self,
-        settings: Settings,
-        target: Target,
-        seed: int,
-        coded: Coded,
-    ) -> Design:
+    def _describe(self, settings: Settings, target: Target, seed: int, coded: Coded) -> Design:
         parameters: dict[str, Any] = {
             "kernel": repr(settings.kernel),
             "loss": self.loss,

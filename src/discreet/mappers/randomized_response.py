@@ -90,10 +90,9 @@ class RandomizedResponseMapper(PrivacyMapper):
                     "Give ldp_epsilon, the budget of every sensor, or use NPOMapper."
                 )
 
-    def _settings(self, names: list[str], sizes: tuple[int, ...], n_rows: int) -> Settings:
+    def _settings(self, coded: Coded) -> Settings:
         self.ldp_epsilon_ = DEFAULT_EPSILON if self.ldp_epsilon is None else float(self.ldp_epsilon)
-        settings = super()._settings(names, sizes, n_rows)
-        return replace(settings, ldp_epsilon=self.ldp_epsilon_)
+        return replace(super()._settings(coded), ldp_epsilon=self.ldp_epsilon_)
 
     @property
     def _designer(self) -> Designer:
