@@ -26,8 +26,7 @@ from discreet.data.text_files import TextForm, text_form
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
 from discreet.design.training_rows import split_folds
-from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError
-from discreet.files import as_argument
+from discreet.errors import DiscreetWarning, EventLogError, InputError, ProblemsError, as_argument
 from discreet.learning import Prepared, learn, open_table, prepare
 from discreet.progress import Progress, Report
 from discreet.task import Task, check_no_log, look_at_roles

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
@@ -78,7 +78,7 @@ def connected(where: str | None) -> Iterator[Any]:
 
     # What Dask logs of a lost worker is said once, in our words.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with _local(count) if count else _remote(where) as scheduler:
+    with _local(count) if count else nullcontext(where) as scheduler:
         try:
             client = Client(
                 scheduler, direct_to_workers=True, timeout=_CONNECT_SECONDS, set_as_default=True
@@ -91,11 +91,6 @@ def connected(where: str | None) -> Iterator[Any]:
         with client:
             check_workers(client)
             yield client
-
-
-@contextmanager
-def _remote(where: str) -> Iterator[str]:
-    yield where
 
 
 @contextmanager

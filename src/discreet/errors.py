@@ -138,6 +138,12 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def as_argument(path: object) -> str:
+    """Return a path as a command takes it: with a dash in front it would be an option."""
+    text = str(path)
+    return f"./{text}" if text.startswith("-") and text != "-" else text
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the end of a "no such name" message: close matches, then all the names."""
     names = list(known)

@@ -16,12 +16,6 @@ from discreet_sensor.files import replacing as replacing
 from discreet_sensor.files import write_whole as write_whole
 
 
-def as_argument(path: object) -> str:
-    """Return a path as a command takes it: with a dash in front it would be an option."""
-    text = str(path)
-    return f"./{text}" if text.startswith("-") and text != "-" else text
-
-
 def check_folder(folder: Path, option: str = "") -> None:
     """Refuse, before the work, a folder that holds something or has nowhere to be.
 

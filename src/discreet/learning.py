@@ -33,7 +33,6 @@ from discreet.data.groups import GroupTally, group_columns
 from discreet.data.opening import open_table as open_files
 from discreet.data.roles import MOST_ROWS as LOOKED_AT
 from discreet.data.roles import Role
-from discreet.data.series import read_series
 from discreet.data.split import Split, hold_out
 from discreet.data.table_warnings import (
     check_both_orders,
@@ -58,8 +57,7 @@ from discreet.design.counts.counting import (
 from discreet.design.fusion import aim_for
 from discreet.design.inputs import Coded, check_name, code_sample, describe_fact
 from discreet.errors import InputError, Problems, StoppedError, TableWarning
-from discreet.leakage.chains import estimate_chain
-from discreet.mappers.risk_mappers import PrivacyMapper
+from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.mapping import Mapping
 from discreet.mapping.parts import PublicChain, Source
 from discreet.progress import Progress, Report
@@ -375,6 +373,9 @@ def _find_chain(
     name = task.time_column
     if name is None:
         return None
+    from discreet.data.series import read_series
+    from discreet.leakage.chains import estimate_chain
+
     times = pd.concat([batch[name] for batch in table.batches([name])])
     series = read_series(times, None if groups is None else groups.index, name, task.every)
     return estimate_chain(public.index, public.n_classes, series, ~held_out)

@@ -12,10 +12,18 @@ from pydantic import ValidationError
 
 from discreet.choices import METHODS, ByColumn
 from discreet.data.columns import check_column, choose_sensors
-from discreet.data.event_logs import describe_event_log, find_event_log, import_command
 from discreet.data.fit_encoders import by_column
 from discreet.data.groups import can_group, group_columns
-from discreet.data.roles import MOST_ROWS, NO_SENSORS, Role, guess_roles, roles_named
+from discreet.data.roles import (
+    MOST_ROWS,
+    NO_SENSORS,
+    Role,
+    describe_event_log,
+    find_event_log,
+    guess_roles,
+    import_command,
+    roles_named,
+)
 from discreet.data.split import Split
 from discreet.data.strict_model import explain
 from discreet.data.tables import Table, find_files, first_rows

@@ -4,15 +4,15 @@ from rich.console import Console
 from support.sites import eventually
 
 from discreet.cli import progress
-from discreet.cli.progress import ProgressReport, _Pace
+from discreet.cli.progress import ProgressReport
 from discreet.progress import Progress, cost
 
 
 def test_time_counts_down_between_steps(monkeypatch):
     clock = iter([0.0, 10.0, 10.0, 14.0, 100.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    pace = _Pace()
-    pace.note(0.25)
+    pace = ProgressReport(Console(file=io.StringIO()), quiet=True)
+    pace.show("", 0.25)
     assert pace.left() == "0:30 left"  # one of four took ten seconds
     assert pace.left() == "0:26 left"
     assert pace.left() == ""
@@ -21,9 +21,9 @@ def test_time_counts_down_between_steps(monkeypatch):
 def test_a_share_that_falls_begins_a_new_phase(monkeypatch):
     clock = iter([0.0, 100.0, 100.0, 110.0, 110.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    pace = _Pace()
+    pace = ProgressReport(Console(file=io.StringIO()), quiet=True)
     for done in (0.9, 0.0, 0.5):
-        pace.note(done)
+        pace.show("", done)
     assert pace.left() == "0:10 left"
 
 
@@ -63,7 +63,7 @@ def test_bar_share_and_time_left_stay_on_a_narrow_terminal(monkeypatch):
     log = io.StringIO()
     log.isatty = lambda: True
     report = ProgressReport(Console(file=log, width=60, force_terminal=True, color_system=None))
-    monkeypatch.setattr(report._pace, "left", lambda: "1:00:59 left")
+    monkeypatch.setattr(report, "left", lambda: "1:00:59 left")
     report.show("a phase with quite a long name indeed", 0.25, "12 of 48 points and more " * 3)
     assert eventually(lambda: "left" in log.getvalue())
     report.close()

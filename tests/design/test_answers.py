@@ -19,8 +19,8 @@ from discreet.design.expected import (
     raw_advantage,
 )
 from discreet.design.fusion import Aim
+from discreet.design.inputs import Settings
 from discreet.design.kernels import ProductKernel
-from discreet.design.problem import Settings
 from discreet.design.training_rows import Sample, split_folds
 from discreet.mapping.parts import TableFusion
 

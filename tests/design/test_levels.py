@@ -9,10 +9,10 @@ from discreet.choices import LOSSES
 from discreet.data.columns import Labels
 from discreet.design.expected import Expected, Request
 from discreet.design.feasible import Designed
+from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
 from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
-from discreet.design.problem import Settings, Target
 from discreet.design.training_rows import Sample
 
 SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)

@@ -16,8 +16,7 @@ from discreet.cli.options import (
     seconds_of,
 )
 from discreet.cli.terminal import check_out, interruptible, json_result, plain_console, print_lines
-from discreet.errors import InputError
-from discreet.files import as_argument
+from discreet.errors import InputError, as_argument
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -60,8 +60,7 @@ from discreet.cli.terminal import (
     told_warnings,
     warn,
 )
-from discreet.errors import InputError
-from discreet.files import as_argument
+from discreet.errors import InputError, as_argument
 from discreet.rounding import gain, percent, percents, plain_points, points, with_error
 
 if TYPE_CHECKING:

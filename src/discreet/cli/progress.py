@@ -38,12 +38,6 @@ def time_left(seconds: float, done: float, most: float | None = None) -> str:
     return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
 
 
-def is_live(console: Console) -> bool:
-    """Return whether a bar can be shown."""
-    # Not console.is_terminal, which is also true of a file where colours are forced.
-    return console.file.isatty() and not console.is_dumb_terminal
-
-
 class ProgressReport:
     """Shows what is being done, how much of it is done and how long the rest takes.
 
@@ -51,9 +45,12 @@ class ProgressReport:
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
-        self.console, self.quiet, self.live = console, quiet, is_live(console)
-        self._what, self._detail = "", ""
-        self._pace = _Pace()
+        self.console, self.quiet = console, quiet
+        # Not console.is_terminal, which is also true of a file where colours are forced.
+        self.live = console.file.isatty() and not console.is_dumb_terminal
+        self._what, self._detail, self.done = "", "", 0.0
+        self._began = self._reached = time.monotonic()  # the phase, and the share that is done
+        self._end: float | None = None  # when the work ends anyway
         self._bar: Bar | None = None
         self._watch: threading.Thread | None = None
         self._closed = threading.Event()
@@ -72,8 +69,12 @@ class ProgressReport:
 
         ``limit``: seconds after which the work ends anyway.
         """
-        self._what, self._detail = what, detail
-        self._pace.note(done, limit)
+        self._what, self._detail, now = what, detail, time.monotonic()
+        self._end = None if limit is None else now + limit
+        if done < self.done:
+            self._began = now
+        if done != self.done:
+            self.done, self._reached = done, now
         if self._bar is not None:
             self._update(self._bar)
         elif self._watch is None and not self.quiet:
@@ -89,6 +90,13 @@ class ProgressReport:
         tell(0)
         return tell
 
+    def left(self) -> str:
+        """Return how long the rest takes, shorter by what has passed since the last call."""
+        spent, since = self._reached - self._began, time.monotonic() - self._reached
+        passed = since * self.done / (1.0 - self.done) if self.done < 1.0 else 0.0
+        most = None if self._end is None else self._end - time.monotonic()
+        return time_left(spent - min(passed, spent), self.done, most)
+
     def close(self) -> None:
         """Take the bar off the screen."""
         self._closed.set()
@@ -103,8 +111,8 @@ class ProgressReport:
         while not self._closed.wait(seconds):
             if self.live:
                 return self._begin_bar()
-            rest = ", ".join(filter(None, (self._detail, self._pace.left())))
-            line = f"{self._what} {self._pace.done:.0%}" + (f": {rest}" if rest else "")
+            rest = ", ".join(filter(None, (self._detail, self.left())))
+            line = f"{self._what} {self.done:.0%}" + (f": {rest}" if rest else "")
             self.console.print(line)
             seconds = _LINE_SECONDS
 
@@ -117,7 +125,7 @@ class ProgressReport:
             ),
             BarColumn(bar_width=10, table_column=Column(min_width=10)),
             TextColumn("{task.percentage:.0f} %", table_column=Column(no_wrap=True, min_width=5)),
-            _TimeLeft(self._pace, table_column=Column(no_wrap=True, min_width=9)),
+            _TimeLeft(self, table_column=Column(no_wrap=True, min_width=9)),
             TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**cut, ratio=1)),
             console=self.console,
             transient=True,
@@ -132,42 +140,18 @@ class ProgressReport:
         bar.update(
             bar.task_ids[0],
             description=self._what,
-            completed=self._pace.done,
+            completed=self.done,
             detail=self._detail,
         )
 
 
-class _Pace:
-    """The share that is done, when it was reached, and when the phase began."""
-
-    def __init__(self) -> None:
-        self.done = 0.0
-        self._began = self._reached = time.monotonic()
-        self._end: float | None = None  # when the work ends anyway
-
-    def note(self, done: float, limit: float | None = None) -> None:
-        now = time.monotonic()
-        self._end = None if limit is None else now + limit
-        if done < self.done:
-            self._began = now
-        if done != self.done:
-            self.done, self._reached = done, now
-
-    def left(self) -> str:
-        spent, since = self._reached - self._began, time.monotonic() - self._reached
-        # Such that the time left at this share is shorter by what has passed since then.
-        passed = since * self.done / (1.0 - self.done) if self.done < 1.0 else 0.0
-        most = None if self._end is None else self._end - time.monotonic()
-        return time_left(spent - min(passed, spent), self.done, most)
-
-
 class _TimeLeft(ProgressColumn):
-    def __init__(self, pace: _Pace, table_column: Column) -> None:
+    def __init__(self, report: ProgressReport, table_column: Column) -> None:
         super().__init__(table_column)
-        self._pace = pace
+        self._report = report
 
     def render(self, task: BarTask) -> Text:
-        return Text(self._pace.left())
+        return Text(self._report.left())
 
 
 # --- Learning, and Ctrl-C in the middle of it ------------------------------------------------

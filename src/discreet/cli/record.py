@@ -8,8 +8,7 @@ from typing import Annotated
 
 from discreet.cli.options import Quiet, argument, option, seconds_of
 from discreet.cli.terminal import check_out, log_to_stderr, on_signals, plain_print
-from discreet.errors import InputError
-from discreet.files import as_argument
+from discreet.errors import InputError, as_argument
 
 
 def record(

@@ -26,8 +26,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.columns import check_names, is_numeric, understood
-from discreet.data.event_logs import hint_at_import
 from discreet.data.groups import clock_columns, with_clock
+from discreet.data.roles import hint_at_import
 from discreet.data.text_files import ALWAYS_EXPANDED, MOST_EXPANDED, read_text_table
 from discreet.errors import InputError, shown, suggest
 

@@ -8,6 +8,7 @@ the codes themselves.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from discreet.design.fusion import (
     draw_symbols,
     learn_fusion,
 )
-from discreet.design.problem import Settings
-from discreet.design.risks import MAX_OUTPUTS, Tables, count_outputs
+from discreet.design.inputs import Settings
+from discreet.design.risks import MAX_OUTPUTS, Tables
 from discreet.design.training_rows import Fold, Rows, Sample
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.leakage.joint_outputs import output_probabilities
@@ -172,7 +173,7 @@ def answer_unseen(
     fusion: Fusion, tables: Tables, unseen: Sample, rng: np.random.Generator
 ) -> Answers:
     """Answer rows by a finished rule: exactly where the outputs can be listed."""
-    if count_outputs([table.shape[1] for table in tables]) <= MAX_OUTPUTS:
+    if math.prod([table.shape[1] for table in tables]) <= MAX_OUTPUTS:
         return _answer_listed(fusion, tables, unseen.codes, unseen.public)
     return answer_drawn(fusion, tables, unseen.codes, unseen.public, rng)
 
@@ -180,7 +181,7 @@ def answer_unseen(
 def _answer_listed(fusion: Fusion, tables: Tables, codes: Ints, public: Labels) -> Answers:
     """Average Q over all outputs."""
     sizes = [table.shape[1] for table in tables]
-    outputs = np.stack(np.unravel_index(np.arange(count_outputs(sizes)), sizes), axis=1)
+    outputs = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
     decided = np.eye(public.n_classes)[fusion.choose(fusion.scores(outputs, sizes))]
     right, total = np.empty(len(codes)), np.zeros(public.n_classes)
     for begin in range(0, len(codes), _ROWS_AT_ONCE):

@@ -26,7 +26,7 @@ from discreet.arrays import Floats, Ints
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels, plain, written
 from discreet.design.kernels import Kernel, output_gram
-from discreet.design.risks import MAX_OUTPUTS, count_outputs, factor_gram
+from discreet.design.risks import MAX_OUTPUTS, factor_gram
 from discreet.design.solvers import fit_primal
 from discreet.design.training_rows import Rows, public_heads
 from discreet.errors import InputError, Parameter, suggest
@@ -150,7 +150,7 @@ def learn_fusion(
 ) -> Fusion:
     """Fit the fusion rule, always with the logistic loss, whose scores are log-odds."""
     n_symbols = [table.shape[1] for table in tables]
-    if count_outputs(n_symbols) <= MAX_OUTPUTS:
+    if math.prod(n_symbols) <= MAX_OUTPUTS:
         return _table_fusion(tables, rows, public, kernel, reg)
     return _additive_fusion(tables, rows, public, reg, rng)
 

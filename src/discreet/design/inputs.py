@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
@@ -21,7 +22,10 @@ from discreet.data.encoders import Encoder, encode_table
 from discreet.data.fit_encoders import by_column
 from discreet.data.strict_model import explain
 from discreet.design.counts.counting import CountedRows, Counts, counted_rows
+from discreet.design.fusion import BALANCED, Aim
 from discreet.design.kernels import Kernel
+from discreet.design.losses import Loss
+from discreet.design.risks import MAX_OUTPUTS
 from discreet.design.training_rows import Sample
 from discreet.errors import InputError, MissingPrivateError, shown
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name, Source
@@ -289,6 +293,61 @@ def fill_unseen(table: Floats, counts: Ints, encoder: Encoder) -> Floats:
             for z in range(table.shape[1]):
                 filled[:n_ordered, z] = np.interp(np.arange(n_ordered), known, table[known, z])
     return filled
+
+
+# --- How to design, and how private ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to design, whatever the data.
+
+    ``relaxed``: the paper's relaxation of the risks; False takes rules on the symbols themselves.
+    ``pairs``: which pairs of private classes get a head: "all" or "reference". ``normalised``:
+    weights 1/(2 n_g) in the private risks; False gives the Bayes-error method. ``constrained``:
+    false leaves the private facts unprotected (NDD). ``aim``: what the decisions of the fusion
+    rule are to be good for.
+    """
+
+    n_symbols: tuple[int, ...]
+    kernel: Kernel
+    loss: Loss
+    reg: float
+    private_reg: float
+    relaxed: bool = True
+    pairs: str = "all"
+    normalised: bool = True
+    constrained: bool = True
+    solver: str = "fast"
+    n_restarts: int = 4
+    ldp_epsilon: float | None = None
+    aim: Aim = BALANCED
+
+    @property
+    def n_outputs(self) -> int:
+        return math.prod(self.n_symbols)
+
+    @property
+    def lists_outputs(self) -> bool:
+        """Whether the outputs are few enough to be written out."""
+        return self.n_outputs <= MAX_OUTPUTS
+
+
+@dataclass(frozen=True)
+class Target:
+    """How private: the share of the reachable private risk, and a limit on log-ratios."""
+
+    ratio: float | None
+    epsilon: float | None = None
+
+
+def structural_limit(settings: Settings, target: Target) -> float | None:
+    """Return the limit on log Q(z|x)/Q(z|x') of every single sensor, if there is one."""
+    if target.epsilon is None or settings.lists_outputs:
+        return settings.ldp_epsilon
+    # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
+    share = target.epsilon / len(settings.n_symbols)
+    return share if settings.ldp_epsilon is None else min(share, settings.ldp_epsilon)
 
 
 # --- What a fit works on --------------------------------------------------------------------

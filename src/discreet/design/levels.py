@@ -32,8 +32,8 @@ from discreet.design.expected import (
 )
 from discreet.design.feasible import Designed, uniform_tables
 from discreet.design.fusion import class_shares
+from discreet.design.inputs import Settings, Target
 from discreet.design.leak_estimates import Leaks, average, estimate_fitted_leaks, estimate_leaks
-from discreet.design.problem import Settings, Target
 from discreet.design.risks import Tables
 from discreet.design.training_rows import Fold, Sample, split_folds
 from discreet.errors import InputError

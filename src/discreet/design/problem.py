@@ -7,7 +7,7 @@ chosen. Everything above (the search for a ratio, the estimators) calls this.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -16,60 +16,14 @@ from discreet.arrays import Ints
 from discreet.data.columns import Labels
 from discreet.design.fast import SOFTNESS, Limits, PrivateClasses, design_fast
 from discreet.design.feasible import Designed, uniform_tables
-from discreet.design.fusion import BALANCED, Aim
-from discreet.design.inputs import Coded
-from discreet.design.kernels import Kernel
-from discreet.design.losses import Loss
+from discreet.design.inputs import Coded, Settings, Target, structural_limit
 from discreet.design.npo import Setting, design_gauss_seidel, feasible_start, find_threshold
-from discreet.design.risks import MAX_OUTPUTS, Risks, Tables, count_outputs, make_risks
+from discreet.design.risks import Risks, Tables, make_risks
 from discreet.design.training_rows import Head, Rows, Sample, private_heads, public_heads
 from discreet.progress import Report
 
 # Below this the sampling noise is larger than anything that further steps would gain.
 _FEW_ROWS = 500
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to design, whatever the data.
-
-    ``relaxed``: the paper's relaxation of the risks; False takes rules on the symbols themselves.
-    ``pairs``: which pairs of private classes get a head: "all" or "reference". ``normalised``:
-    weights 1/(2 n_g) in the private risks; False gives the Bayes-error method. ``constrained``:
-    false leaves the private facts unprotected (NDD). ``aim``: what the decisions of the fusion
-    rule are to be good for.
-    """
-
-    n_symbols: tuple[int, ...]
-    kernel: Kernel
-    loss: Loss
-    reg: float
-    private_reg: float
-    relaxed: bool = True
-    pairs: str = "all"
-    normalised: bool = True
-    constrained: bool = True
-    solver: str = "fast"
-    n_restarts: int = 4
-    ldp_epsilon: float | None = None
-    aim: Aim = BALANCED
-
-    @property
-    def n_outputs(self) -> int:
-        return count_outputs(self.n_symbols)
-
-    @property
-    def lists_outputs(self) -> bool:
-        """Whether the outputs are few enough to be written out."""
-        return self.n_outputs <= MAX_OUTPUTS
-
-
-@dataclass(frozen=True)
-class Target:
-    """How private: the share of the reachable private risk, and a limit on log-ratios."""
-
-    ratio: float | None
-    epsilon: float | None = None
 
 
 class Designer(Protocol):
@@ -132,15 +86,6 @@ def design_sample(
         softness=softness,
         report=report,
     )
-
-
-def structural_limit(settings: Settings, target: Target) -> float | None:
-    """Return the limit on log Q(z|x)/Q(z|x') of every single sensor, if there is one."""
-    if target.epsilon is None or settings.lists_outputs:
-        return settings.ldp_epsilon
-    # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
-    share = target.epsilon / len(settings.n_symbols)
-    return share if settings.ldp_epsilon is None else min(share, settings.ldp_epsilon)
 
 
 def _guarded_heads(

@@ -15,6 +15,7 @@ gradient of each minimum at that w.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -258,7 +259,7 @@ def make_risks(
     relaxed: bool,
 ) -> Risks:
     """Choose the cheapest exact form for these rows, outputs and kernel."""
-    n_outputs = count_outputs(n_symbols)
+    n_outputs = math.prod(n_symbols)
     if relaxed and not loss.smooth:  # solved in the dual, one variable per row
         _check_gram_size(
             f"The {loss.name!r} loss", rows, "Use loss='logistic', or a sample of the rows."
@@ -282,14 +283,6 @@ def _check_gram_size(what: str, rows: Rows, advice: str) -> None:
             f"{what} needs a matrix of {len(rows.codes)} distinct rows, more than the "
             f"{MAX_GRAM_ROWS} that fit. {advice}"
         )
-
-
-def count_outputs(n_symbols: Sequence[int]) -> int:
-    """Return the number of outputs as a Python integer, which does not overflow."""
-    total = 1
-    for size in n_symbols:
-        total *= int(size)
-    return total
 
 
 def _stack(heads: Sequence[Head]) -> tuple[Floats, Floats]:

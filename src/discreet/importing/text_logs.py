@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from discreet.data.columns import check_column
-from discreet.data.event_logs import ITEMS, TIMES, VALUES, usual_column
-from discreet.data.roles import has_decimal_comma
+from discreet.data.roles import ITEMS, TIMES, VALUES, has_decimal_comma, usual_column
 from discreet.data.tables import read_table
 from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown

@@ -18,10 +18,9 @@ from scipy.stats import norm
 from discreet.arrays import Ints
 from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
-from discreet.design.inputs import Coded, check_count, check_number
+from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
 from discreet.design.levels import Found, LevelSearch, leave_out
-from discreet.design.problem import Settings, Target
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
 from discreet.mapping.parts import Design

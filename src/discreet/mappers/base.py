@@ -42,6 +42,8 @@ from discreet.design.feasible import mix_to_epsilon, structural_epsilon
 from discreet.design.fusion import aim_for, check_decide
 from discreet.design.inputs import (
     Coded,
+    Settings,
+    Target,
     check_choice,
     check_count,
     check_kernel,
@@ -51,6 +53,7 @@ from discreet.design.inputs import (
     fill_unseen,
     group_index,
     private_facts,
+    structural_limit,
     symbol_counts,
 )
 from discreet.design.kernels import Kernel
@@ -58,11 +61,8 @@ from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import (
     Designer,
     RiskDesign,
-    Settings,
-    Target,
     design_sample,
     risk_levels,
-    structural_limit,
 )
 from discreet.design.training_rows import Sample
 from discreet.errors import (

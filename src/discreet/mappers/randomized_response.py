@@ -16,8 +16,8 @@ from scipy.special import xlogy
 
 from discreet.arrays import Floats, Ints
 from discreet.design.feasible import Designed
-from discreet.design.inputs import Coded
-from discreet.design.problem import Designer, Settings, Target
+from discreet.design.inputs import Coded, Settings, Target
+from discreet.design.problem import Designer
 from discreet.design.risks import Tables
 from discreet.design.training_rows import Sample
 from discreet.errors import InputError

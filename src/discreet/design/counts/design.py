@@ -26,7 +26,7 @@ from discreet.design.counts.counting import CountedRows, Counts
 from discreet.design.counts.estimate import CountModel, estimate_counts, find_structure
 from discreet.design.counts.units import Units
 from discreet.design.feasible import Designed
-from discreet.design.problem import Settings, Target, structural_limit
+from discreet.design.inputs import Settings, Target, structural_limit
 from discreet.design.risks import Tables
 from discreet.design.training_rows import Sample
 from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
