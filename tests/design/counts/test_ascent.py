@@ -61,11 +61,11 @@ def test_slope_is_the_slope_of_what_is_maximised(kind):
 
     def value(weights):
         worth = (weights @ problem.public.T).max(axis=1).sum()
-        for share, attackers in problem.within:  # two private classes
-            inside = weights @ attackers.rows.T
+        for share, rows in problem.within:  # two private classes
+            inside = weights @ rows.T
             told = 0.25 * np.abs(inside[:, 0] - inside[:, 1]).sum()
             worth -= ascent._WITHIN * share * told
-        given = weights @ problem.guarded[0].rows.T
+        given = weights @ problem.guarded[0].T
         if problem.limits.advantage is not None:
             return worth - ascent._PRICE * 0.25 * np.abs(given[:, 0] - given[:, 1]).sum()
         ratios = np.abs(np.log(given / (weights @ problem.bases[0])[:, None]))

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from discreet.design.counts.units import Evidence, Units
 MAX_LISTED = 4096
 _DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
 STEPS, _PACE = 120, 0.15
+_STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
@@ -101,45 +103,48 @@ class Problem:
         model = self.units.model
         self.public = self.worth[:, None] * model.class_rows(0)
         classes = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
-        self.guarded: list[Attackers] = []  # for each fact, and what attackers know
+        self.guarded: list[Floats] = []  # p(cell|class) for each fact, and what attackers know
         self.bases: list[Floats] = []  # p(cell) to the same attackers
         for h in classes:
             known = np.full(len(model.prior), True) if h is None else model.facts[:, 0] == h
-            for fact in range(1, model.facts.shape[1]):
-                rows = model.class_rows(fact, known)
-                if len(rows) > 1:
-                    self.guarded.append(Attackers(rows))
-                    self.bases.append(model.prior * known / model.prior[known].sum())
+            for rows in self._told(known):
+                self.guarded.append(rows)
+                self.bases.append(model.prior * known / model.prior[known].sum())
         self.within = self._within()
+        self.attackers = Attackers([*self.guarded, *(rows for _, rows in self.within)])
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
         self.evidence = Evidence(self.units)
 
-    def _within(self) -> list[tuple[float, Attackers]]:
-        """Return attackers who know the public class, with the weight of that class."""
-        model, found = self.units.model, []
+    def _within(self) -> list[tuple[float, Floats]]:
+        """Return what attackers see who know the public class, with the weight of that class."""
+        model = self.units.model
         if self.limits.beyond or self.limits.evidence is not None:
             return []
-        for h in np.unique(model.facts[:, 0]):
-            known = model.facts[:, 0] == h
-            for fact in range(1, model.facts.shape[1]):
-                rows = model.class_rows(fact, known)
-                if len(rows) > 1:
-                    found.append((float(model.prior[known].sum()), Attackers(rows)))
-        return found
+        known = [model.facts[:, 0] == h for h in np.unique(model.facts[:, 0])]
+        return [(float(model.prior[own].sum()), rows) for own in known for rows in self._told(own)]
 
-    def weigh(self, chances: Floats, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _told(self, known: NDArray[np.bool_]) -> Iterator[Floats]:
+        """Yield p(cell|class) of each private fact that differs within some cells."""
+        model = self.units.model
+        for fact in range(1, model.facts.shape[1]):
+            rows = model.class_rows(fact, known)
+            if len(rows) > 1:
+                yield rows
+
+    def weigh(
+        self, chances: Floats, count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], Floats]:
         """Return outputs, and p(output|cell) over their probability of being looked at.
 
         Columns by outputs, and cells by outputs.
         """
-        outputs = self.listed
-        if outputs is None:
-            outputs = self.units.draw_outputs(chances, count, rng)
-        logs = np.log(np.maximum(chances, _TINY)).T @ outputs
+        logs = np.log(np.maximum(chances, _TINY)).T
         if self.listed is not None:
-            return outputs, np.exp(logs)
-        weights = np.exp(logs - logs.max(axis=0))
-        weights *= len(logs) / logs.shape[1] / weights.sum(axis=0)
+            return self.listed, np.exp(logs @ self.listed)
+        outputs = self.units.draw_outputs(chances, count, rng)
+        drawn = (logs.astype(np.float32) @ outputs).astype(np.float64)
+        weights = np.exp(drawn - drawn.max(axis=0))
+        weights *= len(drawn) / drawn.shape[1] / weights.sum(axis=0)
         return outputs, weights
 
     def judge(self, tables: Sequence[Floats]) -> Judged:
@@ -147,8 +152,9 @@ class Problem:
         rng = np.random.default_rng(0)
         chances, _ = self.units.chances(self.units.pad(tables))
         _, weights = self.weigh(chances, _JUDGED, rng)
-        most = [float(attackers.gains(weights)[0].max()) for attackers in self.guarded]
-        advantage = max(most, default=0.0)
+        look = self.attackers.look(weights)
+        most = [float(look.gains[own].max()) for own in self.attackers.of]
+        advantage = max(most[: len(self.guarded)], default=0.0)
         epsilon = 0.0
         if self.limits.epsilon is not None and self.listed is not None:
             epsilon = max(float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
@@ -159,26 +165,28 @@ class Problem:
             x, _ = self.evidence.worst(self.units.pad(tables))
             excess = max(excess, x / self.limits.evidence - 1.0)
         worth = float((self.public @ weights).max(axis=0).sum())
-        within = sum(
-            share * float(attackers.gains(weights)[0].max()) for share, attackers in self.within
-        )
+        own = zip(self.within, most[len(self.guarded) :], strict=True)
+        within = sum(share * gain for (share, _), gain in own)
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
     def slope(self, weights: Floats) -> Floats:
         """Return the slope of what is maximised in p(output|cell), cells by outputs."""
-        found = self.public.T[:, np.argmax(self.public @ weights, axis=0)]
-        price = _PRICE if self.listed is not None else _PRICE_DRAWN
-        if self.limits.advantage is not None:
-            for attackers in self.guarded:
-                gains, slope = attackers.gains(weights)
-                for k in np.flatnonzero(gains > self.limits.advantage):
-                    found -= price * slope(int(k))
-        for share, attackers in self.within:
-            gains, slope = attackers.gains(weights)
-            found -= _WITHIN * share * slope(int(np.argmax(gains)))
+        look = self.attackers.look(weights)
+        found = _best_rows(self.public, self.public @ weights) - look.slope(self._prices(look))
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
+
+    def _prices(self, look: Look) -> Floats:
+        """Return what a unit of each attacker's gain costs."""
+        of, prices = self.attackers.of, np.zeros(len(look.gains))
+        if self.limits.advantage is not None:
+            price = _PRICE if self.listed is not None else _PRICE_DRAWN
+            for own in of[: len(self.guarded)]:
+                prices[own] = price * (look.gains[own] > self.limits.advantage)
+        for own, (share, _) in zip(of[len(self.guarded) :], self.within, strict=True):
+            prices[own[look.gains[own].argmax()]] = _WITHIN * share
+        return prices
 
     def evidence_slope(self, padded: Floats) -> Floats | float:
         """Return the slope in the tables of the root of evidence over that of its limit."""
@@ -190,8 +198,8 @@ class Problem:
 
     def _ratios(self, weights: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield log p(output|class)/p(output), and both probabilities, for each fact."""
-        for attackers, base in zip(self.guarded, self.bases, strict=True):
-            given = np.maximum(attackers.rows @ weights, _TINY)
+        for rows, base in zip(self.guarded, self.bases, strict=True):
+            given = np.maximum(rows @ weights, _TINY)
             overall = np.maximum(base @ weights, _TINY)
             yield np.log(given / overall), given, overall
 
@@ -199,41 +207,58 @@ class Problem:
         """Return the slope of the excess of log-ratios, each output by its probability."""
         found = np.zeros_like(weights)
         facts = zip(self._ratios(weights), self.guarded, self.bases, strict=True)
-        for (ratios, given, overall), attackers, base in facts:
+        for (ratios, given, overall), rows, base in facts:
             side = np.where(np.abs(ratios) > epsilon, np.sign(ratios), 0.0)
-            found += attackers.rows.T @ (side * overall / given) - np.outer(base, side.sum(axis=0))
+            found += rows.T @ (side * overall / given) - np.outer(base, side.sum(axis=0))
         return found
 
 
 class Attackers:
-    """Those who tell two classes of a fact apart, or guess among all.
+    """Those who tell two classes of a fact apart, or guess among all of more than two.
 
-    ``rows`` is p(cell|class), classes by cells.
+    ``told``: p(cell|class), classes by cells, for each fact and what attackers know. ``of``: the
+    attackers who look at each of these.
     """
 
-    def __init__(self, rows: Floats) -> None:
-        first, second = np.triu_indices(len(rows), 1)
-        self.rows, self.apart = rows, rows[first] - rows[second]
+    def __init__(self, told: Sequence[Floats]) -> None:
+        self.several = [rows for rows in told if len(rows) > 2]
+        pairs = [(k, a - b) for k, rows in enumerate(told) for a, b in combinations(rows, 2)]
+        self.apart = np.array([row for _, row in pairs])
+        owners = [k for k, _ in pairs] + [k for k, rows in enumerate(told) if len(rows) > 2]
+        self.of = [np.flatnonzero(np.array(owners) == k) for k in range(len(told))]
 
-    def gains(self, weights: Floats) -> tuple[Floats, Callable[[int], Floats]]:
-        """Return the advantage of each, and what gives its slope in p(output|cell)."""
-        apart, n_classes = self.apart @ weights, len(self.rows)
-        gains = 0.25 * np.abs(apart).sum(axis=1)
-        if n_classes == 2:
-            return gains, lambda _: self._slope_of_pair(apart[0], 0)
-        given = self.rows @ weights
-        among_all = float((given.max(axis=0) - given.mean(axis=0)).sum()) / n_classes
+    def look(self, weights: Floats) -> Look:
+        """Look at p(output|cell) of some outputs."""
+        apart = self.apart @ weights if len(self.apart) else np.empty((0, weights.shape[1]))
+        return Look(self, apart, [rows @ weights for rows in self.several])
 
-        def slope(k: int) -> Floats:
-            if k < len(apart):
-                return self._slope_of_pair(apart[k], k)
-            told = self.rows - self.rows.mean(axis=0)
-            return np.asarray(told.T[:, np.argmax(given, axis=0)] / n_classes)
 
-        return np.append(gains, among_all), slope
+class Look:
+    """What attackers see of some outputs; ``gains``: the advantage of each of them."""
 
-    def _slope_of_pair(self, apart: Floats, k: int) -> Floats:
-        return np.asarray(np.multiply.outer(0.25 * self.apart[k], np.sign(apart)))
+    def __init__(self, attackers: Attackers, apart: Floats, given: Sequence[Floats]) -> None:
+        self.attackers, self.apart, self.given = attackers, apart, given
+        among_all = [float((p.max(axis=0) - p.mean(axis=0)).sum()) / len(p) for p in given]
+        self.gains = np.append(0.25 * np.abs(apart).sum(axis=1), among_all)
+
+    def slope(self, prices: Floats) -> Floats:
+        """Return the slope in p(output|cell) of all gains together, each at its price."""
+        told, pairs = self.attackers, len(self.apart)
+        dear = np.flatnonzero(prices[:pairs])
+        sides = np.sign(self.apart[dear]) * (0.25 * prices[dear, None])
+        found = told.apart[dear].T @ sides if pairs else np.zeros(1)
+        for rows, given, price in zip(told.several, self.given, prices[pairs:], strict=True):
+            if price:
+                found = found + price / len(rows) * _best_rows(rows - rows.mean(axis=0), given)
+        return np.asarray(found)
+
+
+def _best_rows(rows: Floats, given: Floats) -> Floats:
+    """Return for each output the row of the class that has the most of it, as columns."""
+    if len(rows) == 2:
+        more = np.multiply.outer(rows[1] - rows[0], given[1] > given[0])
+        return np.asarray(more + rows[0][:, None])
+    return np.asarray(rows.T[:, np.argmax(given, axis=0)])
 
 
 def climb(
@@ -248,28 +273,20 @@ def climb(
 
     ``stop`` is called with the share that is done, and may ask for the tables as they are.
     """
-    units = problem.units
+    units, rise = problem.units, _Rise()
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
     room = 1.0 - floor.sum(axis=2, keepdims=True)
     logits = _logits(units.pad(start), floor, room, units.used)
-    drift, spread = np.zeros_like(logits), np.zeros_like(logits)
+    least = np.where(units.used[:, None, :], -_STEEPEST, -np.inf)
     kept, total, last = 0, np.zeros_like(logits), time.monotonic()
     for step in range(steps):
-        soft = np.exp(logits)  # of at most 9
+        soft = np.exp(logits)
         soft /= soft.sum(axis=2, keepdims=True)
         padded = floor + room * soft
-        chances, products = units.chances(padded)
-        outputs, weights = problem.weigh(chances, _DRAWN, rng)
-        moved = outputs @ (problem.slope(weights) * weights).T
-        slope = units.pull_back(moved / np.maximum(chances, _TINY), products)
-        slope = (slope - price * problem.evidence_slope(padded)) * room
+        slope = room * _table_slope(problem, padded, rng, price)
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
-        drift, spread = 0.9 * drift + 0.1 * slope, 0.99 * spread + 0.01 * slope**2
         quick = next(pace for share, pace in _SLOWER if step < share * steps)
-        size = drift / (1.0 - 0.9 ** (step + 1))
-        scale = np.sqrt(spread / (1.0 - 0.99 ** (step + 1))) + 1e-6
-        logits = np.clip(logits + _PACE * quick * size / scale, -9.0, 9.0)
-        logits = np.where(units.used[:, None, :], logits, -np.inf)
+        logits = np.clip(logits + _PACE * quick * rise(slope), least, _STEEPEST)
         due = (step + 1) % _TOLD == 0 or step + 1 == steps
         due = due or time.monotonic() >= last + _TOLD_SECONDS
         stopped = due and stop((step + 1) / steps)
@@ -279,6 +296,32 @@ def climb(
         if stopped:
             break
     return units.cut(total / kept)
+
+
+def _table_slope(
+    problem: Problem, padded: Floats, rng: np.random.Generator, price: float
+) -> Floats:
+    """Return the slope of what is maximised in the tables."""
+    chances, products = problem.units.chances(padded)
+    outputs, weights = problem.weigh(chances, _DRAWN, rng)
+    moved = (problem.slope(weights) * weights).astype(outputs.dtype) @ outputs.T
+    slope = problem.units.pull_back(moved.T / np.maximum(chances, _TINY), products)
+    return np.asarray(slope - price * problem.evidence_slope(padded))
+
+
+class _Rise:
+    """Adam: the average slope over its average size, entry by entry."""
+
+    def __init__(self) -> None:
+        self.drift, self.spread, self.steps = np.zeros(1), np.zeros(1), 0
+
+    def __call__(self, slope: Floats) -> Floats:
+        self.steps += 1
+        self.drift = 0.9 * self.drift + 0.1 * slope
+        self.spread = 0.99 * self.spread + 0.01 * slope**2
+        size = self.drift / (1.0 - 0.9**self.steps)
+        scale = np.sqrt(self.spread / (1.0 - 0.99**self.steps)) + 1e-6
+        return np.asarray(size / scale)
 
 
 def _logits(padded: Floats, floor: Floats, room: Floats, used: NDArray[np.bool_]) -> Floats:

@@ -16,14 +16,19 @@ variance of the estimate of p - p' is therefore part of x, as if the truth were 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.arrays import Floats, Ints
+from discreet.arrays import Floats
 from discreet.design.counts.estimate import CountModel
 from discreet.leakage.joint_outputs import Products
+
+Singles: TypeAlias = "NDArray[np.float32]"
 
 
 class Units:
@@ -90,31 +95,46 @@ class Units:
 
     def list_outputs(self) -> Floats:
         """Return every output as one column of zeros and ones over what units may send."""
-        return self._shown(np.indices(self.outputs).reshape(len(self.outputs), -1))
+        index = np.indices(self.outputs).reshape(len(self.outputs), -1)
+        return self._shown(index, np.dtype(np.float64))
 
-    def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Floats:
-        """Draw outputs, as many from each cell, to one."""
-        cell = ((np.arange(count) + rng.random()) * len(self.model.prior) / count).astype(np.int64)
-        drawn = rng.random((len(self.widths), count))
-        n_single, widest = len(self.singles), max(self.n_symbols)
-        single = chances[: n_single * widest].reshape(n_single, widest, chances.shape[1])
-        single = single.cumsum(axis=1)
-        index = np.zeros(drawn.shape, dtype=np.int16)
-        for z in range(widest - 1):
-            index[:n_single] += drawn[:n_single] >= single[:, z][:, cell]
+    def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Singles:
+        """Draw about so many outputs, the same number from each cell.
+
+        Sixteen bits decide on a symbol, and single precision is enough for what is drawn.
+        """
+        n_cells, n_single, widest = chances.shape[1], len(self.singles), max(self.n_symbols)
+        some = min(n_cells, count)
+        cell = ((np.arange(some) + rng.random()) * n_cells / some).astype(np.int64)
+        bits = _draw_bits((len(self.widths), some, -(-count // some)), rng)
+        index = np.zeros(bits.shape, dtype=np.uint8)
+        single = chances[: n_single * widest].reshape(n_single, widest, n_cells)[:, :, cell]
+        for sums in _as_bits(single.cumsum(axis=1)).transpose(1, 0, 2)[:-1]:
+            index[:n_single] += (bits[:n_single] > sums[:, :, None]).view(np.uint8)
         for k in range(n_single, len(self.widths)):
-            sums = chances[self.edges[k] : self.edges[k + 1]].cumsum(axis=0)
-            index[k] = (drawn[k] >= sums[:-1, cell]).sum(axis=0)
-        return self._shown(np.minimum(index, np.array(self.outputs, dtype=np.int16)[:, None] - 1))
+            sums = _as_bits(chances[self.edges[k] : self.edges[k + 1] - 1, cell].cumsum(axis=0))
+            index[k] = (bits[k] > sums[:, :, None]).sum(axis=0)
+        return self._shown(index.reshape(len(index), -1), np.dtype(np.float32))
 
-    def _shown(self, index: Ints) -> Floats:
-        shown = np.zeros((self.edges[-1], index.shape[1]))
+    def _shown(self, index: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+        shown = np.zeros((self.edges[-1], index.shape[1]), dtype=dtype)
         n_single, widest = len(self.singles), max(self.n_symbols)
         for z in range(widest):
             shown[z : n_single * widest : widest] = index[:n_single] == z
         places = index[n_single:] + self.edges[n_single:-1, None]
         shown[places, np.arange(index.shape[1])] = 1.0
         return shown
+
+
+def _draw_bits(shape: tuple[int, int, int], rng: np.random.Generator) -> NDArray[np.uint16]:
+    count = math.prod(shape)
+    words = rng.integers(2**64 - 1, size=-(-count // 4), dtype=np.uint64, endpoint=True)
+    return words.view(np.uint16)[:count].reshape(shape)
+
+
+def _as_bits(chances: Floats) -> NDArray[np.uint16]:
+    """Return the largest of 65536 numbers that fall below probabilities; one has all of them."""
+    return np.clip(np.rint(chances * 65536.0) - 1.0, 0.0, 65535.0).astype(np.uint16)
 
 
 # --- Evidence of one round ------------------------------------------------------------------
