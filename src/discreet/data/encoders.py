@@ -16,7 +16,10 @@ reading is part of what is audited. There are three kinds:
 A missing reading has the last code of its own when ``missing`` is true.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -233,33 +236,72 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
     columns wanted, in the order wanted. Raises InputError: if a column is not there, or there
     twice. Raises CodeRangeError: if a reading does not fit its encoder.
     """
+    codes = np.empty((len(table), len(sensors)), dtype=np.int64, order="F")
+    for k, column in enumerate(look_up_table(table, sensors)):
+        codes[:, k] = column.codes()
+    return codes
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """A column of readings, each with its place in a short list of codes.
+
+    ``size``: how many codes there are, in the list or not.
+    """
+
+    places: NDArray[Any]
+    book: NDArray[np.int64]
+    size: int
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the code of each reading."""
+        return self.book.take(self.places)
+
+    def joined(self, other: LookedUp) -> LookedUp:
+        """Return two columns as one, whose code is that of both, this one's digit first."""
+        wide = np.min_scalar_type(len(self.book) * len(other.book))
+        places = self.places.astype(wide) * wide.type(len(other.book))
+        places += other.places.astype(wide, copy=False)
+        book = np.add.outer(self.book * other.size, other.book).ravel()
+        return LookedUp(places, book, self.size * other.size)
+
+
+def look_up_table(
+    table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]
+) -> Iterator[LookedUp]:
+    """Yield the codes of one sensor after the other, as ``encode_table`` returns them."""
     table = with_clock(table, (name for name, _ in sensors))
     names = [str(column) for column in table.columns]
     columns = {name: column for name, (_, column) in zip(names, table.items(), strict=True)}
-    codes = np.empty((len(table), len(sensors)), dtype=np.int64, order="F")
-    for column, (name, encoder) in enumerate(sensors):
+    for name, encoder in sensors:
         if name not in columns:
             raise InputError(f"no column {name!r} in the table. {suggest(name, names)}")
         if len(columns) < len(names) and names.count(name) > 1:
             raise InputError(
                 f"{names.count(name)} columns are called {name!r}. Rename all but one."
             )
-        codes[:, column] = encode_column(columns[name], encoder, name)
-    return codes
+        yield look_up_column(columns[name], encoder, name)
 
 
 def encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int64]:
-    """Return the code of each reading; where they are few whole numbers, each is coded once."""
+    """Return the code of each reading."""
+    return look_up_column(column, encoder, name).codes()
+
+
+def look_up_column(column: Column, encoder: Encoder, name: str) -> LookedUp:
+    """Look up the code of each reading; where they are few whole numbers, each is coded once."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "iu" and len(column) > _FEW_INTEGERS:
-        values = column.to_numpy()
+        values = np.ascontiguousarray(column.to_numpy())  # of a table in rows, it is scattered
         least, most = _ends(values)
         # A code out of range is refused below, by its name.
         known = not isinstance(encoder, CodesEncoder) or 0 <= least <= most < encoder.size
         if known and most - least < _FEW_INTEGERS:
-            codes = _codes_of(encoder, least, most)
-            return codes[values if least == 0 else values.astype(np.int64) - least]
-    return encoder.encode(_as_read(column, encoder), name)
+            book = _codes_of(encoder, least, most)
+            places = values if least == 0 else values.astype(np.int64) - least
+            return LookedUp(places, book, encoder.n_codes)
+    codes = encoder.encode(_as_read(column, encoder), name)
+    return LookedUp(codes, np.arange(encoder.n_codes), encoder.n_codes)
 
 
 def _ends(values: NDArray[Any]) -> tuple[int, int]:

@@ -14,8 +14,9 @@ nothing rests on nobody being able to make a second table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -210,7 +211,10 @@ _FULL = 1 << 62  # codes are joined into numbers below this
 
 @dataclass(frozen=True)
 class RowSums:
-    """Sums over rows, two of each kind: in any order, and with the place of each row."""
+    """Sums over rows, two of each kind: in any order, and with the place of each row.
+
+    Of coded rows, those in any order alone.
+    """
 
     rows: int = 0
     any_order: tuple[int, int] = (0, 0)
@@ -262,16 +266,45 @@ def code_sums(
     labels: Sequence[NDArray[Any]],
     classes: Sequence[int],
 ) -> RowSums:
-    """Return the sums of coded rows with the classes of their facts.
+    """Return the sums of coded rows with the classes of their facts, in any order.
 
     ``sizes``, ``classes``: how many codes each sensor and classes each fact has.
     """
-    found = RowSums()
+    found, digits = RowSums(), [*sizes, *classes]
     for begin in range(0, len(codes), ROWS_AT_ONCE):
         part = slice(begin, begin + ROWS_AT_ONCE)
         columns = [*codes[part].T, *(index[part] for index in labels)]
-        found += _sums(_join(columns, [*sizes, *classes]), begin)
+        found += number_sums(
+            join_digits([(columns[k], digits[k]) for k in run]) for run in digit_runs(digits)
+        )
     return found
+
+
+def digit_runs(sizes: Sequence[int]) -> list[range]:
+    """Return which of small integers, that follow one another, are the digits of one number."""
+    begins, room = [0], 1
+    for k, size in enumerate(sizes):
+        if room * size > _FULL:
+            begins, room = [*begins, k], 1
+        room *= size
+    return [range(*ends) for ends in pairwise([*begins, len(sizes)])]
+
+
+def join_digits(columns: Iterable[tuple[NDArray[Any], int]]) -> Ints:
+    """Return one number for each row of small integers, given with how many of each there are."""
+    first, *others = columns
+    word = first[0].astype(np.int64)
+    for column, size in others:
+        word *= size
+        word += column
+    return word
+
+
+def number_sums(numbers: Iterable[Ints]) -> RowSums:
+    """Return the sums of rows in any order, whose digits became these numbers."""
+    words = [_mix(each.view(np.uint64) + _key(f"{k}")) for k, each in enumerate(numbers)]
+    total = sum(words[1:], start=words[0])
+    return RowSums(len(total), _two_sums(total))
 
 
 def coded_digest(
@@ -305,21 +338,6 @@ def _mix(words: Words) -> Words:
     words *= np.uint64(0x94D049BB133111EB)
     words ^= words >> np.uint64(31)
     return words
-
-
-def _join(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> Words:
-    """Return one number for each row of small integers; as many as fit are its digits at once."""
-    total = np.zeros(len(columns[0]), dtype=np.uint64)
-    word, room, keys = np.zeros(len(total), dtype=np.int64), 1, 0
-    for column, size in zip(columns, sizes, strict=True):
-        if room * size > _FULL:
-            total += _mix(word.view(np.uint64) + _key(f"{keys}"))
-            word, room, keys = np.zeros(len(total), dtype=np.int64), 1, keys + 1
-        word *= size
-        word += column
-        room *= size
-    total += _mix(word.view(np.uint64) + _key(f"{keys}"))
-    return total
 
 
 def _values(column: Column) -> Words:

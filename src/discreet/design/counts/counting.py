@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,21 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Ints
 from discreet.data.columns import Labels
-from discreet.data.encoders import Encoder, encode_table
-from discreet.data.split import ROWS_AT_ONCE, RowSums, code_sums, table_sums
+from discreet.data.encoders import Encoder, LookedUp, look_up_table
+from discreet.data.split import (
+    ROWS_AT_ONCE,
+    RowSums,
+    digit_runs,
+    join_digits,
+    number_sums,
+    table_sums,
+)
 from discreet.data.tables import FilePart
 from discreet.design.training_rows import Sample
 
 FOLDS = 5
 """Parts that rows are dealt to by turns, so that smoothing can be chosen from counts alone."""
+_MOST_COUNTERS = 1 << 13  # that are near the processor
 SAMPLED_ROWS = 100_000
 """Most rows that are looked at as rows: for encoders, dependence, and levels tried."""
 
@@ -92,16 +101,31 @@ def count_codes(
     codes: Ints, sizes: Sequence[int], facts: Sequence[Labels], numbers: Ints | None = None
 ) -> Counts:
     """Count one batch; ``numbers`` are those of its rows among all, from 0 on if not given."""
-    classes = tuple(fact.n_classes for fact in facts)
-    n_cells = int(np.prod(classes))
     numbers = np.arange(len(codes)) if numbers is None else numbers
-    place = numbers % FOLDS * n_cells + cell_index(facts)
-    begins = {size: place * size for size in set(sizes)}
-    found = []
-    for t, size in enumerate(sizes):
-        flat = np.bincount(begins[size] + codes[:, t], minlength=FOLDS * n_cells * size)
-        found.append(flat.reshape(FOLDS, n_cells, size))
-    return Counts(tuple(found), classes)
+    tally = Tally(facts, numbers)
+    by_code = [tally.count(codes[:, t], size) for t, size in enumerate(sizes)]
+    return Counts(tuple(by_code), tally.classes)
+
+
+class Tally:
+    """Counts codes of some rows, one column after the other.
+
+    ``facts``: of the rows. ``numbers``: theirs among all.
+    """
+
+    def __init__(self, facts: Sequence[Labels], numbers: Ints) -> None:
+        self.classes = tuple(fact.n_classes for fact in facts)
+        self.shape = FOLDS, int(np.prod(self.classes))
+        self.places = FOLDS * self.shape[1]
+        self._place = numbers % FOLDS * self.shape[1] + cell_index(facts)
+        self._begins: dict[int, Ints] = {}
+
+    def count(self, codes: NDArray[Any], size: int) -> Ints:
+        """Return how often each of so many codes occurs, folds by cells by codes."""
+        if size not in self._begins:
+            self._begins[size] = self._place * size
+        flat = np.bincount(self._begins[size] + codes, minlength=self.places * size)
+        return flat.reshape(*self.shape, size)
 
 
 @dataclass(frozen=True)
@@ -233,10 +257,41 @@ def pass_over(plan: Plan, part: Part) -> Passed:
 def _count(
     plan: Plan, batch: pd.DataFrame, labels: Sequence[NDArray[Any]], number: int
 ) -> tuple[RowSums, Counts]:
-    codes = encode_table(batch, plan.sensors)
+    """Return sums and counts of some rows; neighbouring columns are coded and counted as one."""
     facts = [Labels("", i, range(k)) for i, k in zip(labels, plan.classes, strict=True)]
-    counts = count_codes(codes, plan.sizes, facts, np.arange(number, number + len(codes)))
-    return code_sums(codes, plan.sizes, labels, plan.classes), counts
+    tally = Tally(facts, np.arange(number, number + len(batch)))
+    sizes, columns = plan.sizes, look_up_table(batch, plan.sensors)
+    by_code: list[Ints] = []
+    numbers = []
+    for run in digit_runs([*sizes, *plan.classes]):
+        digits = []
+        for some in _together([t for t in run if t < len(sizes)], sizes, tally.places):
+            found = reduce(LookedUp.joined, [next(columns) for _ in some])
+            digits.append((codes := found.codes(), found.size))
+            by_code += _apart(tally.count(codes, found.size), [sizes[t] for t in some])
+        of_facts = (t - len(sizes) for t in run if t >= len(sizes))
+        digits += [(labels[k], plan.classes[k]) for k in of_facts]
+        numbers.append(join_digits(digits))
+    return number_sums(numbers), Counts(tuple(by_code), plan.classes)
+
+
+def _together(columns: Sequence[int], sizes: Sequence[int], places: int) -> list[list[int]]:
+    """Return neighbours that are counted as one, so few that the counters stay at hand."""
+    found: list[list[int]] = []
+    counters = _MOST_COUNTERS + 1
+    for t in columns:
+        counters *= sizes[t]
+        if counters > _MOST_COUNTERS:
+            found, counters = [*found, []], places * sizes[t]
+        found[-1].append(t)
+    return found
+
+
+def _apart(counts: Ints, sizes: Sequence[int]) -> list[Ints]:
+    """Return the counts of each column, from those of all that were counted as one."""
+    every = counts.reshape(*counts.shape[:2], *sizes)
+    axes = range(2, every.ndim)
+    return [every.sum(axis=tuple(k for k in axes if k != own)) for own in axes]
 
 
 def _nothing(plan: Plan) -> Passed:
