@@ -73,22 +73,52 @@ def in_words(picture):
     return [re.sub(r"[\d.]+", "#", each) for each in words]
 
 
+# Pages that need what another has made follow it; a chain begins in a folder of its own, with the
+# tutorial, with what its first steps make, or with nothing.
+CHAINS = {
+    "tutorial": ["tutorial", "backup", "evidence"],
+    "home-assistant": ["home-assistant", "cooking"],
+    "time-series": ["time-series"],
+    "readme": ["README"],
+    "levels": ["choose-a-level", "falls"],
+    "cluster": ["cluster"],
+    "devices": ["esp32", "node-red", "zigbee2mqtt"],
+    "mappings": ["read-a-report", "which-method", "new-mapping"],
+}
+STEPS = {"readme": 1, "levels": 1, "cluster": 2, "devices": 2, "mappings": 2}  # table, mapping
+FOLLOWED = {page.stem: page for page in [*GUIDES, *GALLERY, README]}
+
+
+def first_steps(count):
+    """Return the first steps of the tutorial as a script: its table, and its mapping."""
+    return 'cd "$folder"'.join(script_of(FOLLOWED["tutorial"]).split('cd "$folder"')[:count])
+
+
+def test_every_page_is_in_one_chain():
+    assert sorted(page for chain in CHAINS.values() for page in chain) == sorted(FOLLOWED)
+
+
 @pytest.mark.slow
 @needs_mosquitto
 @pytest.mark.timeout(3600)
-def test_the_pages_do_what_they_say(tmp_path, broker):
+@pytest.mark.parametrize("chain", CHAINS)
+def test_the_pages_do_what_they_say(chain, tmp_path, broker):
     as_ordinary_user(tmp_path)
+    if chain in STEPS:
+        code, printed = run_script(first_steps(STEPS[chain]), tmp_path)
+        assert code == 0, printed
     elsewhere = {
         "localhost/": f"127.0.0.1:{broker}/",
         "--out frontier.json": "--ratios 0.9,0.99 --out frontier.json",  # of seven
     }
-    for page in [*GUIDES, *GALLERY, README]:
+    for page in (FOLLOWED[name] for name in CHAINS[chain]):
         follow(page, tmp_path, elsewhere)
-    for page in GALLERY:
-        pictures = re.findall(r"\]\((\w+\.svg)\)", page.read_text())
-        assert all((tmp_path / each).is_file() and (page.parent / each).is_file()
-                   for each in pictures)  # fmt: skip
-    assert in_words(tmp_path / "demo.svg") == in_words(DOCS / "demo.svg")
+        if page in GALLERY:
+            pictures = re.findall(r"\]\((\w+\.svg)\)", page.read_text())
+            assert all((tmp_path / each).is_file() and (page.parent / each).is_file()
+                       for each in pictures)  # fmt: skip
+    if chain == "readme":
+        assert in_words(tmp_path / "demo.svg") == in_words(DOCS / "demo.svg")
 
 
 @pytest.mark.slow
