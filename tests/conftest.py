@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from itertools import count
+from itertools import count, islice
 
 # Tests run side by side, and threads of several processes would wait for each other, spinning.
 # Before NumPy is loaded, which reads it once; the commands that tests start inherit it.
@@ -29,6 +29,7 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("fixed"), max_examples=20)
 settings.load_profile("fixed")
 _NUMBERS = count()
+_LONG = ("test_manual.py", "test_notebook.py")
 
 
 # A background job of a shell ignores SIGINT, and the commands that tests start would inherit that.
@@ -58,9 +59,21 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+@pytest.hookimpl(trylast=True)  # when it is known which tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest test, for which all other processes would wait at the end."""
-    items.sort(key=lambda item: item.path.name != "test_manual.py")
+    """Begin with the longest tests, for which all other processes would wait at the end.
+
+    With ``--dist worksteal`` each process begins with a part of the list, all of the same length:
+    each part begins with some of them.
+    """
+    long = [item for item in items if item.path.name in _LONG]
+    others = (item for item in items if item.path.name not in _LONG)
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        length, own = (len(items) - len(ordered)) // (processes - number), long[number::processes]
+        ordered += [*own, *islice(others, max(0, length - len(own)))]
+    items[:] = ordered
 
 
 def pytest_collection_finish() -> None:

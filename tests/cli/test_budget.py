@@ -118,7 +118,7 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
     table.to_csv("rooms.csv", index=False)
     ask = (*FACTS, "--time-column", "at", *AT_ONCE, "--out", "rooms.json", "--quiet")
     assert run(monkeypatch, capsys, "learn", "rooms.csv", *ask)[0] == 0
-    limit = ("--rounds", 20, "--stay", 1, "--at-most", 0.3)
+    limit = ("--rounds", 8, "--stay", 1, "--at-most", 0.3)
     code, printed, _ = budget("rooms.json", "rooms.csv", *limit)
     assert code == 0 and "ways to tell at most 0.3 of 'who' beyond the public fact" in printed
     (found,) = json.loads(budget("rooms.json", "rooms.csv", *limit, "--json")[1])
@@ -142,7 +142,7 @@ def test_ways_to_speak_that_keep_a_limit_are_listed(budget, tmp_path, monkeypatc
         np.testing.assert_allclose(noisy, best["kept"] * table + even, atol=1e-9)
     assert after.design.source == before.design.source and after.chain == before.chain
     # What is written tells in so many rounds what was promised of it.
-    quieter = ("--rounds", 20, "--stay", 1, "--at-most", 0.3, "--json")
+    quieter = (*limit, "--json")
     (again,) = json.loads(budget("quieter.json", "rooms.csv", *quieter)[1])
     same = next(w for w in again["ways"] if w["every"] == best["every"] and not w["in_turn"])
     assert same["kept"] == 1.0 and same["advantage"] == pytest.approx(best["advantage"], abs=1e-6)

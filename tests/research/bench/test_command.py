@@ -34,7 +34,7 @@ def mistake(command, tmp_path):
 @pytest.mark.parametrize("names", sparing(["one-pass fit", ""], "one-pass fit"))
 def test_tables_json_and_picture_from_one_command(command, tmp_path, names):
     asked = ("--quick", "--rounds", "1", "--out", "run.json", "--plot", "run.svg")
-    code, printed, _ = command(*names.split(), *asked)
+    code, printed, _ = command(*names.split(), *asked, "--rows", "2000", "--sensors", "2")
     assert code == 0
     found = Run.load("run.json")
     assert [each.name for each in found.contests] == (names.split() or list(BENCHMARKS))
