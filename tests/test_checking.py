@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.matrices import sparing
 
 from research.benchmarks.check_tables import (
     PROBLEMS,
@@ -29,15 +30,16 @@ def role_of(found, column):
 # --- Clean tables ----------------------------------------------------------------------------
 
 
-def slowly(cases, quick):
-    """Mark all cases but the first ones as slow."""
-    return [
+def slowly(cases, quick, usual=None):
+    """Mark all cases but the first ones as slow, and those after the usual ones as exhaustive."""
+    cases = [
         pytest.param(each, marks=[pytest.mark.slow] if k >= quick else [])
         for k, each in enumerate(cases)
     ]
+    return sparing(cases, *(each.values[0] for each in cases[:usual]))
 
 
-@pytest.mark.parametrize("seed", slowly(range(30), 6))
+@pytest.mark.parametrize("seed", slowly(range(30), 6, 15))
 def test_a_clean_table_gives_no_alarm(tmp_path, seed):
     table = clean(seed)
     found = looked_at(table, tmp_path, ["home.csv", "home.tsv", "home.parquet"][seed % 3])

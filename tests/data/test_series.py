@@ -71,7 +71,11 @@ def house(rng, kind, days=20, rounds=100):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "houses"), [("fact", 20), ("day", 5), ("late", 5), ("later", 5), ("turned", 5)]
+    ("kind", "houses"),
+    [
+        *[("fact", 20), ("day", 5), ("late", 2), ("later", 5), ("turned", 5)],
+        pytest.param("late", 5, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_whether_the_fact_is_all_that_links_rounds(kind, houses):
     rng = np.random.default_rng(7)
