@@ -6,7 +6,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import replace
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -14,7 +13,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from discreet.network.broker import Broker, find_mosquitto
-from discreet.network.site.making import SitePlan, make_folder
+from discreet.network.site.making import make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint
 from support.helpers import make_mapping
 from support.ports import free_port
@@ -24,17 +23,15 @@ needs_mosquitto = pytest.mark.skipif(
 )
 
 
-def make_site(folder: Path, mapping=None, **changes) -> Path:
+def make_site(folder: Path, mapping=None, name="home", **changes) -> Path:
     """Write a site with ports of its own under a folder and return where it is."""
     (mapping or make_mapping()).save(folder / "home.json")
-    plan = SitePlan(
-        folder=folder / "site",
-        mapping=folder / "home.json",
-        broker=BrokerEndpoint(host="localhost", port=free_port()),
-        dashboard=Endpoint(port=free_port()),
-        metrics=Endpoint(port=free_port()),
-    )
-    make_folder(replace(plan, **changes))
+    ports = {
+        "broker": BrokerEndpoint(host="localhost", port=free_port()),
+        "dashboard": Endpoint(port=free_port()),
+        "metrics": Endpoint(port=free_port()),
+    }
+    make_folder(folder / "site", folder / "home.json", site=name, **ports | changes)
     return folder / "site"
 
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from discreet.cli.options import (
-    Json,
-    SiteFolder,
-    argument,
-)
+from discreet.cli.options import Json, SiteFolder, argument
 from discreet.cli.terminal import interruptible, json_result, plain_print
 from discreet.network import find_site, need_network
 

@@ -91,7 +91,11 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     from discreet.task import Task, make_split
 
     table, out = folder / "home.csv", folder / "home.json"
-    missing = _check_network(folder) if seconds != 0.0 else ""
+    missing = _missing_parts() if seconds != 0.0 else ""
+    if seconds != 0.0 and not missing:
+        from discreet.network.demo import check_room
+
+        check_room(folder / "network")  # before the work
     _write_table(table, make_home(_ROWS, seed))
     plain_print(f"A made-up home, {_ROWS} rows. To be inferred: did somebody fall. Not: who.")
     command = ["discreet", "learn", str(table), "--public", "fall", "--private", "who"]
@@ -154,16 +158,6 @@ def _show_audit(folder: Path, seed: int) -> None:
 
 
 # --- The network ---------------------------------------------------------------------------
-
-
-def _check_network(folder: Path) -> str:
-    """Return what the network lacks; refuse, before the work, a folder that it cannot use."""
-    missing = _missing_parts()
-    if not missing:
-        from discreet.network.demo import check_room
-
-        check_room(folder / "network")
-    return missing
 
 
 def _missing_parts() -> str:

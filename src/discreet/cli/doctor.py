@@ -51,8 +51,8 @@ def doctor(
 
 
 def _summary(found: list[Finding]) -> str:
-    failures = sum(each.level == "failure" for each in found)
-    warnings = sum(each.level == "warning" for each in found)
+    levels = [each.level for each in found]
+    failures, warnings = levels.count("failure"), levels.count("warning")
     if not failures and not warnings:
         return f"all {len(found)} well"
     return f"{failures} to fix, {warnings} worth a look, {len(found) - failures - warnings} well"

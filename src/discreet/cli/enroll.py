@@ -1,4 +1,4 @@
-"""``discreet enroll`` and ``discreet revoke``: let a device in, shut it out."""
+"""``discreet enroll``, ``revoke`` and ``forget``: let a device in, shut it out, delete its data."""
 
 from __future__ import annotations
 
@@ -130,7 +130,11 @@ def enroll(
             plain_print(f"wrote {out}: certificate and key of {name}, who may read the decision")
         else:
             out = out or Path(f"{name}.enrol" if to == "python" else name)
-            given, policy_lines = _typed(ctx), list[str]()
+            sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+            given = frozenset(
+                name for name, each in sources.items() if each and each.name == "COMMANDLINE"
+            )
+            policy_lines: list[str] = []
             if stay is not None or rows:
                 of_site = load_site(folder)
                 known = Mapping.load(folder / of_site.mapping)
@@ -194,12 +198,6 @@ def _say_how_it_ends(folder: Path, done: Enrolled) -> int:
     return 0
 
 
-def _typed(ctx: typer.Context) -> frozenset[str]:
-    """Return which options were given; the others have their defaults."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    return frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE")
-
-
 def revoke(
     name: Annotated[str, argument("NAME", "Name that was enrolled.")],
     site: SiteFolder = None,
@@ -236,6 +234,45 @@ def revoke(
                 "reached."
             )
         return 0 if done.outcome != "pending" else NOT_IN_FORCE
+
+
+def forget(
+    name: Annotated[str, argument("DEVICE", "Name of the device.")],
+    site: SiteFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Delete what one device has sent, for good.
+
+    That is its messages, stored and refused, and the daily counts of symbols. Decisions stay, and
+    so does what it has spent, or its budget would be refilled. A later `discreet restore` does not
+    bring the messages back.
+
+    Example:
+
+        discreet forget hall
+    """
+    with (
+        interruptible("stopped in the middle. Run the command again."),
+        json_result(as_json) as result,
+    ):
+        need_network()
+        from discreet.network.site.removing_devices import forget_device
+
+        done = forget_device(find_site(site), name)
+        result |= {"device": name, "messages": done.messages, "live": done.live}
+        plain_print(f"deleted {done.messages} messages of {name}, and what was refused of it")
+        plain_print("decisions stay, and what it has spent: its budget is not refilled")
+        if done.postgres:
+            plain_print(
+                "the rows are gone from the tables; PostgreSQL's write-ahead log, base backups, "
+                "dumps and replicas keep them for as long as you keep those"
+            )
+        plain_print(
+            "backups from before still hold it: restoring one into this site leaves it out. "
+            "Delete them if nobody is to read it there"
+        )
+        if done.live:
+            plain_print(f"what it sends from now on is stored; to end that: discreet revoke {name}")
 
 
 def how_to_reload(folder: Path) -> str:

@@ -83,20 +83,17 @@ def export(
         if exported.lasting.shortage:
             warn(exported.lasting.shortage)
         if as_json:
-            print_json(_as_dict(task, exported))
+            print_json(
+                {
+                    "out": str(out),
+                    "mapping_id": known.id,
+                    "sensors": {name: table.name for name, table in exported.tables.items()},
+                    "repeat": chosen,
+                    "public_key": None if exported.key is None else exported.key.public_hex,
+                }
+            )
         elif not quiet:
             print_lines(describe(task, exported, policy_lines))
-
-
-def _as_dict(task: ExportTask, exported: Exported) -> dict[str, object]:
-    """Return the result for a program."""
-    return {
-        "out": str(task.out),
-        "mapping_id": next(iter(exported.tables.values())).mapping_id,
-        "sensors": {name: table.name for name, table in exported.tables.items()},
-        "repeat": task.policy.repeat,
-        "public_key": None if exported.key is None else exported.key.public_hex,
-    }
 
 
 def describe(task: ExportTask, exported: Exported, policy_lines: Sequence[str]) -> list[str]:

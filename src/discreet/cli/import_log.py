@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from discreet.cli.options import (
-    Json,
-    Quiet,
-    argument,
-    flag,
-    option,
-    seconds_of,
-)
+from discreet.cli.options import Json, Quiet, argument, flag, option, seconds_of
 from discreet.cli.terminal import check_out, interruptible, json_result, plain_console, print_lines
 from discreet.errors import InputError, as_argument
 
@@ -105,7 +99,8 @@ def import_log(
     assert seconds is not None and held is not None
     if not out.name.lower().endswith(_WRITTEN):
         raise InputError(f"--out must end in one of {', '.join(_WRITTEN)}, got {out.name!r}.")
-    facts = dict(_label(each) for each in labels or [])
+    pairs = (each.partition("=") for each in labels or [])
+    facts = {item: name or item for item, _, name in pairs}  # what its column is called
     check_out(out, Path(log) if "://" not in log else None)
     with interruptible("stopped. No table was written."):
         from discreet.cli.progress import ProgressReport
@@ -145,26 +140,18 @@ def import_log(
             print_lines(_summary(events, rounds, table, whole, out))
 
 
-def _label(text: str) -> tuple[str, str]:
-    """Return the item and what its column is called."""
-    item, _, name = text.partition("=")
-    return item, name or item
-
-
 def _names(facts: dict[str, str], events: Events) -> dict[str, str]:
     """Return what the columns of labels are called; a pattern may have been renamed too."""
-    from discreet.importing.rounds import matching
-
     renamed = {pattern: name for pattern, name in facts.items() if name != pattern}
     return {item: name for pattern, name in renamed.items()
-            for item in matching(pattern, events.items)}  # fmt: skip
+            for item in _named([pattern], events, required=True)}  # fmt: skip
 
 
-def _named(patterns: object, events: Events, *, required: bool) -> list[str]:
+def _named(patterns: Iterable[str], events: Events, *, required: bool) -> list[str]:
     from discreet.importing.rounds import matching
 
     found: list[str] = []
-    for pattern in patterns:  # type: ignore[attr-defined]
+    for pattern in patterns:
         try:
             found += matching(pattern, events.items)
         except InputError:

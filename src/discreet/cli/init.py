@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -104,16 +105,17 @@ def init(
         from discreet.export.neutral import Policy
         from discreet.mapping.mapping import Mapping
         from discreet.network.broker import find_mosquitto
-        from discreet.network.site.making import SitePlan, make_folder
+        from discreet.network.site.making import make_folder
         from discreet.network.site.settings import BrokerEndpoint, Endpoint, checked
 
         found = Mapping.load(mapping)
         chosen, policy_lines = choose_repeat(found, repeat, rows, stay, period, interval)
         classes = [written(each) for each in found.public.classes]
-        plan = SitePlan(
-            folder=folder,
-            mapping=mapping,
-            name=name,
+        site, span = make_folder(
+            folder,
+            mapping,
+            Policy(budget=budget, period=period, repeat=chosen),
+            site=name,
             broker=checked(BrokerEndpoint, host=host, port=port),
             interval=interval,
             deadline=deadline,
@@ -122,15 +124,13 @@ def init(
             metrics=Endpoint(port=metrics_port),
             audit=audit,
             frontier=frontier,
-            expires=_date(expires),
+            **_end(expires),
             workers=workers,
             keep=keep or None,
             answers=read_answers(answer, classes, found.public.name),
             broker_program=find_mosquitto(),
-            policy=Policy(budget=budget, period=period, repeat=chosen),
             anyway=anyway,
         )
-        site, span = make_folder(plan)
         result |= {"out": str(folder), "site": site.site, "mapping_id": found.id}
         lines = _made(folder, site)
         print_lines([lines[0], *policy_lines])
@@ -156,18 +156,16 @@ def _made(folder: Path, site: Site) -> list[str]:
     ]
 
 
-def _date(text: str | None) -> date:
-    from discreet.network.site.making import a_year_from_now
-
+def _end(text: str | None) -> dict[str, date]:
     if text is None:
-        return a_year_from_now()
+        return {}
     try:
         found = date.fromisoformat(text)
     except ValueError:
         raise InputError(f"--expires must be a date such as 2030-01-31, got {text!r}.") from None
     if found < datetime.now(UTC).date():
         raise InputError(f"--expires {found} has passed. Give a day that is yet to come.")
-    return found
+    return {"expires": found}
 
 
 def read_answers(given: Sequence[str] | None, classes: Sequence[str], fact: str) -> dict[str, str]:
@@ -190,12 +188,8 @@ def read_answers(given: Sequence[str] | None, classes: Sequence[str], fact: str)
 
 def _ask(classes: Sequence[str], fact: str) -> dict[str, str]:
     print("What is the dashboard to show? One sentence for each class; Enter keeps its name.")
-    asked = {each: _one_line(f"  {fact} is {each}: ") for each in classes}
-    return {each: text for each, text in asked.items() if text}
-
-
-def _one_line(question: str) -> str:
-    try:
-        return input(question).strip()
-    except EOFError:
-        return ""
+    found = {}
+    for each in classes:
+        with suppress(EOFError):
+            found[each] = input(f"  {fact} is {each}: ").strip()
+    return {each: text for each, text in found.items() if text}

@@ -44,7 +44,10 @@ class Schedule:
         """How many releases of a day are counted at most."""
         if self.policy.repeat == "never":
             return self.a_day
-        return min(self.a_day, _periods_of_a_day(self.policy.period) * self.counted_a_period)
+        period = self.policy.period
+        latest = period - math.gcd(DAY, period)  # that a day begins in a period
+        periods = (latest + DAY - 1) // period + 1  # that a day has a part of at most
+        return min(self.a_day, periods * self.counted_a_period)
 
     def answered(self, counted: int) -> int:
         """Return how many releases in a row are answered if so many may be counted.
@@ -56,12 +59,6 @@ class Schedule:
         periods, rest = divmod(counted, self.counted_a_period)
         seconds = max(Fraction(self.policy.period), self.interval)
         return int(periods * seconds // self.interval) + rest
-
-
-def _periods_of_a_day(period: int) -> int:
-    """Return how many periods a day has a part of at most: it begins at most so late in one."""
-    latest = period - math.gcd(DAY, period)
-    return (latest + DAY - 1) // period + 1
 
 
 @dataclass(frozen=True)
@@ -147,9 +144,10 @@ def lasting(
     policy, seconds = tables[0].policy, Fraction(str(interval))
     schedules = [Schedule(policy, seconds, len(table.tops)) for table in tables]
     counts = [
-        _epsilon(table, schedule.counted_a_day)
+        math.inf if table.micro_epsilon == NONE
+        else schedule.counted_a_day * table.micro_epsilon / MICRO
         for table, schedule in zip(tables, schedules, strict=True)
-    ]
+    ]  # fmt: skip
     spans = [
         (schedule.answered(max(0, policy.micro_budget - spent) // table.micro_epsilon), table.name)
         for table, schedule in zip(tables, schedules, strict=True)
@@ -171,11 +169,6 @@ def lasting(
     if found.shortage and not anyway:
         raise InputError(f"--budget: {found.shortage}; or give --anyway.")
     return found
-
-
-def _epsilon(table: SensorTable, draws: int) -> float:
-    """Return what so many fresh draws tell by C1, in nats."""
-    return math.inf if table.micro_epsilon == NONE else draws * table.micro_epsilon / MICRO
 
 
 def _up(nats: float) -> str:

@@ -149,6 +149,11 @@ def runtime_folder(path: str) -> dict[str, bytes]:
     return dict(_walk(_RUNTIMES.joinpath(path), ""))
 
 
+def runtime_files(path: str) -> Files:
+    """Return the files of a folder under ``runtimes/``, without those of folders in it."""
+    return {name: data for name, data in runtime_folder(path).items() if "/" not in name}
+
+
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
@@ -207,7 +212,7 @@ _READERS = {
 def c_files(tables: Tables, _: SigningKey | None) -> Files:
     """For C and C++: a header per sensor, the runtime's, examples, and what makes it a package."""
     found = {f"{name}.h": sensor_header(name, table).encode() for name, table in tables.items()}
-    found |= _c_headers() | package_files()
+    found |= runtime_files("c") | package_files()
     first = next(iter(tables))
     for path, data in runtime_folder("c/examples").items():
         found[f"examples/{path}"] = _example(data.decode(), first, tables[first]).encode()
@@ -219,10 +224,6 @@ def package_files() -> Files:
     version = __version__.encode()
     parts = runtime_folder("c/package").items()
     return {path: data.replace(b"@VERSION@", version) for path, data in parts}
-
-
-def _c_headers() -> Files:
-    return {path: data for path, data in runtime_folder("c").items() if "/" not in path}
 
 
 def _example(text: str, name: str, table: SensorTable) -> str:
@@ -239,9 +240,6 @@ def _example(text: str, name: str, table: SensorTable) -> str:
 
 def sensor_header(name: str, table: SensorTable) -> str:
     """Return the header of one sensor: its bundle as words, and how to read for it."""
-    body = bundle_body(table)
-    words = [f"0x{word:08X}u," for word in struct.unpack(f"<{len(body) // 4}I", body)]
-    lines = wrap(" ".join(words), 96, initial_indent="    ", subsequent_indent="    ")
     guard = f"DISCREET_{name.upper()}_H"
     epsilon = "none" if table.micro_epsilon == NONE else f"{table.micro_epsilon} millionths"
     return "\n".join(
@@ -254,15 +252,20 @@ def sensor_header(name: str, table: SensorTable) -> str:
             "",
             '#include "discreet.h"',
             "",
-            f"static const uint32_t {name}_bundle[{len(words)}] = {{",
-            *lines,
-            "};",
+            *words_in_c(f"{name}_bundle", bundle_body(table)),
             "",
             _READERS[table.kind].format(name=name, room=_room(table)),
             "#endif",
             "",
         ]
     )
+
+
+def words_in_c(name: str, data: bytes) -> list[str]:
+    """Return the lines of an array that holds some bytes as 32-bit words."""
+    words = [f"0x{word:08X}u," for word in struct.unpack(f"<{len(data) // 4}I", data)]
+    lines = wrap(" ".join(words), 96, initial_indent="    ", subsequent_indent="    ")
+    return [f"static const uint32_t {name}[{len(words)}] = {{", *lines, "};"]
 
 
 def _room(table: SensorTable) -> int:

@@ -283,7 +283,9 @@ def make_table(events: Events, rounds: Rounds) -> pd.DataFrame:
             seen = _happened(
                 times[own], value[own], happened[own], ends, rounds.every, name in rounds.changes
             )
-            columns[name] = _in_gaps_missing(seen, ends, events.gaps)
+            for begin, end in events.gaps:
+                seen[(ends >= begin) & (ends < end)] = np.nan
+            columns[name] = pd.Series(seen).astype("Int64")
         else:
             hold = np.inf if name in rounds.forever else rounds.hold
             held = _held(times[own], value[own], ends, hold, lost)
@@ -364,12 +366,6 @@ def _happened(
     upto = number[np.searchsorted(times, ends, side="right")]
     before = number[np.searchsorted(times, ends - every, side="right")]
     return np.asarray(np.minimum(upto - before, 1 if changes else np.inf), dtype=np.float64)
-
-
-def _in_gaps_missing(seen: Floats, ends: Floats, gaps: Sequence[tuple[float, float]]) -> pd.Series:
-    for begin, end in gaps:
-        seen[(ends >= begin) & (ends < end)] = np.nan
-    return pd.Series(seen).astype("Int64")
 
 
 def _as_numbers(texts: NDArray[np.object_], held: Ints) -> object:

@@ -111,7 +111,7 @@ def _states(
         items, times = items[:1], times[:1]
     for values, *rest in ask.batches(f"SELECT state, {', '.join([*items, *times])} FROM states"):
         keys, moments = _first(rest[: len(items)]), _first(rest[len(items) :])
-        yield [names.get(key, str(key)) for key in keys], values, _utc(moments)
+        yield [names.get(key, str(key)) for key in keys], values, _seconds(moments)
 
 
 def _first(columns: Sequence[Sequence[Any]]) -> Sequence[Any]:
@@ -130,7 +130,7 @@ def _add_statistics(
     query = f"SELECT metadata_id, COALESCE(mean, state), {ask.quoted(begin)} FROM statistics"
     for keys, values, times in ask.batches(query):
         items = [names.get(key, str(key)) for key in keys]
-        seconds = _utc(times) + _HOUR
+        seconds = _seconds(times) + _HOUR
         late = seconds >= np.array([begins.get(each, np.inf) for each in items])
         found.add(np.where(late, np.nan, seconds), items, values)
 
@@ -145,7 +145,7 @@ def _gaps(ask: _Questions, columns: list[str], states: Floats) -> list[tuple[flo
     flag = "closed_incorrect" if "closed_incorrect" in columns else "0"
     query = f"SELECT {ask.quoted('start')}, {ask.quoted('end')}, {flag} FROM recorder_runs"
     rows = [row for batch in ask.batches(query) for row in zip(*batch, strict=True)]
-    starts, ends = (_utc([row[k] for row in rows]) for k in range(2))
+    starts, ends = (_seconds([row[k] for row in rows]) for k in range(2))
     known = zip(starts, ends, (bool(row[2]) for row in rows), strict=True)
     runs = sorted(run for run in known if not np.isnan(run[0]))
     gaps = []
@@ -165,12 +165,8 @@ def _names(
     return {k: str(v) for keys, names in batches for k, v in zip(keys, names, strict=True)}
 
 
-def _utc(times: Sequence[Any]) -> Any:
+def _seconds(times: Sequence[Any], zone: str = "UTC") -> Floats:
     """Return seconds; the recorder's texts and datetimes are in UTC."""
-    return _seconds(times, "UTC")
-
-
-def _seconds(times: Sequence[Any], zone: str) -> Floats:
     return utc_seconds(pd.Series(list(times), dtype=object), zone)
 
 
@@ -228,15 +224,12 @@ class _Questions:
 
     def batches(self, query: str) -> Iterator[tuple[tuple[Any, ...], ...]]:
         """Yield the columns of the answer, some rows at a time."""
-        with closing(self._cursor()) as cursor:
+        # PostgreSQL keeps the answer on the server for a cursor that has a name.
+        named = {"name": "discreet_import"} if self.kind == "postgresql" else {}
+        with closing(self._connection.cursor(**named)) as cursor:
             cursor.execute(query)
             while rows := cursor.fetchmany(_AT_ONCE):
                 yield tuple(zip(*rows, strict=True))
-
-    def _cursor(self) -> Any:
-        if self.kind == "postgresql":
-            return self._connection.cursor(name="discreet_import")  # kept on the server
-        return self._connection.cursor()
 
 
 @contextmanager
@@ -273,7 +266,9 @@ def _sqlite(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a file so that none appears beside it."""
     file = file.resolve()  # what SQLite has written ahead is beside the file, not beside a link
     log, shared = (file.with_name(f"{file.name}-{each}") for each in ("wal", "shm"))
-    if not _writes_ahead(file) or (log.exists() and shared.exists()):  # in use, then
+    with file.open("rb") as stream:
+        writes_ahead = stream.read(20)[18:] == b"\2\2"
+    if not writes_ahead or (log.exists() and shared.exists()):  # in use, then
         with closing(_open_sqlite(file, "mode=ro")) as connection:
             yield connection
     elif log.exists():  # of a crash, and what it holds counts
@@ -313,11 +308,6 @@ def _copy(file: Path, to: Path) -> None:
             f"{file}: cannot be copied to {to.parent} ({error.strerror}). Name a folder with room "
             "for it in TMPDIR."
         ) from None
-
-
-def _writes_ahead(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(20)[18:] == b"\2\2"
 
 
 def _open_sqlite(file: Path, how: str) -> sqlite3.Connection:
@@ -391,27 +381,17 @@ def read_log(
     file = read_standard_input() if source == STANDARD_INPUT else Path(source)
     check_file(file)
     try:
-        return _read_file(file, zone, tell, statistics, (time, item, value))
+        with open_plain(file) as stream:
+            begin = stream.read(1024)
+        if begin.startswith(MAGIC):
+            return read_database(str(file), zone, tell, statistics=statistics)
+        if begin.lstrip().startswith(b"{"):
+            return read_json_log(file, zone, tell)
+        if begin.lstrip().startswith(b"["):
+            return read_json_list(file, zone, tell)
+        return read_csv_log(file, zone, tell, time, item, value)
     except (EOFError, BadGzipFile, zlib.error) as error:
         raise InputError(f"{file}: damaged gzip file ({error}). Compress it again.") from None
-
-
-def _read_file(
-    file: Path,
-    zone: str,
-    tell: Tell | None,
-    statistics: bool,
-    columns: tuple[str | None, str | None, str | None],
-) -> Events:
-    with open_plain(file) as stream:
-        begin = stream.read(1024)
-    if begin.startswith(MAGIC):
-        return read_database(str(file), zone, tell, statistics=statistics)
-    if begin.lstrip().startswith(b"{"):
-        return read_json_log(file, zone, tell)
-    if begin.lstrip().startswith(b"["):
-        return read_json_list(file, zone, tell)
-    return read_csv_log(file, zone, tell, *columns)
 
 
 def check_zone(zone: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from io import TextIOWrapper
 from itertools import islice
@@ -22,6 +22,7 @@ from discreet.data.text_files import MAX_LINE, check_text, read_text_batches
 from discreet.errors import InputError, shown
 from discreet.importing.rounds import EventList, Events, Tell, utc_seconds
 
+_Event = tuple[Any, str, Any, bool]  # time, item, value, and whether it was retained
 _AT_ONCE = 50_000  # lines
 _MOST_FIELDS = 200  # of one message
 _DEEPEST = 4  # objects inside one another
@@ -68,12 +69,11 @@ def read_csv_log(
     return replace(found.finish(), unread=unread)
 
 
-def _batches(file: Path) -> Iterator[pd.DataFrame]:
+def _batches(file: Path) -> Iterable[pd.DataFrame]:
     if file.name.lower().endswith((".xlsx", ".parquet")):
-        yield read_table(file)
-    else:
-        check_text(file)
-        yield from read_text_batches(file)
+        return [read_table(file)]
+    check_text(file)
+    return read_text_batches(file)
 
 
 def _same_day(moments: pd.Series[Any]) -> Any:
@@ -113,8 +113,7 @@ def _column(
 
 
 def _check_times(file: Path, texts: pd.Series[Any], seconds: Any) -> None:
-    bad = np.flatnonzero(np.isnan(seconds))
-    if len(bad) == len(seconds) and len(bad):
+    if len(seconds) and np.isnan(seconds).all():
         raise InputError(
             f"{file}: column {texts.name!r} has {shown(texts.iloc[0])}, which is no time. Write "
             "times as in 2026-01-31T14:05:00+01:00 or as seconds since 1970, or name another "
@@ -134,7 +133,8 @@ def read_json_log(file: Path, zone: str, tell: Tell | None) -> Events:
     last of a capture may be, are skipped.
     """
     found, capture = EventList(tell), _Capture()
-    for times, items, values, retained in _messages(file, capture):
+    for rows in _messages(file, capture):
+        times, items, values, retained = map(list, zip(*rows, strict=True))
         found.add(utc_seconds(pd.Series(times, dtype=object), zone), items, values, retained)
     for item, times in capture.endings(found.items):
         seconds = utc_seconds(pd.Series(times, dtype=object), zone)
@@ -185,10 +185,8 @@ class _Capture:
                     yield item, self._ended[each]
 
 
-def _messages(
-    file: Path, capture: _Capture
-) -> Iterator[tuple[list[Any], list[str], list[object], list[bool]]]:
-    rows: list[tuple[Any, str, object, bool]] = []
+def _messages(file: Path, capture: _Capture) -> Iterator[list[_Event]]:
+    rows: list[_Event] = []
     with TextIOWrapper(open_plain(file), encoding="utf-8", errors="replace") as lines:
         while line := lines.readline(MAX_LINE):
             message = _parsed(line)
@@ -196,29 +194,21 @@ def _messages(
                 capture.look_at(message)
                 rows += _events_of(message, capture)
             if len(rows) >= _AT_ONCE:
-                yield _columns(rows)
+                yield rows
                 rows = []
     if rows:
-        yield _columns(rows)
+        yield rows
 
 
-def _columns(
-    rows: list[tuple[Any, str, object, bool]],
-) -> tuple[list[Any], list[str], list[object], list[bool]]:
-    times, items, values, retained = map(list, zip(*rows, strict=True))
-    return times, items, values, retained
-
-
-def _events_of(
-    message: dict[str, Any], capture: _Capture
-) -> Iterator[tuple[Any, str, object, bool]]:
+def _events_of(message: dict[str, Any], capture: _Capture) -> Iterator[_Event]:
     time, item = _of(message, TIMES), _of(message, ITEMS)
     value = _of(message, VALUES[::-1])
     if not isinstance(time, str | int | float) or not isinstance(item, str):
         return
     retained = bool(message.get("retain"))
     content = _parsed(value) if isinstance(value, str) and value[:1] == "{" else value
-    if item.endswith(_AVAILABILITY) and _is_offline(content):
+    state = content.get("state") if isinstance(content, dict) else content
+    if item.endswith(_AVAILABILITY) and state == "offline":
         capture.end(time, item.removesuffix(_AVAILABILITY))
     if not isinstance(content, dict):
         yield time, item, value, retained
@@ -228,11 +218,6 @@ def _events_of(
             capture.end(time, f"{item}#{name}")
         else:
             yield time, f"{item}#{name}", each, retained
-
-
-def _is_offline(content: object) -> bool:
-    state = content.get("state") if isinstance(content, dict) else content
-    return state == "offline"
 
 
 def _fields(content: dict[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:

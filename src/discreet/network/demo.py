@@ -23,14 +23,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from discreet.errors import InputError
 from discreet.export.neutral import Policy
 from discreet.files import write_whole
 from discreet.network.broker import Broker, answers, broker_process, end, find_mosquitto, free_port
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.making import SitePlan, make_folder
+from discreet.network.site.making import make_folder
 from discreet.network.site.settings import BrokerEndpoint, Endpoint, Site, load_site
 from discreet.network.store import open_reader
 from discreet.network.store.reading import Reader
@@ -89,13 +88,6 @@ class Children:
         self._running = []
 
 
-def _config(port: int) -> dict[str, Any]:
-    return {
-        "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
-    }
-
-
 async def _serve(port: int) -> None:
     from amqtt.broker import Broker
 
@@ -103,7 +95,9 @@ async def _serve(port: int) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
-    broker = Broker(_config(port))
+    plugin = "amqtt.plugins.authentication.AnonymousAuthPlugin"
+    listening = {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}}
+    broker = Broker({"listeners": listening, "plugins": {plugin: {"allow_anonymous": True}}})
     await broker.start()
     await stop.wait()
     with contextlib.suppress(Exception):  # it is the demo's end in any case
@@ -251,50 +245,44 @@ def _init(plan: DemoPlan) -> tuple[Path, Site]:
         tls=with_mosquitto,
         mqtt="5" if with_mosquitto else "3.1.1",
     )
-    wanted = SitePlan(
-        folder=folder,
-        mapping=plan.mapping,
-        name="demo",
-        broker=broker,
-        interval=_INTERVAL,
-        deadline=_DEADLINE,
-        dashboard=Endpoint(port=free_port()),
-        metrics=Endpoint(port=free_port()),
+    dashboard, metrics = Endpoint(port=free_port()), Endpoint(port=free_port())
+    options = {
+        "--port": broker.port,
+        "--dashboard-port": dashboard.port,
+        "--metrics-port": metrics.port,
+        "--interval": f"{_INTERVAL:g}",
+        "--deadline": f"{_DEADLINE:g}",
+        "--audit": plan.audit,
+        "--frontier": plan.frontier,
+        "--repeat": plan.policy.repeat,
+        "--budget": plan.policy.budget,
+    }
+    words = ["init", str(folder), "--mapping", str(plan.mapping), "--name", "demo"]
+    words += [text for key, each in _ANSWERS.items() for text in ("--answer", f"{key}={each}")]
+    words += [str(each) for pair in options.items() for each in pair]
+    plan.say(f"$ discreet {shlex.join([*words, '--anyway'])}")
+    site, _ = make_folder(
+        folder,
+        plan.mapping,
+        plan.policy,
         audit=plan.audit,
         frontier=plan.frontier,
         broker_program=find_mosquitto(),
-        answers=_ANSWERS,
-        policy=plan.policy,
         anyway=True,  # a round takes a second here, so that a day of them is soon over
+        site="demo",
+        broker=broker,
+        interval=_INTERVAL,
+        deadline=_DEADLINE,
+        dashboard=dashboard,
+        metrics=metrics,
+        answers=_ANSWERS,
     )
-    plan.say(f"$ discreet {shlex.join(_init_words(wanted))}")
-    site, _ = make_folder(wanted)
     for sensor in plan.sensors:
         name, out = _device(sensor), plan.folder / "devices" / f"{_device(sensor)}.enrol"
         enroll(folder, EnrolmentRequest(name, [sensor], policy=plan.policy, anyway=True), out)
         words = ["enroll", name, "--site", str(folder), "--sensor", sensor, "--out", str(out)]
         plan.say(f"$ discreet {shlex.join([*words, '--anyway'])}")
     return folder, site
-
-
-def _init_words(wanted: SitePlan) -> list[str]:
-    """Return the command that makes such a site."""
-    ports = {
-        "--port": wanted.broker.port,
-        "--dashboard-port": wanted.dashboard.port,
-        "--metrics-port": wanted.metrics.port,
-        "--interval": f"{wanted.interval:g}",
-        "--deadline": f"{wanted.deadline:g}",
-        "--audit": wanted.audit,
-        "--frontier": wanted.frontier,
-        "--repeat": wanted.policy.repeat,
-        "--budget": wanted.policy.budget,
-    }
-    words = ["init", str(wanted.folder), "--mapping", str(wanted.mapping), "--name", wanted.name]
-    words += [
-        text for key, each in wanted.answers.items() for text in ("--answer", f"{key}={each}")
-    ]
-    return [*words, *(str(each) for pair in ports.items() for each in pair), "--anyway"]
 
 
 def _device(sensor: str) -> str:
@@ -375,7 +363,10 @@ def _watch(
                 account.truths[number] = truth
         if not said_link:
             said_link = _say_link(plan, children)
-        for decision in _new_decisions(reader, seen):
+        decided: list[Decision] = []
+        with suppress(Exception):  # the database is just being made
+            decided = reader.decisions(seen)
+        for decision in decided:
             seen = decision.round
             _tell(plan, account, decision)
         if end is None and account.complete and said_link:
@@ -408,12 +399,6 @@ def _say_link(plan: DemoPlan, children: Children) -> bool:
             plan.say(f"  {line.strip()}")
     plan.say("  (the link with login in it is the way in; it works once)")
     return True
-
-
-def _new_decisions(reader: Reader, seen: int) -> list[Decision]:
-    with suppress(Exception):  # the database is just being made
-        return reader.decisions(seen)
-    return []
 
 
 def _tell(plan: DemoPlan, account: Account, decision: Decision) -> None:

@@ -92,10 +92,8 @@ class Fleet(Collector):
             yield from self._in_database(place)
             return
         folder = Path(place)
-        if _looks_like_a_site(folder):
-            yield self._in_folder(folder)
-            return
-        for each in sorted(path for path in folder.glob("*") if path.is_dir()):
+        inside = sorted(path for path in folder.glob("*") if path.is_dir())
+        for each in [folder] if _looks_like_a_site(folder) else inside:
             if _looks_like_a_site(each):
                 yield self._in_folder(each)
 

@@ -74,15 +74,13 @@ def examine(
     devices: Mapping[str, Enrolled],
     stored: Stored,
     now: float,
-    damage: str = "",
     deployed: Deployed | None = None,
 ) -> list[Finding]:
     """Return what is wrong with a site that runs, as far as its database and its files show it.
 
-    ``now``: the time that counts, see ``Stored.time``. ``damage``: what a check of the database has
-    found.
+    ``now``: the time that counts, see ``Stored.time``.
     """
-    found = [*_database(site, stored, damage), *_fusion(site, stored, now)]
+    found = [*_database(stored), *_fusion(site, stored, now)]
     if stored.noted is not None and now - stored.noted <= QUIET:
         found += _clock(stored)
         found += _decisions(site, stored, now)
@@ -93,12 +91,13 @@ def examine(
     return [*found, *_alarms(stored), *_refusals(site, devices, stored, now)]
 
 
-def _database(site: Plan, stored: Stored, damage: str) -> Iterator[Finding]:
-    noted = [each["words"] for each in stored.part("integrity") if each.get("state") == "damaged"]
-    words = damage or next(iter(noted), "")
-    if words:
-        fix = "Restore it: discreet restore BACKUP --site FOLDER. See docs/network.md."
-        yield Finding(BAD, "The database is damaged", words, "system", "database", fix)
+def _database(stored: Stored) -> list[Finding]:
+    fix = "Restore it: discreet restore BACKUP --site FOLDER. See docs/network.md."
+    return [
+        Finding(BAD, "The database is damaged", each["words"], "system", "database", fix)
+        for each in stored.part("integrity")
+        if each.get("state") == "damaged"
+    ][:1]
 
 
 def _fusion(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
@@ -126,14 +125,15 @@ def _fusion(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
         yield Finding(WARN, short, words, "system", subject, fix)
 
 
-def _clock(stored: Stored) -> Iterator[Finding]:
-    for part in stored.part("clock"):
-        if part.get("state") in ("unsure", "wrong"):
-            level = BAD if part["state"] == "wrong" else WARN
-            fix = "Set the clock: timedatectl set-ntp true. If it is right: serve --trust-clock."
-            short = "The clock has jumped"
-            yield Finding(level, short, part.get("words", ""), "system", "clock", fix)
-            return
+def _clock(stored: Stored) -> list[Finding]:
+    levels = {"unsure": WARN, "wrong": BAD}
+    short = "The clock has jumped"
+    fix = "Set the clock: timedatectl set-ntp true. If it is right: serve --trust-clock."
+    return [
+        Finding(levels[part["state"]], short, part.get("words", ""), "system", "clock", fix)
+        for part in stored.part("clock")
+        if part.get("state") in levels
+    ][:1]
 
 
 def _decisions(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
@@ -157,9 +157,9 @@ def _devices(
         for name, device in devices.items()
     }
     live = [name for name, state in states.items() if state != REVOKED]
-    late = [name for name in live if states[name] == LATE]
-    silent = [name for name in live if states[name] == SILENT]
-    never = [name for name in live if states[name] == NEVER]
+    late, silent, never = (
+        [name for name in live if states[name] == wanted] for wanted in (LATE, SILENT, NEVER)
+    )
     left = any(states[name] in (REPORTING, LATE) for name in live)
     most = 2 * len(never) > len(live)
     for level, names, what, words in (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -31,14 +32,7 @@ from discreet.network.site.settings import (
     read_model,
 )
 from discreet.network.store.reading import Reader
-from discreet.network.store.rows import (
-    Alarm,
-    ClientState,
-    Decision,
-    Refusal,
-    Sample,
-    latest_notes,
-)
+from discreet.network.store.rows import Alarm, ClientState, Decision, Refusal, Sample, latest_notes
 
 QUIET = 30.0
 """Seconds after which a fusion centre that notes nothing is taken for stopped."""
@@ -323,29 +317,18 @@ class DeployedFiles:
         places = (files.settings, mapping, files.mappings, own, anchor, files.certificates)
         return [file_stamp(each) for each in places]
 
-    def _anchor(self) -> bytes:
-        """Return what the broker is judged by; nothing for those who may not read it."""
-        try:
-            return read_bytes(self._files.folder / "fusion" / "ca.crt")
-        except InputError:
-            return b""
-
     def _read(self) -> Deployed:
         folder = self._files.folder
-        site = load_site(folder)
-        mapping, *earlier = load_mappings(folder, site)
+        mapping, *earlier = load_mappings(folder, load_site(folder))
+        anchor, own = b"", ""
+        with suppress(InputError):  # not everybody may read what the broker is judged by
+            anchor = read_bytes(folder / "fusion" / "ca.crt")
+        with suppress(InputError, ValueError):
+            own = serial_of(read_bytes(self._files.fusion_certificate(self._worker)[0]))
         return Deployed(
             mapping.id,
             tuple(each.id for each in earlier),
-            hashlib.sha256(read_bytes(self._files.settings) + self._anchor()).hexdigest(),
+            hashlib.sha256(read_bytes(self._files.settings) + anchor).hexdigest(),
             load_certificates(folder),
-            _serial(self._files.fusion_certificate(self._worker)[0]),
+            own,
         )
-
-
-def _serial(certificate: Path) -> str:
-    """Return the serial of a certificate; "" where it cannot be read."""
-    try:
-        return serial_of(read_bytes(certificate))
-    except (InputError, ValueError):
-        return ""

@@ -15,7 +15,7 @@ from support.sites import Visitor, broker_of, eventually, fusion_visitor, make_s
 from discreet import Mapping
 from discreet.network.broker import Broker
 from discreet.network.site.joining import EnrolmentRequest, enroll
-from discreet.network.site.making import SitePlan, make_folder
+from discreet.network.site.making import make_folder
 from discreet.network.site.settings import (
     BrokerEndpoint,
     Client,
@@ -153,8 +153,8 @@ def test_an_audit_or_frontier_that_is_none_is_refused(tmp_path):
     make_mapping().save(tmp_path / "home.json")
     for option in ("audit", "frontier"):
         for file in ("a.json", "home.json"):  # the latter is of ours, and neither of the two
-            plan = SitePlan(tmp_path / "site", tmp_path / "home.json", **{option: tmp_path / file})
-            refused(file, make_folder, plan)
+            given = tmp_path / "site", tmp_path / "home.json"
+            refused(file, make_folder, *given, **{option: tmp_path / file})
     assert not (tmp_path / "site").exists()
 
 

@@ -29,7 +29,6 @@ from discreet.network.dashboard.charts import traffic_series
 from discreet.network.dashboard.guards import Gate, GuardHeaders, Ingress, read_form
 from discreet.network.dashboard.logins import LIFETIME, Logins, Session, same_token
 from discreet.network.dashboard.pages import VIEWS, Choices, Streams, View, page, plain_page
-from discreet.network.dashboard.sensors import Device
 from discreet.network.dashboard.snapshot import Snapshot, Snapshots
 from discreet.network.store.database import StoreError
 
@@ -193,9 +192,8 @@ class Dashboard:
         form = await read_form(request)
         token = request.session.get("token", "")
         if not token or not same_token(token, form.get("token", "")):
-            return self._login_form(
-                request, form, "The form was out of date. Please try again.", 403
-            )
+            words = "The form was out of date. Please try again."
+            return self._login_form(request, form, words, 403)
         address = request.client.host if request.client else ""
         link, name = form.get("link", ""), form.get("name", "")[:_LONGEST_NAME]
         wait = self._logins.wait(address, name)
@@ -209,10 +207,8 @@ class Dashboard:
             try:
                 session = await self._logins.by_password(address, name, form.get("password", ""))
             except InputError:  # damaged, or open to others: nobody can log in
-                session, words = (
-                    None,
-                    "The list of users cannot be read. Run --add-user for the reason.",
-                )
+                session = None
+                words = "The list of users cannot be read. Run --add-user for the reason."
         if session is None:
             return self._login_form(request, form, words, 401)
         request.session.clear()
@@ -255,10 +251,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     return HTMLResponse(text, status_code=error.status_code, headers=error.headers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    words = "The dashboard failed. See its log."
-    text = plain_page("error", code=500, words=words, root=_root(request))
-    return HTMLResponse(text, status_code=500)
+async def _failed(request: Request, _: Exception) -> Response:
+    return await _refused(request, HTTPException(500, "The dashboard failed. See its log."))
 
 
 def _root(request: Request) -> str:
@@ -282,7 +276,10 @@ def describe(now: Snapshot) -> dict[str, Any]:
         "level": now.level,
         "findings": [asdict(each) for each in now.findings],
         "decision": _describe_decision(now),
-        "devices": [_describe_device(each) for each in now.devices],
+        "devices": [
+            asdict(each) | {"left": each.left, "revoked": each.revoked and each.revoked.isoformat()}
+            for each in now.devices
+        ],
         "rate": now.stored.rate,
         "lag": now.stored.lag,
         "refused": [each._asdict() for each in now.stored.refusals],
@@ -310,8 +307,3 @@ def _describe_decision(now: Snapshot) -> dict[str, Any] | None:
         "unsure": not now.is_sure(decision),
         "present": now.present is not None,
     }
-
-
-def _describe_device(device: Device) -> dict[str, Any]:
-    revoked = device.revoked and device.revoked.isoformat()
-    return asdict(device) | {"left": device.left, "revoked": revoked}

@@ -31,7 +31,9 @@ def traffic_series(history: Callable[[str, float], list[Sample]], window: float)
         "at": [each.at for each in counts[1:]],
         "rate": [slope(before, after) for before, after in pairwise(counts)],
         "lag_at": [each.at for each in lags],
-        "lag": [_number(each.value) for each in lags],
+        "lag": [
+            float(each.value) if isinstance(each.value, int | float) else None for each in lags
+        ],
     }
 
 
@@ -39,10 +41,6 @@ def thinned(points: Sequence[Any]) -> list[Any]:
     """Return every n-th point, the last one always."""
     step = -(-len(points) // MOST_POINTS)
     return list(points[::-1][:: max(step, 1)])[::-1]
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _blocks(columns: Iterable[int]) -> str:
@@ -105,8 +103,10 @@ def draw_bands(
     columns = max(1, min(_MOST_COLUMNS, int(window / site.interval)))
     width = window / columns
     end = math.ceil(now / width)
-    placed = [(each, sure, int(_middle(site, each) // width) - end + columns)
-              for each, sure in decided]  # fmt: skip
+    placed = []
+    for each, sure in decided:
+        middle = site.epoch + (each.round + 0.5) * site.interval
+        placed.append((each, sure, int(middle // width) - end + columns))
     seen = [each for each in placed if 0 <= each[2] < columns]
     answered = [each for each in seen if each[0].reported]  # the others have a prior, no answer
     counts = Counter(each.decision for each, _, _ in answered)
@@ -127,10 +127,6 @@ def draw_bands(
         unsure=sum(not sure for _, sure, _ in answered) / max(len(answered), 1),
         heard_share=_mean([_heard(each) for each, _, _ in seen]),
     )
-
-
-def _middle(site: Site, decision: Decision) -> float:
-    return site.epoch + (decision.round + 0.5) * site.interval
 
 
 def _heard(decision: Decision) -> float:
@@ -373,15 +369,10 @@ def _own_place(
             return point.advantage.value, point.judged(rule).value
     if audit is None or audit.mapping_id != mapping.id or not audit.private:
         return None
-    error = _audited_error(audit, rule)
-    return None if error is None else (max(fact.estimate for fact in audit.private), error)
-
-
-def _audited_error(audit: AuditSummary, rule: str) -> float | None:
-    """Return the error that the frontier compares by, if the audit has it."""
+    error = audit.public.error if rule == "likely" else None
     if rule == "balanced" and audit.public.balanced is not None:
-        return 1.0 - audit.public.balanced.estimate
-    return audit.public.error if rule == "likely" else None
+        error = 1.0 - audit.public.balanced.estimate
+    return None if error is None else (max(fact.estimate for fact in audit.private), error)
 
 
 def _round_up(value: float) -> float:

@@ -90,7 +90,10 @@ class Guarantee:
     @property
     def kept(self) -> bool:
         """Whether the audit shows every limit to be kept, and bounds every private fact."""
-        return self.audit is not None and _is_kept(self.audit)
+        if self.audit is None or any(each.state != "met" for each in self.audit.limits):
+            return False
+        bounds = [self.audit.promised(fact) for fact in self.audit.private]
+        return bool(bounds) and None not in bounds
 
     @property
     def findings(self) -> list[Finding]:
@@ -116,7 +119,8 @@ def assess(
 
     ``problem``: why audit or re-check cannot be read, if so; it may have ended the guarantee.
     """
-    own = audit if audit and _is_of(audit, mapping) and not problem else None
+    fits = audit and audit.mapping_id == mapping.id and not audit.misfit(mapping.private)
+    own = audit if fits and not problem else None
     claims = claims_of(own)[0] if own else []
     found = standing(recheck, mapping.id, own.date if own else None, expires, today, claims)
     certificate = _certificate(audit, mapping, expires, today)
@@ -126,7 +130,9 @@ def assess(
     elif found.state == BROKEN:
         certificate = Finding(BAD, "Certificate withdrawn", found.words)
     elif found.over and certificate.level != BAD:
-        certificate = Finding(BAD, _lapsed(found), found.words)
+        lapsed = f"Not re-checked for {DUE_DAYS} days"
+        short = "A date is yet to come" if found.until is None else lapsed
+        certificate = Finding(BAD, short, found.words)
     elif found.state != VALID and certificate.level == GOOD:
         certificate = Finding(WARN, _OVERRIDES[found.state], found.words)
     expired = own is not None and expires is not None and today > expires
@@ -145,23 +151,6 @@ def assess(
     )
 
 
-def _is_of(audit: AuditSummary, mapping: Mapping) -> bool:
-    return audit.mapping_id == mapping.id and not audit.misfit(mapping.private)
-
-
-def _lapsed(found: Standing) -> str:
-    """Return why a certificate that has not expired is over."""
-    if found.until is None:
-        return "A date is yet to come"
-    return f"Not re-checked for {DUE_DAYS} days"
-
-
-def _is_kept(audit: AuditSummary) -> bool:
-    met = all(each.state == "met" for each in audit.limits)
-    bounds = [audit.promised(fact) for fact in audit.private]
-    return met and bool(bounds) and None not in bounds
-
-
 def _not_shown(audit: AuditSummary) -> str:
     """Name the facts of which a limit is not shown, where the verdict names one of several."""
     names = [shown(fact.name) for fact in audit.private if audit.state_of(fact) != "met"]
@@ -171,16 +160,9 @@ def _not_shown(audit: AuditSummary) -> str:
 
 
 def _bound_of(audit: AuditSummary, fact: PrivateFact) -> FactBound:
-    raw, bound = fact.strongest_on_readings or None, audit.promised(fact)
-    return FactBound(
-        fact.name,
-        bound,
-        fact.epsilon,
-        fact.reached,
-        fact.always,
-        raw,
-        audit.state_of(fact) == "met",
-    )
+    raw, within = fact.strongest_on_readings or None, audit.state_of(fact) == "met"
+    bound = audit.promised(fact)
+    return FactBound(fact.name, bound, fact.epsilon, fact.reached, fact.always, raw, within)
 
 
 def _certificate(

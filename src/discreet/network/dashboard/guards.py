@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -82,26 +82,22 @@ class GuardHeaders:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
+        answer = self._refusal(Headers(scope=scope)) or self._app
+        await answer(scope, receive, send_with_headers)
+
+    def _refusal(self, headers: Headers) -> Response | None:
         if "content-length" in headers and "transfer-encoding" in headers:
             # Two ends of one body: a proxy in front may believe the other one.
-            refusal = PlainTextResponse(
-                "A request has one length.\n", status_code=400, headers={"Connection": "close"}
-            )
-            await refusal(scope, receive, send_with_headers)
-        elif self._answers_to(hosts):
-            await self._app(scope, receive, send_with_headers)
-        else:
-            refusal = PlainTextResponse(
-                "This dashboard does not answer to that name. Open it under the address that "
-                "it printed, or start it with --name.\n",
-                status_code=421,
-            )
-            await refusal(scope, receive, send_with_headers)
-
-    def _answers_to(self, hosts: Sequence[str]) -> bool:
-        return self._names is None or (len(hosts) == 1 and host_name(hosts[0]) in self._names)
+            said = "A request has one length.\n"
+            return PlainTextResponse(said, status_code=400, headers={"Connection": "close"})
+        hosts = headers.getlist("host")
+        if self._names is None or (len(hosts) == 1 and host_name(hosts[0]) in self._names):
+            return None
+        said = (
+            "This dashboard does not answer to that name. Open it under the address that it "
+            "printed, or start it with --name.\n"
+        )
+        return PlainTextResponse(said, status_code=421)
 
 
 def host_name(host: str) -> str:

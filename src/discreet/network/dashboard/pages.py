@@ -159,20 +159,18 @@ REASONS = {
     "suspended": "from a device that has sent too much",
 }
 STATES = ("all", "suspended", "silent", "late", "reporting", "never seen", "revoked")
-_NEVER, _UNLIMITED = 0.0, math.inf
 SORTS: dict[str, tuple[str, Callable[[Device], Any]]] = {
     "": ("what needs attention", lambda each: 0),
     "name": ("name", lambda each: each.name),
-    "heard": ("last heard, longest ago", lambda each: each.last_seen or _NEVER),
-    "budget": ("budget, least left", lambda each: _order_of_budget(each)),
+    "heard": ("last heard, longest ago", lambda each: each.last_seen or 0.0),
+    "budget": (
+        "budget, least left",
+        lambda each: math.inf if each.days_left is None else each.days_left,
+    ),
     "refused": ("refused, most", lambda each: -each.refused),
 }
 _LONGEST_SEARCH = 64
 _LONGEST_NAME = 40  # of a fact, as in the report
-
-
-def _order_of_budget(device: Device) -> float:
-    return _UNLIMITED if device.days_left is None else device.days_left
 
 
 @dataclass(frozen=True)
@@ -226,18 +224,8 @@ def page(
     view: View, snapshot: Snapshot, site: SiteView, choices: Choices, user: str, token: str
 ) -> str:
     """Return a whole page."""
-    return (
-        _templates()
-        .get_template(f"{view.name}.html")
-        .render(
-            view=view,
-            views=VIEWS,
-            user=user,
-            token=token,
-            sorts=SORTS,
-            **_content(snapshot, site, choices),
-        )
-    )
+    about = {"view": view, "views": VIEWS, "user": user, "token": token, "sorts": SORTS}
+    return plain_page(view.name, **about, **_content(snapshot, site, choices))
 
 
 def live_parts(view: View, snapshot: Snapshot, site: SiteView, choices: Choices) -> dict[str, str]:
@@ -303,10 +291,13 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = (moment, clock, percent, points, least_points, most_epsilon, days, size, count)
-    found.filters |= {each.__name__: each for each in (*written, seconds, code, confidence)} | {
+    written = (moment, clock, percent, days, size, count, seconds, code, confidence)
+    found.filters |= {each.__name__: each for each in written} | {
         "right": rounding.percent,
         "about_points": gain,
+        "points": lambda share: gain(up(share)),
+        "least_points": lambda share: gain(down(share)),
+        "most_epsilon": lambda value: f"{up(value, 2):.2f}",
         "short": lambda name: (
             name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
         ),
@@ -348,21 +339,6 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def points(share: float) -> str:
-    """Write a bound in points of accuracy, rounded up."""
-    return gain(up(share))
-
-
-def most_epsilon(value: float) -> str:
-    """Write a bound on an epsilon, rounded up."""
-    return f"{up(value, 2):.2f}"
-
-
-def least_points(share: float) -> str:
-    """Write what was reached for certain in points of accuracy, rounded down."""
-    return gain(down(share))
-
-
 def clock(at: float) -> Markup:
     """Return the time of day at a moment, which the script turns into the reader's."""
     when = datetime.fromtimestamp(at, UTC)
@@ -400,8 +376,5 @@ def size(value: int | None) -> str:
     amount, units = float(value), ["B", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount, units = amount / 1024, units[1:]
-    return (
-        f"{amount:.0f} {units[0]}"
-        if amount >= 10 or units[0] == "B"
-        else f"{amount:.1f} {units[0]}"
-    )
+    digits = 0 if amount >= 10 or units[0] == "B" else 1
+    return f"{amount:.{digits}f} {units[0]}"

@@ -51,7 +51,6 @@ class DashboardTask:
     key: Path | None = None
     proxy: str | None = None
     ingress: str | None = None
-    quiet: bool = False
 
 
 def users_of(folder: Path) -> Users:
@@ -137,7 +136,12 @@ def serve(task: DashboardTask) -> None:
         ssl_certfile=task.certificate,
         ssl_keyfile=task.key,
     )
-    _load_tls(config, task)
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        where = f"{task.certificate}, {task.key}"
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise InputError(f"{where}: certificate and key cannot be used ({reason}).") from None
     listening = listen(host, port)
     server = StoppableServer(config, dashboard)
     for line in announce(task, logins, host, listening.getsockname()[1]):
@@ -176,8 +180,6 @@ def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[
             "(--behind-proxy).",
             file=sys.stderr,
         )
-    if task.quiet:
-        return []
     if task.ingress is not None:
         return [f"dashboard: inside Home Assistant, for {task.ingress} only, at port {port}"]
     lines = [f"dashboard: {address}"]
@@ -188,15 +190,6 @@ def announce(task: DashboardTask, logins: Logins, host: str, port: int) -> list[
             f"to add a user: discreet dashboard {task.folder} --add-user NAME",
         ]
     return [*lines, "Ctrl-C ends it."]
-
-
-def _load_tls(config: uvicorn.Config, task: DashboardTask) -> None:
-    try:
-        config.load()
-    except (OSError, ssl.SSLError) as error:
-        where = f"{task.certificate}, {task.key}"
-        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise InputError(f"{where}: certificate and key cannot be used ({reason}).") from None
 
 
 def listen(host: str, port: int) -> socket.socket:

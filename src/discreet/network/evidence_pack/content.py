@@ -242,13 +242,13 @@ def _values(known: Known) -> dict[str, Any]:
 
 def _lines(known: Known, values: dict[str, Any], about: dict[str, Any]) -> Iterable[Line]:
     """Return the lines that an entry of ``annex.toml`` stands for."""
-    place = {name: about[name] for name in ("id", "clause", "title") if name in about}
+    place: dict[str, Any] = {k: about[k] for k in ("id", "clause", "title") if k in about}
     said = about.get("words", "").format(**values)
     if "known" in about:
         return _KNOWN[about["known"]](known, place)
     if "stated" in about:
         given = getattr(known.statements, about["stated"])
-        status = "stated" if given else "to fill in"
+        status: Status = "stated" if given else "to fill in"
         words = f"{given} {said}".strip() or "For the reader to fill in."
         return [Line(**place, status=status, words=words)]
     measured = [
@@ -261,7 +261,7 @@ def _lines(known: Known, values: dict[str, Any], about: dict[str, Any]) -> Itera
     return [Line(**place, status=about.get("status", "measured"), words=said, links=links)]
 
 
-def _transport(known: Known, place: dict[str, str]) -> Iterator[Line]:
+def _transport(known: Known, place: dict[str, Any]) -> Iterator[Line]:
     said = _yes_no(known.measured.client_certificates_required,
                    "The broker asks every client for a certificate of the site, over "
                    "TLS; rights are by topic, and a device can be revoked.",
@@ -271,7 +271,7 @@ def _transport(known: Known, place: dict[str, str]) -> Iterator[Line]:
     yield Line(**place, status="measured", words=said, links=links)
 
 
-def _state(known: Known, place: dict[str, str]) -> Iterator[Line]:
+def _state(known: Known, place: dict[str, Any]) -> Iterator[Line]:
     state = known.state
     until = "" if state.valid_until is None else f" It counts until {state.valid_until}."
     said = f"{state.headline}. {' '.join(state.words)}{until}"

@@ -213,9 +213,18 @@ def _certificate(
         not_valid_after=valid[1],
     )
     limits = x509.BasicConstraints(ca=signs, path_length=0 if signs else None)
-    return builder.add_extension(limits, critical=True).add_extension(
-        _key_usage(signs=signs), critical=True
+    usage = x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
+    return builder.add_extension(limits, critical=True).add_extension(usage, critical=True)
 
 
 def now() -> datetime:
@@ -232,20 +241,6 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _key_usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -132,13 +132,10 @@ def _put_back_database(
 
 def _forget_again(copy: Path, site: Site, folder: Path) -> None:
     """Delete from a copy what was deleted from the site since it was made."""
-    store = open_store(f"sqlite:{copy.name}", copy.parent, site.key)
-    try:
+    with closing(open_store(f"sqlite:{copy.name}", copy.parent, site.key)) as store:
         for name, client in load_clients(folder).clients.items():
             if client.forgotten is not None:
                 store.forget_device(name, client.forgotten)
-    finally:
-        store.close()
     migrate(copy)  # one file again
 
 
@@ -236,9 +233,8 @@ def bring_back(copy: Path, live: Path) -> dict[str, int]:
 
     Rounds that were forgotten since stay so. ``copy``: of this version.
     """
-    base = SqliteConnection(live)
     counts: dict[str, int] = {}
-    try:
+    with closing(SqliteConnection(live)) as base:
         base.make_tables()
         base.query("ATTACH DATABASE ? AS copy", (f"{copy.absolute().as_uri()}?mode=ro",))
         with base.transaction():
@@ -249,16 +245,11 @@ def bring_back(copy: Path, live: Path) -> dict[str, int]:
                 )
             base.change(_KNOWN)
             base.change("DELETE FROM alarms WHERE kind = 'replaced'")
-    finally:
-        base.close()
     return counts
 
 
 def migrate(file: Path) -> None:
     """Bring a copy to this version, as one file."""
-    base = SqliteConnection(file)
-    try:
+    with closing(SqliteConnection(file)) as base:
         base.make_tables()
         base.query("PRAGMA journal_mode = DELETE")
-    finally:
-        base.close()

@@ -11,11 +11,10 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from textwrap import wrap
 
 from discreet import __version__
 from discreet.errors import InputError
-from discreet.export.targets import package_files, runtime_folder
+from discreet.export.targets import package_files, runtime_files, runtime_folder, words_in_c
 from discreet_sensor.enrolment import Enrolment
 from discreet_sensor.wire import mapping_tag
 
@@ -24,20 +23,13 @@ Files = dict[str, bytes]
 
 def c_files(enrolment: Enrolment) -> Files:
     """Headers of runtime and client as a package, the enrolment as file and words, examples."""
-    found = {
-        path: data
-        for path, data in runtime_folder("c").items()
-        if path.endswith(".h") and "/" not in path
-    }
-    found |= runtime_folder("c/client") | package_files()
+    found = runtime_files("c") | runtime_folder("c/client") | package_files()
     found["enrolment.h"] = _header(enrolment)
     found[f"{enrolment.client}.enrolment"] = packed(enrolment)
     return found
 
 
 def _header(enrolment: Enrolment) -> bytes:
-    data = packed(enrolment)
-    words = [f"0x{word:08X}u," for word in struct.unpack(f"<{len(data) // 4}I", data)]
     lines = [
         f"/* The enrolment of {enrolment.client}: secret, for this device only. */",
         "#ifndef DISCREET_ENROLLED",
@@ -48,9 +40,7 @@ def _header(enrolment: Enrolment) -> bytes:
         f"#define DISCREET_ENROLLED_SENSORS {len(enrolment.sensors)}",
         f"#define DISCREET_ENROLLED_SYMBOLS {enrolment.symbols}",
         "",
-        f"static const uint32_t discreet_enrolled[{len(words)}] = {{",
-        *wrap(" ".join(words), 96, initial_indent="    ", subsequent_indent="    "),
-        "};",
+        *words_in_c("discreet_enrolled", packed(enrolment)),
         "",
         "#endif",
     ]
@@ -93,9 +83,7 @@ _SOURCES = {
 def esphome_files(enrolment: Enrolment) -> Files:
     """Return a component, the enrolment and a configuration to start from."""
     component = runtime_folder("esphome/components/discreet")
-    for folder in ("c", "c/client"):
-        headers = runtime_folder(folder).items()
-        component |= {path: data for path, data in headers if "/" not in path}
+    component |= runtime_files("c") | runtime_files("c/client")
     text = runtime_folder("esphome")["site.yaml"].decode()
     sensors, sources = [], []
     for place, (name, bundle) in enumerate(

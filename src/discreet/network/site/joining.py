@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -116,14 +116,14 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
         lasting(tables, site.interval, request.anyway)  # raises: the whole budget has to be enough
         authority, moment = load_authority(folder), now()
         made = authority.issue_client(request.name, valid=timedelta(days=request.days))
-        before = clients.clients[request.name].key if request.renew else None
+        known = clients.clients.get(request.name)
         floor = floor_of(folder, site, clients, request.name, sensors)
         boot, spent = floor or (0, 0)
         client = Client(
             sensors=sensors,
             batch=request.batch,
             key=secrets.token_hex(32),
-            previous=before,
+            previous=known.key if known and request.renew else None,
             previous_until=moment + _GRACE if request.renew else None,
             serial=made.serial,
             enrolled=moment,
@@ -132,35 +132,27 @@ def enroll(folder: Path, request: EnrolmentRequest, out: Path) -> Enrolled:
             period=request.policy.period,
             repeat=request.policy.repeat,
             boot=max(int(moment.timestamp()), boot + 1),
-            forgotten=clients.clients[request.name].forgotten
-            if request.name in clients.clients
-            else None,
+            forgotten=known.forgotten if known else None,
         )
         anchor = trust_anchor(authority, register)
         content = _enrolment(folder, site, tables, request.name, client, made, spent, anchor)
         probe = authority.issue_client(request.name) if request.renew else None
         if probe is not None:
             register = register.with_issued(request.name, "sensor", probe)
-        changed = register.with_revoked(request.name, moment).with_issued(
-            request.name, "sensor", made
-        )
+        register = register.with_revoked(request.name, moment)
+        register = register.with_issued(request.name, "sensor", made)
+        clients = clients.with_client(request.name, client)
         with _kept_only_if_done(out, _written(content, request.to)):
-            save_register(
-                folder, site, authority, changed, clients.with_client(request.name, client)
-            )
+            save_register(folder, site, authority, register, clients)
         notified, old = reload_broker(folder), None
         if probe is not None:  # whoever is connected with the old file would stay so
             save_probe(folder, request.name, probe)
             old = cut_off(folder, site, authority, request.name, probe)
-    late, known = _late(site, client.batch), floor and floor[1]
+    # Rounds of a message that are closed before its last one ends.
+    late = sum(ahead * site.interval >= site.deadline for ahead in range(1, client.batch))
     span = lasting(tables, site.interval, spent=spent)
     ends = made.expires.date().isoformat()
-    return Enrolled(request.name, sensors, ends, notified, old, late, span, known)
-
-
-def _late(site: Site, batch: int) -> int:
-    """Return how many rounds of a message are closed before its last one ends."""
-    return sum(ahead * site.interval >= site.deadline for ahead in range(1, batch))
+    return Enrolled(request.name, sensors, ends, notified, old, late, span, floor and floor[1])
 
 
 def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS) -> Enrolled:
@@ -178,13 +170,9 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
         files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
         files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
         files["bridge.conf"] = bridge_config(site.site, name, site.broker).encode()
-        write_folder(out, files, mode=PRIVATE)
-        try:
+        with _kept_only_if_done(out, files, option=""):
             changed = register.with_issued(name, "observer", made)
             save_register(folder, site, authority, changed, load_clients(folder))
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)
-            raise
     return Enrolled(name, (), made.expires.date().isoformat(), reload_broker(folder))
 
 
@@ -225,24 +213,18 @@ def _sensors(request: EnrolmentRequest, mapping: Mapping, clients: Clients) -> t
     """Return the sensors that a device is to speak for, none of which another one has."""
     before = clients.clients[request.name].sensors if request.renew else ()
     sensors = tuple(request.sensors) or before or (request.name,)
+    others = {name: each for name, each in clients.live.items() if name != request.name}
+    held = {sensor: name for name, each in others.items() for sensor in each.sensors}
     for name in sensors:
         if name not in mapping.names:
             hint = "" if request.sensors else " Name those that this device reads: --sensor."
             raise InputError(
                 f"the mapping has no sensor {shown(name)}. {suggest(name, mapping.names)}{hint}"
             )
-        holder = next(
-            (
-                other
-                for other, each in clients.live.items()
-                if other != request.name and name in each.sensors
-            ),
-            None,
-        )
-        if holder is not None:
+        if name in held:
             raise InputError(
-                f"sensor {shown(name)} belongs to {holder!r} already. Revoke that device first, "
-                "or leave the sensor out."
+                f"sensor {shown(name)} belongs to {held[name]!r} already. Revoke that device "
+                "first, or leave the sensor out."
             )
     if len(set(sensors)) < len(sensors):
         raise InputError("--sensor names one sensor twice. Name it once.")
@@ -296,12 +278,12 @@ def _written(enrolment: Enrolment, to: str) -> bytes | Files:
 
 
 @contextmanager
-def _kept_only_if_done(out: Path, data: bytes | Files) -> Iterator[None]:
+def _kept_only_if_done(out: Path, data: bytes | Files, option: str = "--out ") -> Iterator[None]:
     """Write a new file or folder, and remove it if what follows fails."""
     if isinstance(data, bytes):
         _write_new(out, data)
     else:
-        write_folder(out, data, "--out ", PRIVATE)
+        write_folder(out, data, option, PRIVATE)
     try:
         yield
     except BaseException:  # also Ctrl-C
@@ -342,12 +324,10 @@ def floor_of(
         for other, each in clients.clients.items()
         if other == name or set(each.sensors) & set(sensors)
     }
-    reader = open_reader(site.database, folder, site.key)
     try:
-        heard = [each for each in reader.clients() if each.client in before]
+        with closing(open_reader(site.database, folder, site.key)) as reader:
+            heard = [each for each in reader.clients() if each.client in before]
     except StoreError:
         return None
-    finally:
-        reader.close()
     boot = max((each.boot for each in heard if each.client == name), default=0)
     return boot, max((each.spent for each in heard), default=0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping as ReadMapping
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from discreet.errors import InputError
 from discreet.export.lasting import Lasting, lasting
@@ -19,7 +19,6 @@ from discreet.mapping.mapping import Mapping
 from discreet.network.broker import find_mosquitto, reload_broker
 from discreet.network.site.authority import (
     Authority,
-    Issued,
     Register,
     Role,
     as_registered,
@@ -35,7 +34,6 @@ from discreet.network.site.services import access_list, mosquitto_config, servic
 from discreet.network.site.settings import (
     BrokerEndpoint,
     Clients,
-    Endpoint,
     Site,
     SiteFiles,
     broker_hosts,
@@ -46,93 +44,66 @@ from discreet.network.site.settings import (
     locked,
     model_bytes,
     read_bytes,
-    worker_name,
     worker_names,
 )
 from discreet_sensor.enrolment import is_loopback
 
 # --- Make -----------------------------------------------------------------------------------
 
-_BROKER = BrokerEndpoint(host="localhost", port=8883)
-_DASHBOARD, _METRICS = Endpoint(port=8080), Endpoint(port=9464)
 _LONGEST = 86_400.0
-_COPIED = [
-    "interval",
-    "deadline",
-    "broker",
-    "database",
-    "dashboard",
-    "metrics",
-    "expires",
-    "workers",
-    "keep",
-    "answers",
-]
-_POLICY = ("budget", "period", "repeat")
 
 
-def a_year_from_now() -> date:
-    """Return when a guarantee has to be checked again, by default."""
-    return (datetime.now(UTC) + timedelta(days=365)).date()
+def make_folder(
+    folder: Path,
+    mapping: Path,
+    policy: Policy | None = None,
+    *,
+    audit: Path | None = None,
+    frontier: Path | None = None,
+    broker_program: Path | None = None,
+    anyway: bool = False,
+    **settings: Any,
+) -> tuple[Site, Lasting]:
+    """Write a new site, whole or not at all; return its settings and how long its budget lasts.
 
-
-@dataclass(frozen=True)
-class SitePlan:
-    """What a new site is to be like.
-
-    ``folder``: new or empty. ``broker``: host that devices find the broker by, and its port.
-    ``interval``, ``deadline``: seconds of a round, and seconds after it until it is closed.
-    ``keep``: days after which what is stored is deleted. ``answers``: a sentence for each class.
-    ``policy``: of devices that are enrolled without one of their own; ``anyway``: also if its
-    budget lasts less than a day.
+    ``folder``: new or empty. ``policy``: of devices that are enrolled without one of their own;
+    ``anyway``: also if its budget lasts less than a day. ``settings``: of ``Site``, where they are
+    not the usual ones.
     """
-
-    folder: Path
-    mapping: Path
-    name: str = "home"
-    broker: BrokerEndpoint = _BROKER
-    interval: float = 60.0
-    deadline: float = 15.0
-    database: str = "sqlite:data/fusion.db"
-    dashboard: Endpoint = _DASHBOARD
-    metrics: Endpoint = _METRICS
-    audit: Path | None = None
-    frontier: Path | None = None
-    expires: date | None = field(default_factory=a_year_from_now)
-    workers: int = 1
-    keep: float | None = 90.0
-    broker_program: Path | None = None
-    answers: ReadMapping[str, str] = field(default_factory=dict)
-    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
-    anyway: bool = False
-
-
-def make_folder(plan: SitePlan) -> tuple[Site, Lasting]:
-    """Write a new site, whole or not at all; return its settings and how long its budget lasts."""
-    check_name(plan.name, "name of the site")
-    check_folder(plan.folder)
-    site, mapping = _settings(plan), Mapping.load(plan.mapping)
-    span = lasting(neutral_form(mapping, plan.policy), site.interval, plan.anyway)
-    files = _files(plan, site, mapping)
-    write_folder(plan.folder, files, mode=PRIVATE)
+    policy = policy or Policy()
+    site = new_settings(**settings, **asdict(policy))
+    check_folder(folder)
+    known = Mapping.load(mapping)
+    span = lasting(neutral_form(known, policy), site.interval, anyway)
+    files = _files(site, known) | _extras(known, audit, frontier)
+    files |= service_files(folder, site, broker_program)
+    write_folder(folder, files, mode=PRIVATE)
     return site, span
 
 
-def _settings(plan: SitePlan) -> Site:
-    for option, seconds, least in (
-        ("interval", plan.interval, 0.01),
-        ("deadline", plan.deadline, 0),
-    ):
-        if not least <= seconds <= _LONGEST:
+def new_settings(**given: Any) -> Site:
+    """Return the settings of a new site; without others they are for this machine and a year."""
+    usual = {
+        "site": "home",
+        "broker": BrokerEndpoint(host="localhost", port=8883),
+        "interval": 60.0,
+        "deadline": 15.0,
+        "database": "sqlite:data/fusion.db",
+        "expires": (datetime.now(UTC) + timedelta(days=365)).date(),
+        "keep": 90.0,
+    }
+    wanted: dict[str, Any] = usual | given
+    check_name(wanted["site"], "name of the site")
+    for option, least in (("interval", 0.01), ("deadline", 0)):
+        if not least <= wanted[option] <= _LONGEST:
             raise InputError(
-                f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got {seconds:g}."
+                f"--{option} must be from {least:g} to {_LONGEST:g} seconds, got "
+                f"{wanted[option]:g}."
             )
-    check_reachable(plan.broker.host)
+    check_reachable(wanted["broker"].host)
     # A round begins with each whole interval of the clock, the first one within the present.
-    epoch = int(time.time() // plan.interval * plan.interval)
-    copied = {name: getattr(plan, name) for name in _COPIED}
-    copied |= {name: getattr(plan.policy, name) for name in _POLICY}
-    return checked(Site, site=plan.name, id=secrets.token_hex(4), epoch=epoch, **copied)
+    epoch = int(time.time() // wanted["interval"] * wanted["interval"])
+    return checked(Site, id=secrets.token_hex(4), epoch=epoch, **wanted)
 
 
 def check_reachable(host: str) -> None:
@@ -144,7 +115,7 @@ def check_reachable(host: str) -> None:
         )
 
 
-def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
+def _files(site: Site, mapping: Mapping) -> dict[str, bytes]:
     certificate, key = make_authority(site.site)
     authority = Authority(certificate, key)
     signing_key, bundle_key = new_key()
@@ -167,8 +138,7 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "dashboard/": b"",
         "keys/probes/": b"",
     }
-    for worker in range(1, site.workers + 1):
-        name = worker_name(worker)
+    for name in worker_names(site):
         made = authority.issue_fusion(name)
         register = register.with_issued(name, "fusion", made)
         files |= {f"fusion/{name}.crt": made.certificate, f"fusion/{name}.key": made.key}
@@ -181,19 +151,19 @@ def _files(plan: SitePlan, site: Site, mapping: Mapping) -> dict[str, bytes]:
         "certificates.json": model_bytes(known_certificates(authority, register)),
         "broker/acl": access_list(site.site, register.rights).encode(),
     }
-    return files | _extras(plan, mapping) | service_files(plan.folder, site, plan.broker_program)
+    return files
 
 
-def _extras(plan: SitePlan, mapping: Mapping) -> dict[str, bytes]:
+def _extras(mapping: Mapping, audit: Path | None, frontier: Path | None) -> dict[str, bytes]:
     """Return what the dashboard shows of the mapping's promise, if it was given."""
     found = {}
-    if plan.audit is not None:
-        found["audit.json"] = checked_audit(plan.audit, mapping)
-    if plan.frontier is not None:
+    if audit is not None:
+        found["audit.json"] = checked_audit(audit, mapping)
+    if frontier is not None:
         from discreet.frontiers.results import Frontier
 
-        Frontier.load(plan.frontier)  # refuses what is none
-        found["frontier.json"] = read_bytes(plan.frontier)
+        Frontier.load(frontier)  # refuses what is none
+        found["frontier.json"] = read_bytes(frontier)
     return found
 
 
@@ -252,7 +222,8 @@ def renew_site(folder: Path, host: str | None = None) -> RenewedSite:
         clients = as_registered(load_clients(folder), register)
         certificate, key = make_authority(site.site, load_authority(folder))
         authority = Authority(certificate, key)
-        made = _issued(authority, site)
+        made = {"broker": authority.issue_server("broker", broker_hosts(site))}
+        made |= {name: authority.issue_fusion(name) for name in worker_names(site)}
         old = {each.serial for name in made for each in register.of(name)}
         for name, issued in made.items():
             role: Role = "broker" if name == "broker" else "fusion"
@@ -298,8 +269,3 @@ def _rewrite_services(folder: Path, site: Site) -> None:
     for name, data in {**files, **service_files(folder, site, find_mosquitto())}.items():
         write_whole(folder / name, data, PRIVATE)
     write_whole(SiteFiles(folder).settings, model_bytes(site), PRIVATE)
-
-
-def _issued(authority: Authority, site: Site) -> dict[str, Issued]:
-    workers = {name: authority.issue_fusion(name) for name in worker_names(site)}
-    return {"broker": authority.issue_server("broker", broker_hosts(site)), **workers}

@@ -49,7 +49,11 @@ def change_mapping(folder: Path, file: Path, audit: Path | None = None) -> Chang
     with locked(folder):
         site, clients = load_site(folder), load_clients(folder)
         old = Mapping.load(folder / site.mapping)
-        _check_same_question(old, new)
+        if _question(old) != _question(new):
+            raise InputError(
+                f"the new mapping decides on {_named(new)}, the site on {_named(old)}. Make a new "
+                "site for another question: discreet init."
+            )
         if new.id != old.id:
             _keep(folder, old, {each.mapping for each in clients.live.values()})
         if report is not None:
@@ -81,14 +85,6 @@ def _stem(mapping: Mapping) -> str:
 def _question(mapping: Mapping) -> tuple[str, list[str]]:
     """Return the public fact and its classes, in their order."""
     return mapping.public.name, [written(each) for each in mapping.public.classes]
-
-
-def _check_same_question(old: Mapping, new: Mapping) -> None:
-    if _question(old) != _question(new):
-        raise InputError(
-            f"the new mapping decides on {_named(new)}, the site on {_named(old)}. Make a new site "
-            "for another question: discreet init."
-        )
 
 
 def _named(mapping: Mapping) -> str:

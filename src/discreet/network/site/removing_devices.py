@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -160,17 +161,15 @@ def forget_device(folder: Path, name: str) -> ForgottenDevice:
         live = client.revoked is None
         if not postgres and not SiteFiles(folder).database_file(site).exists():
             return ForgottenDevice(0, live, postgres)
-        store = open_store(database_to_write(folder, site), folder, site.key)
-        try:
-            heard = next((each for each in store.clients() if each.client == name), None)
-            upto = (0, 0) if heard is None else (heard.boot, heard.seq)
-            upto = max(upto, client.forgotten or (0, 0))
-            changed = client.model_copy(update={"forgotten": upto})
-            save_clients(folder, clients.with_client(name, changed))
-            count = store.forget_device(name, upto)
-        except StoreError as error:
-            raise InputError(f"{error} Run the command again when it can be used.") from None
-        finally:
-            store.close()
+        with closing(open_store(database_to_write(folder, site), folder, site.key)) as store:
+            try:
+                heard = next((each for each in store.clients() if each.client == name), None)
+                upto = (0, 0) if heard is None else (heard.boot, heard.seq)
+                upto = max(upto, client.forgotten or (0, 0))
+                changed = client.model_copy(update={"forgotten": upto})
+                save_clients(folder, clients.with_client(name, changed))
+                count = store.forget_device(name, upto)
+            except StoreError as error:
+                raise InputError(f"{error} Run the command again when it can be used.") from None
         SiteFiles(folder).drift.unlink(missing_ok=True)  # counts of its symbols by day
     return ForgottenDevice(count, live, postgres)
