@@ -43,7 +43,7 @@ from discreet.network.site.settings import (
     load_clients,
     load_site,
     read_bytes,
-    worker_name,
+    worker_names,
 )
 from discreet.network.store import check_database, open_reader
 from discreet.network.store.database import StoreError
@@ -483,9 +483,6 @@ def _remedy(found: Guarantee, folder: Path, more_rows: str) -> str:
 # --- Certificates --------------------------------------------------------------------------
 
 
-_ANEW = "Renew it: discreet renew-site. Then restart the fusion centre."
-
-
 def certificates(folder: Path, site: Site) -> Iterator[Finding]:
     """Check the authority, what it has signed for the site, and its revocation list."""
     files = SiteFiles(folder)
@@ -495,8 +492,7 @@ def certificates(folder: Path, site: Site) -> Iterator[Finding]:
         yield failure("certificates", f"broker/ca.crt: {error}", "Restore it from a good copy.")
         return
     named = {"authority": files.broker / "ca.crt", "broker": files.broker / "broker.crt"}
-    for worker in range(1, site.workers + 1):
-        named[worker_name(worker)] = files.fusion_certificate(worker)[0]
+    named |= {name: folder / "fusion" / f"{name}.crt" for name in worker_names(site)}
     for name, file in named.items():
         yield _certificate(f"certificate of the {name}", file, authority)
     yield _revocation_list(files.broker / "ca.crl", authority)
@@ -514,7 +510,8 @@ def _certificate(subject: str, file: Path, authority: x509.Certificate) -> Findi
     begins = found.not_valid_before_utc
     if begins > datetime.now(UTC):
         return failure(subject, f"not good before {begins.date()}", "Is the clock right?")
-    return _age(subject, found.not_valid_after_utc, _ANEW)
+    fix = "Renew it: discreet renew-site. Then restart the fusion centre."
+    return _age(subject, found.not_valid_after_utc, fix)
 
 
 def _age(subject: str, end: datetime, fix: str) -> Finding:

@@ -33,8 +33,13 @@ from pydantic import Field, ValidationError
 
 from discreet.data.strict_model import Model
 from discreet.errors import InputError, shown
-from discreet.files import PRIVATE, make_folder
-from discreet.network.site.settings import first_problem, locked, read_secret, write_secret
+from discreet.network.site.settings import (
+    first_problem,
+    folder_for,
+    locked,
+    read_secret,
+    write_secret,
+)
 
 # --- Users ----------------------------------------------------------------------------------
 
@@ -77,10 +82,9 @@ _NOBODY: dict[type, Hash] = {
 def _fits(known: Hash, password: bytes) -> bool:
     if isinstance(known, Scrypt):
         return known.fits(password)
-    try:
+    with suppress(VerifyMismatchError):
         return _HASHER.verify(known, password)
-    except VerifyMismatchError:
-        return False
+    return False
 
 
 def _fingerprint(known: Hash) -> str:
@@ -176,10 +180,7 @@ class Users:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Hash]]:
         """Yield the users under a lock and write them back, so that no change is lost."""
-        try:
-            make_folder(self.path.parent, PRIVATE)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror}).") from None
+        folder_for(self.path)
         with locked(self.path.parent):
             users = self._read()
             yield users

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from discreet import __version__
 from discreet.errors import InputError, shown
-from discreet.network.site.settings import BrokerEndpoint, Site, worker_name
+from discreet.network.site.settings import BrokerEndpoint, Site, worker_names
 from discreet_sensor.enrolment import is_loopback
 from discreet_sensor.wire import (
     BROKER_NOTICES,
@@ -47,19 +47,15 @@ def service_files(folder: Path, site: Site, broker_program: Path | None) -> dict
                 f"the path {shown(str(path))} has a character that cannot be printed. Choose "
                 "another folder."
             )
-    workers = [
-        {"number": number, "name": worker_name(number)} for number in range(1, site.workers + 1)
-    ]
+    workers = [{"number": k, "name": name} for k, name in enumerate(worker_names(site), 1)]
     about = {"site": site, "home": folder.absolute(), "workers": workers, "user": USER}
     owner = os.getuid() if hasattr(os, "getuid") and os.getuid() else 1000
+    program = broker_program or Path("/usr/sbin/mosquitto")
     texts = {
         "compose.yaml": _filled("compose.yaml", **about, version=__version__, owner=owner),
         "README.md": _filled("README.md", **about),
         "alerts.yaml": _filled("alerts.yaml", **about),
-    }
-    program = broker_program or Path("/usr/sbin/mosquitto")
-    for name, text in _units(about, program).items():
-        texts[f"systemd/{name}.service"] = text
+    } | {f"systemd/{name}.service": text for name, text in _units(about, program).items()}
     return {name: text.encode() for name, text in texts.items()}
 
 
@@ -118,25 +114,9 @@ def access_list(site: str, rights: Mapping[str, str]) -> str:
 
     ``rights``: role by name.
     """
-    granted = ((name, _granted(site, name, role)) for name, role in rights.items())
-    return _filled("acl", granted=[(name, topics) for name, topics in granted if topics])
-
-
-def _granted(site: str, name: str, role: str) -> list[str]:
-    if role == "sensor":
-        return [f"write {message_topic(site, name)}", f"read {ack_topic(site, name)}"]
-    if role == "fusion":
-        return [
-            f"read {message_topic(site, '+')}",
-            f"write {ack_topic(site, '+')}",
-            f"write {decision_topic(site)}",
-            f"write {_DISCOVERY}",
-            f"read {DROPPED}",
-            f"read {BROKER_NOTICES}",
-        ]
-    if role == "observer":
-        return [f"read {decision_topic(site)}", f"read {_DISCOVERY}"]
-    return []
+    topics = {each.__name__: each for each in (message_topic, ack_topic, decision_topic)}
+    names = {"discovery": _DISCOVERY, "dropped": DROPPED, "broker_notices": BROKER_NOTICES}
+    return _filled("acl", site=site, rights=rights, **topics, **names)
 
 
 # --- Templates -----------------------------------------------------------------------------
@@ -150,7 +130,11 @@ def _templates() -> Environment:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"quoted": _quoted, "path": _path, "words": _words}
+    found.filters |= {
+        "quoted": lambda path: f'"{_escaped(str(path))}"',
+        "path": lambda path: str(path).replace("%", "%%"),  # to the end of a line, without quotes
+        "words": _words,
+    }
     return found
 
 
@@ -160,15 +144,6 @@ def _filled(name: str, **values: object) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-
-
-def _quoted(path: Path) -> str:
-    return f'"{_escaped(str(path))}"'
-
-
-def _path(path: Path) -> str:
-    """Return a path for a setting that takes one path to the end of the line, without quotes."""
-    return str(path).replace("%", "%%")
 
 
 def _words(words: list[str]) -> str:

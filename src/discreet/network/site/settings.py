@@ -98,11 +98,16 @@ def read_secret(path: Path) -> bytes | None:
 
 def write_secret(path: Path, data: bytes) -> None:
     """Write a file for its owner only, whole or not at all; its folder is made if need be."""
+    folder_for(path)
+    write_whole(path, data, PRIVATE)
+
+
+def folder_for(path: Path) -> None:
+    """Make the folder of a file for its owner only, unless it is there."""
     try:
         make_folder(path.parent, PRIVATE)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
-    write_whole(path, data, PRIVATE)
 
 
 @contextmanager
