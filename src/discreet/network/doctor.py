@@ -364,7 +364,8 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
         if damage := check_database(site.database, folder):
             yield failure("database", damage, _REPAIR)
             return
-        stored = _stored(folder, site)
+        with closing(open_reader(site.database, folder, site.key)) as reader:
+            stored = Stored.read(reader, site)
     except DiscreetError as error:
         fix = "Is the database server running, and may this user in? Else restore a backup."
         yield failure("database", str(error), fix)
@@ -378,11 +379,6 @@ def database(folder: Path, site: Site) -> Iterator[Finding]:
     else:
         yield ok("retention", f"what is stored is deleted after {site.keep:g} days")
     yield from _running(folder, site, stored)
-
-
-def _stored(folder: Path, site: Site) -> Stored:
-    with closing(open_reader(site.database, folder, site.key)) as reader:
-        return Stored.read(reader, site)
 
 
 def _running(folder: Path, site: Site, stored: Stored) -> Iterator[Finding]:
@@ -410,10 +406,11 @@ def running_mappings(folder: Path) -> dict[str, str]:
     site = load_site(folder)
     if site.database.startswith("sqlite:") and not SiteFiles(folder).database_file(site).exists():
         return {}
-    try:
-        stored = _stored(folder, site)
-    except StoreError:
-        return {}
+    with closing(open_reader(site.database, folder, site.key)) as reader:
+        try:
+            stored = Stored.read(reader, site)
+        except StoreError:
+            return {}
     if stored.noted is None or stored.time(time.time()) - stored.noted > QUIET:
         return {}
     return {each["name"]: each["mapping"] for each in stored.runs}

@@ -162,9 +162,9 @@ class _Watched(Generic[_T]):
     def _current(self) -> tuple[_T | None, str]:
         stamp = file_stamp(self.path)
         if stamp != self._stamp:
-            self._stamp, self._held = stamp, (None, "")
-            if stamp is not None or self._needed:
-                self._held = self._read()
+            there = stamp is not None or self._needed
+            self._held = self._read() if there else (None, "")
+            self._stamp = stamp  # last: until then other threads read as well
         return self._held
 
     def _read(self) -> tuple[_T | None, str]:

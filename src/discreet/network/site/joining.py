@@ -324,10 +324,10 @@ def floor_of(
         for other, each in clients.clients.items()
         if other == name or set(each.sensors) & set(sensors)
     }
-    try:
-        with closing(open_reader(site.database, folder, site.key)) as reader:
+    with closing(open_reader(site.database, folder, site.key)) as reader:
+        try:
             heard = [each for each in reader.clients() if each.client in before]
-    except StoreError:
-        return None
+        except StoreError:
+            return None
     boot = max((each.boot for each in heard if each.client == name), default=0)
     return boot, max((each.spent for each in heard), default=0)
