@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from discreet.arrays import Floats
 from discreet.auditing.bounds.outputs_given import MAX_AUDIT_OUTPUTS
 from discreet.auditing.bounds.rows_needed import rows_for_rounds
 from discreet.choices import METHODS
+from discreet.data.columns import Labels
 from discreet.data.series import estimate_moves, read_series
 from discreet.design.counts.counting import SAMPLED_ROWS
 from discreet.design.leak_estimates import MAX_LISTED
@@ -78,8 +78,11 @@ def learn_for_rounds(
 ) -> tuple[Learned, RoundsFigure]:
     """Learn so that so many rounds together tell no more than ``max_advantage``; see ``learn``."""
     asked = prepared.options["max_advantage"]
-    moves = {fact.name: _moves(prepared, fact.name, stay) for fact in prepared.facts[1:]}
-    added = {each[0]: _added_up(prepared, each, rounds) for each in moves.items()}
+    moves = {fact.name: _moves(prepared, fact, stay) for fact in prepared.facts[1:]}
+    added = {}
+    for fact in prepared.facts[1:]:
+        shares = np.array(fact.counts) / sum(fact.counts)
+        added[fact.name] = add_up(Chain.of_stay(moves[fact.name], shares).kept, rounds)
     if METHODS[prepared.task.method] is Mapper:
         return _design_for(prepared, rounds, added, **how)
     target = asked / math.sqrt(max(added.values()))
@@ -111,18 +114,7 @@ def _design_for(
     )  # fmt: skip
 
 
-def _added_up(prepared: Prepared, chain: tuple[str, ArrayLike], rounds: int) -> float:
-    name, stay = chain
-    return add_up(Chain.of_stay(stay, _shares(prepared, name)).kept, rounds)
-
-
-def _shares(prepared: Prepared, name: str) -> Floats:
-    counts = np.array(next(fact for fact in prepared.facts if fact.name == name).counts)
-    shares: Floats = counts / counts.sum()
-    return shares
-
-
-def _moves(prepared: Prepared, name: str, stay: float | None) -> ArrayLike:
+def _moves(prepared: Prepared, fact: Labels, stay: float | None) -> ArrayLike:
     """Return how the fact moves: as declared, or as the series shows."""
     if stay is not None:
         return stay
@@ -132,7 +124,6 @@ def _moves(prepared: Prepared, name: str, stay: float | None) -> ArrayLike:
             "--rounds needs to know how long the private fact lasts. State the probability that it "
             "is the same in the next round (--stay), or name the column of times (--time-column)."
         )
-    fact = next(fact for fact in prepared.facts if fact.name == name)
     groups = None if prepared.groups is None else prepared.groups.index
     rows = prepared.rows(slice(None))
     series = read_series(rows[column], groups, column, prepared.task.every)

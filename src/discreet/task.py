@@ -73,12 +73,7 @@ class Task:
 
 
 def make_split(holdout: float, seed: int, group: str | None) -> Split:
-    """Return the split, or refuse one that a mapping file could not record.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the split; raise InputError for one that a mapping file could not record."""
     try:
         return Split(holdout=holdout, seed=seed, group=group)
     except ValidationError as error:
@@ -129,16 +124,8 @@ def role_of(task: Task, name: str) -> str:
 def fill_in(options: dict[str, Any], numbers: dict[str, bool]) -> dict[str, Any]:
     """Return the mapper's parameters, with choices by column in the form that it takes.
 
-    Parameters
-    ----------
-    options : dict
-    numbers : dict of str to bool
-        The sensors, and whether each holds numbers.
-
-    Raises
-    ------
-    InputError
-        If a choice is for a column that is no sensor.
+    ``numbers``: the sensors, and whether each holds numbers. Raises InputError: if a choice is for
+    a column that is no sensor.
     """
     return options | {
         name: _choice_by_sensor(name, choice, numbers)

@@ -19,7 +19,7 @@ from discreet.data.encoders import CodesEncoder
 from discreet.errors import InputError, MappingFileError
 from discreet.mapping import file_format as mapping_file
 from discreet.mapping.file_format import MAX_BYTES
-from discreet.mapping.mapping import Mapping, json_schema, now
+from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import (
     TOTAL,
     AdditiveClassesFusion,
@@ -205,7 +205,7 @@ def test_the_id_can_be_computed_from_the_file_alone():
 
 
 def test_the_schema_names_every_part():
-    schema = json_schema()
+    schema = Mapping.model_json_schema()
     assert set(schema["properties"]) == {"chain", *as_content(make_mapping())}
     assert {"BinsEncoder", "CategoriesEncoder", "CodesEncoder", "TableFusion"} <= set(
         schema["$defs"]

@@ -104,6 +104,7 @@ def check(
 
 def describe(found: Checked) -> list[str]:
     """Return everything, line by line; the command to run comes last."""
+    first = "fix this, then " if found.problems and not _is_log(found) else ""
     return [
         f"{found.table}: {found.rows} rows, {len(found.roles)} columns{_form(found)}",
         *_columns(found),
@@ -112,12 +113,8 @@ def describe(found: Checked) -> list[str]:
         *_worth(found),
         *_numbered("problem", found.problems),
         *_numbered("warning", found.warnings),
-        f"next: {_first_fix(found)}{found.command}",
+        f"next: {first}{found.command}",
     ]
-
-
-def _first_fix(found: Checked) -> str:
-    return "fix this, then " if found.problems and not _is_log(found) else ""
 
 
 def _is_log(found: Checked) -> bool:
@@ -160,19 +157,15 @@ def _facts(found: Checked) -> list[str]:
         some = sorted(counts.items(), key=lambda each: -each[1])[:_LISTED_CLASSES]
         listed = ", ".join(f"{label} {count} ({count / total:.1%})" for label, count in some)
         more = ", ..." if len(counts) > len(some) else ""
-        lines.append(f"{name!r} ({_role(found, name)}): {listed}{more}")
+        role = "public" if name == found.public else "private"
+        lines.append(f"{name!r} ({role}): {listed}{more}")
     return lines
 
 
-def _role(found: Checked, name: str) -> str:
-    return "public" if name == found.public else "private"
-
-
 def _order(found: Checked) -> list[str]:
-    if found.order is None:
-        return [] if found.group is None else [f"rows belong together by {found.group!r}"]
-    cure = "" if found.group is None else f"; rows belong together by {found.group!r}"
-    return [f"order of rows: {found.order}{cure}"]
+    order = [] if found.order is None else [f"order of rows: {found.order}"]
+    cure = [] if found.group is None else [f"rows belong together by {found.group!r}"]
+    return ["; ".join(order + cure)] if order or cure else []
 
 
 def _worth(found: Checked) -> list[str]:

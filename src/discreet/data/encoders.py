@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,7 @@ class BinsEncoder(Model):
     the end bins. ``missing``: whether a missing reading has a code, the last.
     """
 
+    ordered: ClassVar[bool] = True  # whether neighbouring codes mean neighbouring readings
     kind: Literal["bins"] = "bins"
     edges: Items[float] = Field(max_length=MAX_CODES - 2)
     missing: bool = False
@@ -77,11 +78,6 @@ class BinsEncoder(Model):
     def n_codes(self) -> int:
         """Total number of codes, the one for missing included."""
         return len(self.edges) + 1 + self.missing
-
-    @property
-    def ordered(self) -> bool:
-        """Whether neighbouring codes mean neighbouring readings."""
-        return True
 
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the code of each reading.
@@ -119,6 +115,7 @@ class CategoriesEncoder(Model):
     code, the last.
     """
 
+    ordered: ClassVar[bool] = False  # whether neighbouring codes mean neighbouring readings
     kind: Literal["categories"] = "categories"
     categories: Items[Scalar] = Field(max_length=MAX_CODES - 2)
     missing: bool = False
@@ -133,11 +130,6 @@ class CategoriesEncoder(Model):
     def n_codes(self) -> int:
         """Total number of codes, those for unknown and missing included."""
         return len(self.categories) + 1 + self.missing
-
-    @property
-    def ordered(self) -> bool:
-        """Whether neighbouring codes mean neighbouring readings."""
-        return False
 
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the code of each reading.
@@ -178,6 +170,7 @@ class CodesEncoder(Model):
     ``missing``: whether a missing reading has a code, the last.
     """
 
+    ordered: ClassVar[bool] = False  # whether neighbouring codes mean neighbouring readings
     kind: Literal["codes"] = "codes"
     size: int = Field(ge=1, le=MAX_CODES - 1)
     missing: bool = False
@@ -186,11 +179,6 @@ class CodesEncoder(Model):
     def n_codes(self) -> int:
         """Total number of codes, the one for missing included."""
         return self.size + self.missing
-
-    @property
-    def ordered(self) -> bool:
-        """Whether neighbouring codes mean neighbouring readings."""
-        return False
 
     def encode(self, values: Values, sensor: str) -> NDArray[np.int64]:
         """Return the readings as integers, once checked.

@@ -63,9 +63,6 @@ MOST_MERGED = 64
 """More bins than this are fine enough."""
 
 
-# --- Edges ----------------------------------------------------------------------------------
-
-
 class Numbers:
     """The different finite numbers of a column, in order, and how often each occurs."""
 
@@ -76,33 +73,21 @@ class Numbers:
         self.counts = np.bincount(places, minlength=len(values))[order]
 
     def edges(self, strategy: str, n_bins: int) -> Floats:
-        """Return where to cut the numbers into bins."""
-        return plain_edges(self.values, self.counts, strategy, n_bins)
-
-
-def plain_edges(
-    distinct: Floats,
-    counts: NDArray[np.int64],
-    strategy: str,
-    n_bins: int,
-) -> Floats:
-    """Return edges between numbers, from their distinct values in order and the count of each.
-
-    Where they are fewer than the bins each value gets its own.
-    """
-    if len(distinct) <= n_bins:
-        return _midpoints(distinct, np.arange(len(distinct) - 1))
-    if strategy == "uniform":
-        share = np.arange(1, n_bins) / n_bins
-        # Weighted ends instead of a step, since the step between huge readings overflows.
-        edges = np.unique(distinct[0] * (1 - share) + distinct[-1] * share)
-        kept: Floats = edges[(edges >= distinct[0]) & (edges < distinct[-1])]
-        return kept
-    # The j-th edge follows the first value that brings the count to j/n_bins of the rows.
-    below = np.searchsorted(
-        np.cumsum(counts) * n_bins, np.arange(1, n_bins) * counts.sum(), side="left"
-    )
-    return _midpoints(distinct, np.unique(below[below < len(distinct) - 1]))
+        """Return edges between the numbers; where they are few, each gets its own bin."""
+        distinct, counts = self.values, self.counts
+        if len(distinct) <= n_bins:
+            return _midpoints(distinct, np.arange(len(distinct) - 1))
+        if strategy == "uniform":
+            share = np.arange(1, n_bins) / n_bins
+            # Weighted ends instead of a step, since the step between huge readings overflows.
+            edges = np.unique(distinct[0] * (1 - share) + distinct[-1] * share)
+            kept: Floats = edges[(edges >= distinct[0]) & (edges < distinct[-1])]
+            return kept
+        # The j-th edge follows the first value that brings the count to j/n_bins of the rows.
+        below = np.searchsorted(
+            np.cumsum(counts) * n_bins, np.arange(1, n_bins) * counts.sum(), side="left"
+        )
+        return _midpoints(distinct, np.unique(below[below < len(distinct) - 1]))
 
 
 def supervised_edges(readings: Floats, public: NDArray[np.int64], n_bins: int) -> Floats:
@@ -207,8 +192,6 @@ def _likelihood(table: Floats) -> Floats:
 def _x_log_x(values: Floats) -> Floats:
     return np.asarray(values * np.log(np.maximum(values, 1.0)))  # 0 of 0; counts are whole
 
-
-# --- Encoders -------------------------------------------------------------------------------
 
 # --- One column -----------------------------------------------------------------------------
 

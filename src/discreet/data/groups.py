@@ -54,6 +54,7 @@ _TIME = re.compile(
     re.ASCII,
 )
 _GERMAN = re.compile(r"^\s*(\d{2})\.(\d{2})\.(\d{4}),?(?=\s|$)", re.ASCII)  # 31.12.2026 23:59
+_YEAR_FIRST = r"\3-\2-\1"
 _NOUN = re.compile(r"[a-z]{2,30}", re.ASCII)
 _LONGEST_NAME = 30  # of a column, in the middle of a sentence
 # Seconds since 1970 from 1973 on, finer units from 2001 on: what is written as 20150204 or
@@ -82,21 +83,17 @@ def parse_group(spec: str, columns: Iterable[str]) -> Grouping:
     names = [str(name) for name in columns]
     column, colon, unit = spec.rpartition(":")
     if spec in names or not colon:
-        _check_there(spec, names)
+        check_column(names, spec, "groups")
         return Grouping(column=spec)
     if column == "rows" and ("rows" not in names or unit.isdecimal()):
         return Grouping(rows=_row_count(spec, unit))
-    _check_there(column, names)
+    check_column(names, column, "groups")
     if unit not in UNITS:
         raise InputError(
             f"group {spec!r} asks for the unit {shown(unit)} of column {column!r}. "
             f"{suggest(unit, UNITS)}"
         )
     return Grouping(column=column, unit=unit)
-
-
-def _check_there(name: str, names: Sequence[str]) -> None:
-    check_column(names, name, "groups")
 
 
 def _row_count(spec: str, text: str) -> int:
@@ -254,7 +251,11 @@ def _texts(column: Column, with_hour: bool) -> Hours:
     known: dict[tuple[str, str | None], Any] = {}
     found = np.full(len(column), np.datetime64("NaT"), dtype="datetime64[h]")
     for i, value in enumerate(column):
-        text = value.isoformat() if hasattr(value, "isoformat") else _year_first(str(value))
+        text = (
+            value.isoformat()
+            if hasattr(value, "isoformat")
+            else _GERMAN.sub(_YEAR_FIRST, str(value))
+        )
         match = _TIME.fullmatch(text) if len(text) <= 60 else None
         if match is None or (with_hour and match["hour"] is None):
             continue
@@ -267,11 +268,7 @@ def _texts(column: Column, with_hour: bool) -> Hours:
 
 def years_first(texts: Column) -> Column:
     """Return times with dates like 31.12.2026 as 2026-12-31; others as they are."""
-    return texts.str.replace(_GERMAN, r"\3-\2-\1", regex=True)
-
-
-def _year_first(text: str) -> str:
-    return _GERMAN.sub(r"\3-\2-\1", text)
+    return texts.str.replace(_GERMAN, _YEAR_FIRST, regex=True)
 
 
 def _hour(day: str, hour: str | None) -> Any:

@@ -218,7 +218,9 @@ def _depends_on_neighbours(
 
     def excess(order: Ints) -> float:
         shuffled = [each[order] for each in levels]
-        return max(_excess([each[there] for each in shuffled], *facts) for there, *facts in nearby)
+        return max(
+            _chi_square(each[there], *facts) for there, *facts in nearby for each in shuffled
+        )
 
     if not nearby:
         return False
@@ -254,12 +256,8 @@ def _commonest(column: Ints) -> Ints:
     return np.minimum(rank, _MOST_LEVELS)[index]
 
 
-def _excess(levels: list[Ints], own: Ints, other: Ints) -> float:
-    """Return the largest standardised chi-square of a sensor against the other fact."""
-    return max(_chi_square(each, own, other) for each in levels)
-
-
 def _chi_square(level: Ints, own: Ints, other: Ints) -> float:
+    """Return the standardised chi-square of a sensor against the other fact."""
     shape = (int(own.max()) + 1, int(other.max()) + 1, int(level.max()) + 1)
     counts = np.bincount(np.ravel_multi_index((own, other, level), shape), minlength=np.prod(shape))
     table = counts.reshape(shape).astype(np.float64)

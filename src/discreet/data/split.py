@@ -81,7 +81,8 @@ def hold_out(split: Split, facts: Sequence[Labels], groups: Labels | None = None
         _check_several(split, groups)
     for _ in range(_SPLIT_ATTEMPTS):
         if groups is not None:
-            chosen = _draw_groups(groups, split, rng)
+            count = held_out_groups(split, groups.n_classes)
+            chosen = np.asarray((rng.permutation(groups.n_classes) < count)[groups.index])
         else:
             chosen = _draw_rows(facts, split.holdout, rng)
         if _absent_class(facts, chosen) is None:
@@ -138,12 +139,6 @@ def _draw_part(stratum: Ints, holdout: float, rng: np.random.Generator) -> Flags
     steps = np.floor(rng.random() + holdout * np.arange(len(stratum) + 1))
     chosen = np.zeros(len(stratum), dtype=bool)
     chosen[order] = np.diff(steps) > 0
-    return chosen
-
-
-def _draw_groups(groups: Labels, split: Split, rng: np.random.Generator) -> Flags:
-    count = held_out_groups(split, groups.n_classes)
-    chosen: Flags = (rng.permutation(groups.n_classes) < count)[groups.index]
     return chosen
 
 

@@ -116,7 +116,7 @@ def read_text_table(file: Path) -> pd.DataFrame:
     Raises InputError: if it is no such table, with the reason.
     """
     check_text(file)
-    (table,) = _parsed(file, None, None)
+    (table,) = read_text_batches(file, rows=None)
     return table
 
 
@@ -132,16 +132,12 @@ def check_text(file: Path) -> None:
 
 
 def read_text_batches(
-    file: Path, dtypes: dict[str, str] | None = None, rows: int = 1 << 16
+    file: Path, dtypes: dict[str, str] | None = None, rows: int | None = 1 << 16
 ) -> Iterator[pd.DataFrame]:
-    """Read a file that ``check_text`` has passed some rows at a time.
+    """Read a file that ``check_text`` has passed some rows at a time, or whole.
 
     ``dtypes``: how to read each column; by default as its values in these rows suggest.
     """
-    yield from _parsed(file, dtypes, rows)
-
-
-def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iterator[pd.DataFrame]:
     form = text_form(file)
     options: dict[str, Any] = {"sep": form.separator, "decimal": form.decimal, "dtype": dtypes}
     options |= _EXACT_FLOATS
@@ -150,12 +146,10 @@ def _parsed(file: Path, dtypes: dict[str, str] | None, rows: int | None) -> Iter
             found: Any = pd.read_csv(
                 stream, index_col=False, low_memory=False, chunksize=rows, **options
             )
-        if isinstance(found, pd.DataFrame):
-            yield found
-            return
+        batches = iter([found]) if isinstance(found, pd.DataFrame) else found
         while True:
             with _no_guesses():
-                batch = next(found, None)
+                batch = next(batches, None)
             if batch is None:
                 return
             yield batch

@@ -158,15 +158,13 @@ def finish_fusion(
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
-    rows = known.rows() if settings.lists_outputs else _as_they_are(known)
+        # All rows, equal or not, where looking for equal ones would not pay.
+        rows = Rows(known.codes, np.arange(len(known.codes)), known.sizes)
+    else:
+        rows = known.rows()
     if fusion is None:
         fusion = learn_fusion(tables, rows, known.public, settings.kernel, reg, rng)
     return add_decision(fusion, tables, rows, known.public, settings.aim, rng)
-
-
-def _as_they_are(sample: Sample) -> Rows:
-    """Return all rows, equal or not, where looking for equal ones would not pay."""
-    return Rows(sample.codes, np.arange(len(sample.codes)), sample.sizes)
 
 
 def answer_unseen(
@@ -254,7 +252,10 @@ def raw_advantage(
     ``beyond``: they know the public fact. ``most``: rows that they learn from.
     """
     rng, found = np.random.default_rng(0), 0.0
-    before, after = (_told_codes(part) if beyond else part.codes for part in (known, unseen))
+    before, after = (
+        np.column_stack([part.codes, part.public.index]) if beyond else part.codes
+        for part in (known, unseen)
+    )
     for fact, held in zip(known.private, unseen.private, strict=True):
         some = _some(np.arange(len(before)), fact, rng, most)
         scores = _tree_scores(before[some], fact.take(some), after)
@@ -266,10 +267,6 @@ def raw_advantage(
             even = scores[rows] - np.log(np.maximum(shares, _LEAST_ROWS) / max(len(taught), 1))
             found = max(found, _score_advantage(even, held.index[rows]))
     return found
-
-
-def _told_codes(sample: Sample) -> Ints:
-    return np.column_stack([sample.codes, sample.public.index])
 
 
 def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:

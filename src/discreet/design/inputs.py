@@ -199,7 +199,10 @@ def symbol_counts(n_symbols: Any, names: list[str]) -> tuple[int, ...]:
 
     Raises InputError: if a mapping file could not hold the sensors' names or so many symbols.
     """
-    _check_sensors(names)
+    for name in names:
+        check_name("sensor", name)
+    if len(names) > MAX_SENSORS:
+        raise InputError(f"there are {len(names)} sensors; a mapping file holds {MAX_SENSORS}.")
     if isinstance(n_symbols, Dict):
         own = by_column("n_symbols", n_symbols, names)
         counts = [own.get(name, 2) for name in names]
@@ -214,13 +217,6 @@ def symbol_counts(n_symbols: Any, names: list[str]) -> tuple[int, ...]:
     for name, count in zip(names, counts, strict=True):
         check_count(f"n_symbols of {name!r}", count, 2, MAX_SYMBOLS)
     return tuple(int(count) for count in counts)
-
-
-def _check_sensors(names: Sequence[str]) -> None:
-    for name in names:
-        check_name("sensor", name)
-    if len(names) > MAX_SENSORS:
-        raise InputError(f"there are {len(names)} sensors; a mapping file holds {MAX_SENSORS}.")
 
 
 def array_names(n_columns: int) -> list[str]:
@@ -324,13 +320,9 @@ class Settings:
     aim: Aim = BALANCED
 
     @property
-    def n_outputs(self) -> int:
-        return math.prod(self.n_symbols)
-
-    @property
     def lists_outputs(self) -> bool:
         """Whether the outputs are few enough to be written out."""
-        return self.n_outputs <= MAX_OUTPUTS
+        return math.prod(self.n_symbols) <= MAX_OUTPUTS
 
 
 @dataclass(frozen=True)

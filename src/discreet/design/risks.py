@@ -16,9 +16,9 @@ gradient of each minimum at that w.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,62 +54,39 @@ class RiskValues:
     products: Products | None = None  # Q(z|x_i), where it was written out
 
 
-class SeenRows(Protocol):
-    """What the design asks of the rows, however they are held."""
+class Risks(ABC):
+    """Heads on rows, ready to be scored for any mapping; solvers begin where they ended last."""
 
-    @property
-    def codes(self) -> NDArray[np.int64]: ...
-    def seen(self) -> list[NDArray[np.bool_]]:
-        """Return, for every sensor, which codes occur at all."""
-        ...
+    def __init__(
+        self, rows: Rows, heads: Sequence[Head], loss: Loss, regs: Sequence[float]
+    ) -> None:
+        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
+        self.n_heads = len(self.heads)
+        # The weights of all heads, one row per head, for each sign.
+        self._pos = np.stack([head.pos for head in heads])
+        self._neg = np.stack([head.neg for head in heads])
+        self._last: Floats | None = None
 
-
-class Risks(Protocol):
-    """Heads on rows, ready to be scored for any mapping."""
-
-    @property
-    def n_heads(self) -> int: ...
-    @property
-    def rows(self) -> SeenRows: ...
-
+    @abstractmethod
     def evaluate(self, tables: Tables) -> RiskValues:
         """Return the minimal risk of every head."""
-        ...
 
+    @abstractmethod
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
         """Return the gradient of ``weights @ values`` in every table."""
-        ...
 
-
-class _WarmStarts:
-    """Remembers where each head's solver ended, to begin there next time."""
-
-    def __init__(self, n_heads: int) -> None:
-        self._variables: list[Floats | None] = [None] * n_heads
-        self._stack: Floats | None = None
-
-    def fit(
-        self, features: Floats, pos: Floats, neg: Floats, loss: Loss, regs: Floats
-    ) -> list[HeadSolution]:
+    def _fit(self, features: Floats, pos: Floats, neg: Floats) -> list[HeadSolution]:
         """Solve all heads from features, in the dual when the loss is not smooth."""
-        if not loss.smooth:
+        if not self.loss.smooth:
             gram = features @ features.T
-            parts = zip(pos, neg, regs, strict=True)
-            return [solve_dual(gram, p, n, loss, float(reg)) for p, n, reg in parts]
-        found = fit_stack(features, pos, neg, loss, regs, self._stack)
-        self._stack = np.stack([head.variables for head in found])
-        return found
-
-    def fit_gram(
-        self, k: int, gram: Floats, pos: Floats, neg: Floats, loss: Loss, reg: float
-    ) -> HeadSolution:
-        """Solve head k from a Gram matrix."""
-        found = solve_dual(gram, pos, neg, loss, reg, self._variables[k])
-        self._variables[k] = found.variables
+            parts = zip(pos, neg, self.regs, strict=True)
+            return [solve_dual(gram, p, n, self.loss, float(reg)) for p, n, reg in parts]
+        found = fit_stack(features, pos, neg, self.loss, self.regs, self._last)
+        self._last = np.stack([head.variables for head in found])
         return found
 
 
-class OutputRisks:
+class OutputRisks(Risks):
     """Risks with every output written out.
 
     ``relaxed``: true for the paper's Phi_Q(x) relaxation, False for rules on the symbols. ``regs``:
@@ -127,12 +104,9 @@ class OutputRisks:
         *,
         relaxed: bool,
     ) -> None:
-        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
+        super().__init__(rows, heads, loss, regs)
         self.relaxed = relaxed
         self.factor = factor_gram(output_gram(kernel, n_symbols))
-        self._pos, self._neg = _stack(self.heads)
-        self._warm = _WarmStarts(len(self.heads))
-        self.n_heads = len(self.heads)
 
     def evaluate(self, tables: Tables) -> RiskValues:
         products = Products(tables, self.rows.codes)
@@ -141,7 +115,7 @@ class OutputRisks:
             features, pos, neg = outputs @ self.factor, self._pos, self._neg
         else:
             features, pos, neg = self.factor, self._pos @ outputs, self._neg @ outputs
-        solutions = self._warm.fit(features, pos, neg, self.loss, self.regs)
+        solutions = self._fit(features, pos, neg)
         return RiskValues(np.array([found.value for found in solutions]), solutions, products)
 
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
@@ -157,20 +131,12 @@ class OutputRisks:
         return found.products.pull_back(slope)
 
 
-class CountRisks:
+class CountRisks(Risks):
     """Relaxed risks of the count kernel, from the concatenated rows Q^t[x^t]."""
-
-    def __init__(
-        self, rows: Rows, heads: Sequence[Head], loss: Loss, regs: Sequence[float]
-    ) -> None:
-        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, np.array(regs)
-        self._pos, self._neg = _stack(self.heads)
-        self._warm = _WarmStarts(len(self.heads))
-        self.n_heads = len(self.heads)
 
     def evaluate(self, tables: Tables) -> RiskValues:
         features = self._features(tables)
-        solutions = self._warm.fit(features, self._pos, self._neg, self.loss, self.regs)
+        solutions = self._fit(features, self._pos, self._neg)
         return RiskValues(np.array([found.value for found in solutions]), solutions)
 
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
@@ -190,7 +156,7 @@ class CountRisks:
         return np.concatenate([table[codes[:, t]] for t, table in enumerate(tables)], axis=1)
 
 
-class GramRisks:
+class GramRisks(Risks):
     """Relaxed risks of any kernel, from the kernel between the distinct rows."""
 
     def __init__(
@@ -206,17 +172,17 @@ class GramRisks:
             rows,
             "Use kernel='count', fewer sensors or symbols, or a sample of the rows.",
         )
-        self.rows, self.heads, self.loss, self.regs = rows, list(heads), loss, list(regs)
+        super().__init__(rows, heads, loss, regs)
         self.kernel = kernel
-        self._warm = _WarmStarts(len(self.heads))
-        self.n_heads = len(self.heads)
+        self._variables: list[Floats | None] = [None] * self.n_heads
 
     def evaluate(self, tables: Tables) -> RiskValues:
         gram = cross_gram(self.kernel, tables, self.rows.codes, tables, self.rows.codes)
         solutions = [
-            self._warm.fit_gram(k, gram, head.pos, head.neg, self.loss, self.regs[k])
-            for k, head in enumerate(self.heads)
+            solve_dual(gram, head.pos, head.neg, self.loss, float(reg), last)
+            for head, reg, last in zip(self.heads, self.regs, self._variables, strict=True)
         ]
+        self._variables = [found.variables for found in solutions]
         return RiskValues(np.array([found.value for found in solutions]), solutions)
 
     def gradient(self, tables: Tables, found: RiskValues, weights: Floats) -> Tables:
@@ -283,11 +249,6 @@ def _check_gram_size(what: str, rows: Rows, advice: str) -> None:
             f"{what} needs a matrix of {len(rows.codes)} distinct rows, more than the "
             f"{MAX_GRAM_ROWS} that fit. {advice}"
         )
-
-
-def _stack(heads: Sequence[Head]) -> tuple[Floats, Floats]:
-    """Return the weights of all heads, one row per head, for each sign."""
-    return np.stack([head.pos for head in heads]), np.stack([head.neg for head in heads])
 
 
 def factor_gram(gram: Floats) -> Floats:

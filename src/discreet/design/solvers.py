@@ -22,6 +22,8 @@ from discreet.arrays import Floats
 from discreet.design.losses import Loss
 
 _ARMIJO = 1e-4
+_NEWTON_STEPS, _NEWTON_TOLERANCE = 100, 1e-12
+_DUAL_STEPS, _DUAL_TOLERANCE = 300, 1e-11
 _SIGNS = np.array([1.0, -1.0])[:, None, None]
 
 
@@ -50,23 +52,9 @@ def head_residual(scores: Floats, pos: Floats, neg: Floats, loss: Loss) -> Float
     return neg * loss.gradient(-scores) - pos * loss.gradient(scores)
 
 
-def fit_primal(
-    features: Floats,
-    pos: Floats,
-    neg: Floats,
-    loss: Loss,
-    reg: float,
-    start: Floats | None = None,
-    *,
-    tol: float = 1e-12,
-    max_iter: int = 100,
-) -> HeadSolution:
+def fit_primal(features: Floats, pos: Floats, neg: Floats, loss: Loss, reg: float) -> HeadSolution:
     """Minimise one smooth head by Newton steps with backtracking."""
-    begin = None if start is None else start[None]
-    regs = np.array([reg])
-    return fit_stack(features, pos[None], neg[None], loss, regs, begin, tol=tol, max_iter=max_iter)[
-        0
-    ]
+    return fit_stack(features, pos[None], neg[None], loss, np.array([reg]))[0]
 
 
 def fit_stack(
@@ -76,20 +64,17 @@ def fit_stack(
     loss: Loss,
     regs: Floats,
     start: Floats | None = None,
-    *,
-    tol: float = 1e-12,
-    max_iter: int = 100,
 ) -> list[HeadSolution]:
     """Minimise several smooth heads on the same features, all in the same Newton steps.
 
-    ``pos`` and ``neg`` have one row per head. ``tol`` bounds the distance to the minimum:
-    a Newton step squares it, so the last step is taken from the root of ``tol``.
+    ``pos`` and ``neg`` have one row per head. A Newton step squares the distance to the
+    minimum, so the last step is taken from the root of the tolerance.
     """
     weights = np.stack([pos, neg])
     w = np.zeros((len(pos), features.shape[1])) if start is None else start
     scores, ridge = w @ features.T, regs[:, None, None] * np.eye(features.shape[1])
     values = _stack_values(scores, w, weights, loss, regs)
-    for _ in range(max_iter):
+    for _ in range(_NEWTON_STEPS):
         margins = _SIGNS * scores
         residuals = -(_SIGNS * weights * loss.gradient(margins)).sum(axis=0)
         slope = regs[:, None] * w - residuals @ features
@@ -104,7 +89,7 @@ def fit_stack(
             if length < 1e-10 or not poor.any():
                 break
             length *= 0.5
-        if np.all((decrement <= 1e-2 * tol**0.5) | (values >= old_values)):
+        if np.all((decrement <= 1e-2 * _NEWTON_TOLERANCE**0.5) | (values >= old_values)):
             break
     residuals = head_residual(scores, pos, neg, loss)
     return [
@@ -134,9 +119,6 @@ def solve_dual(
     loss: Loss,
     reg: float,
     start: Floats | None = None,
-    *,
-    tol: float = 1e-11,
-    max_iter: int = 300,
 ) -> HeadSolution:
     """Maximise the dual risk for a fixed mapping by projected Newton steps.
 
@@ -147,9 +129,9 @@ def solve_dual(
     rows, signs, weights = signed_rows(pos, neg)
     coupling = (signs * weights)[:, None] * gram[np.ix_(rows, rows)] * (signs * weights) / reg
     if loss.smooth:
-        x = _projected_newton(coupling, weights, loss, start, tol=tol, max_iter=max_iter)
+        x = _projected_newton(coupling, weights, loss, start)
     else:
-        x = _interior_point(coupling, weights, loss, tol=tol, max_iter=max_iter)
+        x = _interior_point(coupling, weights, loss)
     residual = np.zeros(len(pos))
     np.add.at(residual, rows, signs * weights * x)
     value = float(-(weights @ loss.conjugate(x)) - 0.5 * x @ coupling @ x)
@@ -172,13 +154,7 @@ def signed_rows(pos: Floats, neg: Floats) -> tuple[NDArray[np.int64], Floats, Fl
 
 
 def _projected_newton(
-    coupling: Floats,
-    weights: Floats,
-    loss: Loss,
-    start: Floats | None,
-    *,
-    tol: float,
-    max_iter: int,
+    coupling: Floats, weights: Floats, loss: Loss, start: Floats | None
 ) -> Floats:
     """Minimise weights @ conjugate(x) + x @ coupling @ x / 2 for a smooth loss."""
     low, high = loss.dual_interval
@@ -188,14 +164,14 @@ def _projected_newton(
         return float(weights @ loss.conjugate(point) + 0.5 * point @ coupling @ point)
 
     value = objective(x)
-    for _ in range(max_iter):
+    for _ in range(_DUAL_STEPS):
         slope = weights * loss.conjugate_gradient(x) + coupling @ x
         held = ((x <= low) & (slope > 0)) | ((x >= high) & (slope < 0))
         free = np.flatnonzero(~held)
         step = np.zeros_like(x)
         own = weights[free] * loss.conjugate_curvature(x[free])
         step[free] = -_solve_scaled(coupling[np.ix_(free, free)], own, slope[free])
-        if float(np.abs(np.clip(x + step, low, high) - x) @ np.abs(slope)) <= tol:
+        if float(np.abs(np.clip(x + step, low, high) - x) @ np.abs(slope)) <= _DUAL_TOLERANCE:
             break
         length, improved = 1.0, False
         while length > 1e-12 and not improved:
@@ -209,9 +185,7 @@ def _projected_newton(
     return x
 
 
-def _interior_point(
-    coupling: Floats, weights: Floats, loss: Loss, *, tol: float, max_iter: int
-) -> Floats:
+def _interior_point(coupling: Floats, weights: Floats, loss: Loss) -> Floats:
     """Minimise the same for a loss whose conjugate is linear on a bounded interval.
 
     A primal-dual method, because the hinge has no curvature of its own and duplicate
@@ -221,11 +195,12 @@ def _interior_point(
     x = np.full(len(weights), 0.5 * (low + high))
     linear = weights * loss.conjugate_gradient(x)
     push_low = push_high = weights.copy()
-    for _ in range(max_iter):
+    for _ in range(_DUAL_STEPS):
         from_low, to_high = x - low, high - x
         gap = float(push_low @ from_low + push_high @ to_high)
         slope = coupling @ x + linear
-        if gap <= tol and float(np.max(np.abs(slope - push_low + push_high))) <= tol:
+        off = float(np.max(np.abs(slope - push_low + push_high)))
+        if max(gap, off) <= _DUAL_TOLERANCE:
             break
         centre = 0.1 * gap / (2 * len(x))
         own = push_low / from_low + push_high / to_high

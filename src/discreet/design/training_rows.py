@@ -150,8 +150,8 @@ class Sample:
         return Sample(
             self.codes[index],
             self.sizes,
-            _take(self.public, index),
-            tuple(_take(fact, index) for fact in self.private),
+            self.public.take(index),
+            tuple(fact.take(index) for fact in self.private),
             self.ordered,
         )
 
@@ -168,7 +168,7 @@ def split_folds(
     Rows, or whole groups, are dealt so that each combination of labels is spread evenly.
     If a class would be absent from some side, fewer folds are tried.
     """
-    facts = (sample.public, *sample.private)
+    facts = sample.facts
     cells = _label_cells(facts)
     for count in range(n_folds, 1, -1):
         for dealt in _deals(cells, groups, count, rng):
@@ -235,7 +235,3 @@ def _too_few(facts: Sequence[Labels], groups: Ints | None) -> InputError:
         Parameter("privacy_ratio"),
         " instead.",
     )
-
-
-def _take(labels: Labels, index: Ints | slice) -> Labels:
-    return labels.take(index)

@@ -120,16 +120,11 @@ def _tables(settings: Settings, sample: Sample) -> Tables:
 def response_table(groups: Ints, n_symbols: int, epsilon: float) -> Floats:
     """Return the table of k-ary randomised response, k the number of groups.
 
-    Parameters
-    ----------
-    groups : array of int
-        The group of every code, from 0 to k - 1; -1 for a code without one, which answers
-        with each of the k symbols alike.
-    n_symbols : int
-        Columns of the table. Those from k on are never sent.
-    epsilon : float
-        No ratio within a column exceeds e^epsilon. Entries are whole multiples of 2**-32, a
-        lie rounded up and the truth down, so that the rounding of the mapping changes nothing.
+    ``groups``: the group of every code, from 0 to k - 1; -1 for a code without one, which answers
+    with each of the k symbols alike. ``n_symbols``: columns of the table. Those from k on are never
+    sent. ``epsilon``: no ratio within a column exceeds e^epsilon. Entries are whole multiples of
+    2**-32, a lie rounded up and the truth down, so that the rounding of the mapping changes
+    nothing.
     """
     k = int(groups.max()) + 1
     lie = math.ceil(TOTAL / (math.exp(min(epsilon, _LARGEST_EXPONENT)) + k - 1))
@@ -146,17 +141,9 @@ def response_table(groups: Ints, n_symbols: int, epsilon: float) -> Floats:
 def group_codes(counts: Floats, n_groups: int) -> Ints:
     """Put codes into groups that keep what they say about the public fact.
 
-    Parameters
-    ----------
-    counts : array of shape (n_codes, n_classes)
-        Training rows of every code and public class.
-    n_groups : int
-        Most groups. If the codes that occur are no more, each is a group of its own.
-
-    Returns
-    -------
-    array of int
-        The group of every code, -1 for codes that do not occur.
+    ``counts`` of shape (n_codes, n_classes): training rows of every code and public class.
+    ``n_groups``: most groups. If the codes that occur are no more, each is a group of its own.
+    Returns the group of every code, -1 for codes that do not occur.
     """
     groups = np.full(len(counts), -1, dtype=np.int64)
     seen = np.flatnonzero(counts.sum(axis=1) > 0)

@@ -498,11 +498,6 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the file; sums, shapes and the id are checked beyond it."""
-    return Mapping.model_json_schema()
-
-
 # --- Rounding ------------------------------------------------------------------------------
 
 
@@ -513,20 +508,9 @@ def round_rows(table: ArrayLike) -> NDArray[np.int64]:
     a symbol's absence certain and epsilon infinite; the units that this takes come from
     the row's largest entry. Zeros stay 0.
 
-    Parameters
-    ----------
-    table : 2-D array
-        Non-negative, each row summing to 1 within 1e-9.
-
-    Returns
-    -------
-    2-D array of int
-        Each within 1 of ``table * 2**32`` once rows sum to 1 exactly, forced minimums aside.
-
-    Raises
-    ------
-    InputError
-        If a row is not a distribution.
+    ``table``: non-negative, each row summing to 1 within 1e-9. Returns integers, each within 1 of
+    ``table * 2**32`` once rows sum to 1 exactly, forced minimums aside. Raises InputError: if a row
+    is not a distribution.
     """
     rows = np.array(table, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] < 1 or rows.shape[1] > MAX_SYMBOLS:
