@@ -11,7 +11,6 @@ from discreet.design.fast import (
     SOFTNESS,
     Limits,
     PrivateClasses,
-    _Plan,
     _Work,
     design_fast,
 )
@@ -48,7 +47,7 @@ def prepared(rng, ratio=0.95, classes=2, epsilon=None, ldp_epsilon=None, relaxed
 )
 def test_gradient_of_the_barrier_objective_is_its_numerical_slope(extra, relaxed, rng):
     risks, limits, n_symbols = prepared(rng, relaxed=relaxed, **extra)
-    work = _Work(risks, limits, n_symbols, _Plan(1, 1, 0, 10, SOFTNESS), None)
+    work = _Work(risks, limits, n_symbols, SOFTNESS, None)
     # Small logits lie inside every limit, large ones beyond: the slope must hold in both.
     for scale in (0.05, 1.0):
         logits = rng.normal(scale=scale, size=int(work._used.sum()))

@@ -254,7 +254,7 @@ def learn(
         "epsilon": epsilon,
         "ldp_epsilon": ldp_epsilon,
     }
-    _check_wishes(method, wishes)
+    _check_wishes(method, wishes, beyond_answer)
     if loss is not None and method == "auto":
         raise InputError(
             f"--loss {loss} was given, but --method auto minimises no loss. Leave it out, or use "
@@ -262,7 +262,6 @@ def learn(
         )
     options = mapper_options(kernel, loss, decide, seed, binning, bins) | wishes
     if beyond_answer:
-        _check_beyond_answer(method)
         options["beyond_answer"] = True
     options["n_symbols"] = by_column("--symbols", symbols, 2, whole_number(2, MOST_SYMBOLS))
     sensor_names = None if sensors is None else name_list("--sensors", sensors)
@@ -313,7 +312,7 @@ def _met(mapper: PrivacyMapper, figure: RoundsFigure | None) -> bool | None:
     return figure.met
 
 
-def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
+def _check_wishes(method: str, wishes: dict[str, float | None], beyond_answer: bool) -> None:
     """Refuse wishes for privacy that contradict each other or the method."""
     given = [option_name(name) for name in wishes if wishes[name] is not None]
     if method == "ndd" and given:
@@ -333,10 +332,7 @@ def _check_wishes(method: str, wishes: dict[str, float | None]) -> None:
             f"--ratio was given together with {searched[0]}, which searches for the ratio itself. "
             "Give one or the other."
         )
-
-
-def _check_beyond_answer(method: str) -> None:
-    if method != "auto":
+    if beyond_answer and method != "auto":
         raise InputError(
             f"--beyond-answer was given, but --method {method} does not tell its attackers the "
             "public fact. Use --method auto."

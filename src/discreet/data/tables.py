@@ -268,7 +268,9 @@ class Stream:
         """Yield the rows of some columns in their order; the index tells where they stand."""
         for part in self.parts(columns):
             yield from part.batches()
-        _release()
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()  # so that later work can have it
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield some columns of the table in parts that can be read by themselves, in order."""
@@ -305,7 +307,7 @@ class FilePart:
         seen, read = self.begin, list(self.read)
         with _explained(self.file), _parquet(self.file) as parquet:
             _check_unchanged(self.file, self.stamp)
-            size = _batch_rows(len(read))
+            size = max(1, BATCH_ROWS * _BATCH_COLUMNS // max(len(read), _BATCH_COLUMNS))
             for batch in parquet.iter_batches(size, row_groups=list(self.groups), columns=read):
                 found = batch.to_pandas(ignore_metadata=True)[read]
                 found.index = pd.RangeIndex(seen, seen + len(found))
@@ -327,17 +329,6 @@ def _row_groups(file: Path) -> Iterator[tuple[tuple[int, ...], int]]:
         if rows >= _PART_ROWS or k == len(sizes) - 1:
             yield tuple(groups), rows
             groups = []
-
-
-def _release() -> None:
-    """Give back what pyarrow keeps for the next time, so that later work can have it."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-
-
-def _batch_rows(columns: int) -> int:
-    return max(1, BATCH_ROWS * _BATCH_COLUMNS // max(columns, _BATCH_COLUMNS))
 
 
 def _stamp(file: Path) -> tuple[int, int]:

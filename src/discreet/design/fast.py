@@ -73,7 +73,6 @@ def design_fast(
     n_carried: int = 2,
     max_iter: int = 120,
     softness: float = SOFTNESS,
-    barrier: Sequence[float] = BARRIER_STEPS,
     report: Report | None = None,
 ) -> Designed:
     """Design tables with the least public risk within the limits.
@@ -82,38 +81,24 @@ def design_fast(
     result is at least as good as any feasible one among them. ``n_restarts``: number of random
     starts that are screened. ``n_carried``: how many of them, the best, are carried through.
     ``max_iter``: most steps at each value of the barrier. ``softness``: weight of the squared
-    logits, added to F when mappings are compared. ``barrier``: the values of mu, one stage of at
-    most ``max_iter`` steps for each.
+    logits, added to F when mappings are compared.
     """
-    plan = _Plan(n_restarts, min(n_carried, n_restarts), len(starts), max_iter, softness)
-    work = _Work(risks, limits, n_symbols, plan, report)
+    n_carried = min(n_carried, n_restarts)
+    work = _Work(risks, limits, n_symbols, softness, report)
+    # A guess, for the share of work that a bar shows.
+    stages = len(BARRIER_STEPS) * (n_carried + len(starts))
+    work.planned = 1.3 * (_SCREENING_STEPS * n_restarts + 0.7 * max_iter * stages)
     try:
         given = [work.begin_at(tables) for tables in starts]
         screened = [work.screen(work.random_start(rng)) for _ in range(n_restarts)]
         screened.sort(key=lambda pair: pair[0])
-        kept = given + [logits for _, logits in screened[: work.n_kept]]
+        kept = given + [logits for _, logits in screened[:n_carried]]
         for logits in kept:
-            for mu in barrier:
+            for mu in BARRIER_STEPS:
                 logits = work.minimise(logits, mu, max_iter)
     except _StopWorkError:
         work.stopped = True
     return work.result()
-
-
-@dataclass(frozen=True)
-class _Plan:
-    n_restarts: int
-    n_carried: int
-    n_starts: int
-    max_iter: int
-    softness: float
-
-    def evaluations(self) -> float:
-        """Guess the number of evaluations, for the share of work that a bar shows."""
-        carried = self.n_carried + self.n_starts
-        return 1.3 * (
-            _SCREENING_STEPS * self.n_restarts + 0.7 * self.max_iter * len(BARRIER_STEPS) * carried
-        )
 
 
 class _Work:
@@ -124,11 +109,11 @@ class _Work:
         risks: Risks,
         limits: Limits,
         n_symbols: Sequence[int],
-        plan: _Plan,
+        softness: float,
         report: Report | None,
     ) -> None:
         self.risks, self.limits, self.report = risks, limits, report
-        self.softness = plan.softness
+        self.softness = softness
         self.rows = risks.rows
         self.n_public = risks.n_heads - len(limits.floors)
         self.seen = self.rows.seen()
@@ -145,8 +130,7 @@ class _Work:
             self._used[part, :z] = seen[:, None]
         sensor = np.repeat(np.arange(len(self._parts)), [len(seen) for seen in self.seen])
         self._sensor_of_logit = np.broadcast_to(sensor[:, None], self._used.shape)[self._used]
-        self.n_kept = plan.n_carried
-        self.planned = plan.evaluations()
+        self.planned = 1.0  # evaluations
         self.evaluations, self.stopped = 0, False
         self.best_score = np.inf
         self.best: Designed | None = None

@@ -360,10 +360,6 @@ class Coded:
     source: Source
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.sample.sizes
-
-    @property
     def n_rows(self) -> int:
         """How many rows there are in all."""
         return self.counted.n_rows

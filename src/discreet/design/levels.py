@@ -352,16 +352,16 @@ class LevelSearch:
 
     def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
         parts = range(len(self.parts))
-        leaks = average(list(map(self._leaks, designs, parts)))
+        leaks = average(list(map(self._leaks, (each.tables for each in designs), parts)))
         epsilon = None
         if target.epsilon is not None and self.settings.lists_outputs:
             ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
             epsilon = float(np.mean(ratios))
         return Tried(target, designs, leaks, epsilon, kept)
 
-    def _leaks(self, designed: Designed, k: int) -> Leaks:
+    def _leaks(self, tables: Tables, k: int) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
-        return estimate_leaks(designed.tables, *self.parts[k], own, beyond=self.beyond)
+        return estimate_leaks(tables, *self.parts[k], own, beyond=self.beyond)
 
     def _design_part(self, target: Target, k: int) -> Designed:
         designed = self.design(

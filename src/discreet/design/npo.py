@@ -35,11 +35,13 @@ from discreet.design.solvers import (
     dual_value,
     head_residual,
     head_value,
+    signed_rows,
     solve_dual,
 )
 from discreet.design.training_rows import Head, Rows
 from discreet.progress import Progress, Report
 
+_TOLERANCE, _MU = 1e-5, 1000.0
 _TABLE_STEPS = 30  # projected gradient steps for one sensor's table within one sweep
 
 
@@ -69,7 +71,6 @@ def find_threshold(
     head: Head,
     *,
     rng: np.random.Generator,
-    tol: float = 1e-5,
     max_sweeps: int = 50,
 ) -> Threshold:
     """Algorithm 1: maximise one private risk over dual variables and tables."""
@@ -86,7 +87,7 @@ def find_threshold(
             quadratic = _DualInTable(setting, tables, t, head, dual)
             tables[t] = _ascend(quadratic, tables[t], allowed)
             history.append(quadratic.value(tables[t]))
-        if history[-1] - before <= tol * abs(history[-1]):
+        if history[-1] - before <= _TOLERANCE * abs(history[-1]):
             break
     return Threshold(tables, history[-1], history)
 
@@ -98,8 +99,6 @@ def design_gauss_seidel(
     floors: Floats,
     start: Tables,
     *,
-    mu: float = 1000.0,
-    tol: float = 1e-5,
     max_sweeps: int = 100,
     report: Report | None = None,
 ) -> Designed:
@@ -120,22 +119,17 @@ def design_gauss_seidel(
         duals = list(solved)
         risks = np.array([dual.value for dual in solved])
         public_risk = float(sum(answer.value for answer in answers))
-        history.append(public_risk - float(np.log(risks - floors).sum()) / mu)
+        history.append(public_risk - float(np.log(risks - floors).sum()) / _MU)
         for t in range(len(tables)):
             block = _BarrierInTable(setting, tables, old, t, public, answers, private, solved)
-            tables[t] = _descend(block, tables[t], floors, mu)
-            history.append(block.value(tables[t], floors, mu))
-        stopped = report is not None and report(
-            _progress(sweep / max_sweeps, public_risk, risks, floors)
-        )
-        if stopped or before - history[-1] <= tol * abs(history[-1]):
+            tables[t] = _descend(block, tables[t], floors)
+            history.append(block.value(tables[t], floors))
+        k, done = int(np.argmin(risks - floors)), sweep / max_sweeps
+        standing = Progress("design", done, public_risk, float(risks[k]), float(floors[k]))
+        stopped = report is not None and report(standing)
+        if stopped or before - history[-1] <= _TOLERANCE * abs(history[-1]):
             break
     return _finish(setting, tables, public, private, floors, history, stopped)
-
-
-def _progress(done: float, public_risk: float, risks: Floats, floors: Floats) -> Progress:
-    k = int(np.argmin(risks - floors))
-    return Progress("design", done, public_risk, float(risks[k]), float(floors[k]))
 
 
 def _finish(
@@ -207,15 +201,8 @@ class _DualInTable:
             constant += weight * float(np.sum(outer * rest))
             folded = fold_pairs(weight * outer * slope, codes[:, t], codes[:, t], len(tables[t]))
             self.terms.append((0.5 * (folded + folded.T), symbol_kernels[t]))
-        conjugates = dual_value(
-            np.zeros_like(outer),
-            head.pos,
-            head.neg,
-            dual.variables,
-            dual.residual,
-            setting.loss,
-            1.0,
-        )
+        _, _, weights = signed_rows(head.pos, head.neg)
+        conjugates = -float(weights @ setting.loss.conjugate(dual.variables))
         self.constant = conjugates - 0.5 * constant
 
     def value(self, table: Floats) -> float:
@@ -261,22 +248,22 @@ class _BarrierInTable:
             for answer in answers
         ]
 
-    def value(self, table: Floats, floors: Floats, mu: float) -> float:
+    def value(self, table: Floats, floors: Floats) -> float:
         total = 0.0
         for head, norm, (base, slope) in zip(self.public, self.norms, self.affine, strict=True):
             scores = base + np.sum(slope * table[self.index], axis=1)
             total += norm + head_value(scores, head.pos, head.neg, self.loss)
         slack = np.array([dual.value(table) for dual in self.duals]) - floors
-        return np.inf if np.any(slack <= 0) else total - float(np.log(slack).sum()) / mu
+        return np.inf if np.any(slack <= 0) else total - float(np.log(slack).sum()) / _MU
 
-    def gradient(self, table: Floats, floors: Floats, mu: float) -> Floats:
+    def gradient(self, table: Floats, floors: Floats) -> Floats:
         total = np.zeros_like(table)
         for head, (base, slope) in zip(self.public, self.affine, strict=True):
             scores = base + np.sum(slope * table[self.index], axis=1)
             residual = head_residual(scores, head.pos, head.neg, self.loss)
             np.add.at(total, self.index, -residual[:, None] * slope)
         for dual, floor in zip(self.duals, floors, strict=True):
-            total -= dual.gradient(table) / (mu * (dual.value(table) - floor))
+            total -= dual.gradient(table) / (_MU * (dual.value(table) - floor))
         return total
 
 
@@ -311,16 +298,16 @@ def _ascend(quadratic: _DualInTable, table: Floats, allowed: SidedSet) -> Floats
     return table
 
 
-def _descend(block: _BarrierInTable, table: Floats, floors: Floats, mu: float) -> Floats:
+def _descend(block: _BarrierInTable, table: Floats, floors: Floats) -> Floats:
     """Projected gradient descent with backtracking; never leaves the floors."""
-    value, step = block.value(table, floors, mu), 1.0
+    value, step = block.value(table, floors), 1.0
     for _ in range(_TABLE_STEPS):
-        slope = block.gradient(table, floors, mu)
+        slope = block.gradient(table, floors)
         step *= 4.0
         while True:
             candidate = project_simplex(table - step * slope)
             moved = candidate - table
-            new_value = block.value(candidate, floors, mu)
+            new_value = block.value(candidate, floors)
             if new_value <= value + 0.1 * float(np.sum(slope * moved)) or step < 1e-12:
                 break
             step *= 0.5
