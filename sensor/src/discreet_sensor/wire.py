@@ -189,14 +189,13 @@ def decode_acknowledgement(data: bytes, key: bytes, topic: str) -> list[Entry]:
 
 def runs(keys: Iterable[tuple[int, int]], status: int) -> list[Entry]:
     """Return pairs of boot and sequence number as runs, in order and without repetition."""
-    found: list[Entry] = []
+    found: list[list[int]] = []  # boot, first and length
     for boot, seq in sorted(set(keys)):
-        last = found[-1] if found else None
-        if last is not None and last.boot == boot and last.first + last.length == seq:
-            found[-1] = last._replace(length=last.length + 1)
+        if found and found[-1][0] == boot and found[-1][1] + found[-1][2] == seq:
+            found[-1][2] += 1
         else:
-            found.append(Entry(boot, seq, 1, status))
-    return found
+            found.append([boot, seq, 1])
+    return [Entry(*each, status) for each in found]
 
 
 def mac(key: bytes, topic: bytes, body: bytes) -> bytes:

@@ -369,10 +369,10 @@ def answers(
     ``clones``: client and boot of devices that have to stop.
     """
     found: dict[str, dict[int, list[tuple[int, int]]]] = {}
-    for place, message in enumerate(batch.messages):
-        status = REFUSED if place in outcome.refused else STORED
-        keys = found.setdefault(message.client, {}).setdefault(status, [])
-        keys.append((message.boot, message.seq))
+    refused = outcome.refused
+    for place, (client, boot, seq, _, _, _, _, _) in enumerate(batch.messages):
+        status = REFUSED if place in refused else STORED
+        found.setdefault(client, {}).setdefault(status, []).append((boot, seq))
     for client, boot, seq in rejected:
         status = STOPPED if (client, boot) in clones else REFUSED
         found.setdefault(client, {}).setdefault(status, []).append((boot, seq))

@@ -397,7 +397,9 @@ class FusionService:
 
     def _count(self, batch: Batch, outcome: Outcome) -> None:
         known = outcome.repeated | outcome.refused
-        fresh = [each for i, each in enumerate(batch.messages) if not known or i not in known]
+        fresh = batch.messages
+        if known:
+            fresh = [each for i, each in enumerate(batch.messages) if i not in known]
         self._watch.notice(fresh)
         twice = {batch.messages[place].client for place in outcome.conflicting}
         for client in twice | {name for name, reason in batch.refusals if reason == "clone"}:
@@ -409,12 +411,12 @@ class FusionService:
             reasons[reason] += count
             self._conduct.charge(client, reason, count)
         self.state.refuse(reasons)
-        symbols = sum(len(each.symbols) for each in fresh)
+        symbols = sum([len(each.symbols) for each in fresh])
         self.state.add(messages=len(fresh), readings=symbols, commits=1)
         if batch.messages:
             now = self._time.now()
-            waited = sum(now - each.received for each in batch.messages) / len(batch.messages)
-            self.state.put(lag_seconds=waited)
+            received = sum([each.received for each in batch.messages]) / len(batch.messages)
+            self.state.put(lag_seconds=now - received)
 
     def _look_after(self) -> None:
         self._upkeep.keep_time()

@@ -95,6 +95,15 @@ SET mapping = excluded.mapping, since = excluded.since
 """
 
 
+def _state(messages: Sequence[StoredMessage]) -> ClientState:
+    """Return what is known of a client by these of its messages alone."""
+    client, boot, seq, last_round, _, spent, received, _ = messages[-1]
+    for _, boot_, seq_, round_, _, spent_, _, _ in messages[:-1]:
+        boot, seq = max((boot, seq), (boot_, seq_))
+        last_round, spent = max(last_round, round_), max(spent, spent_)
+    return ClientState(client, received, last_round, boot, seq, spent, len(messages))
+
+
 class Store(Reader):
     """The messages and decisions of one site, to be read and written."""
 
@@ -126,8 +135,7 @@ class Store(Reader):
         """
         highest = self._highest_rounds()
         fresh: dict[tuple[str, int], list[int]] = {}
-        for place, message in enumerate(messages):
-            client, number = message.client, message.round
+        for place, (client, _, _, number, _, _, _, _) in enumerate(messages):
             if number > highest.get(client, -1):
                 highest[client] = number
             elif place not in outcome.repeated and place not in outcome.conflicting:
@@ -152,21 +160,16 @@ class Store(Reader):
 
     def _note_clients(self, messages: Sequence[StoredMessage], outcome: Outcome) -> None:
         known = outcome.repeated | outcome.refused
-        states: dict[str, ClientState] = {}
-        for place, (client, boot, seq, round_, _, spent, received, _) in enumerate(messages):
+        by_client: dict[str, list[StoredMessage]] = {}
+        for place, message in enumerate(messages):
             if place in known:
                 continue
-            old = states.get(client, ClientState(client, received, round_, boot, seq, spent, 0))
-            states[client] = ClientState(
-                client,
-                received,
-                max(old.last_round, round_),
-                *max((old.boot, old.seq), (boot, seq)),
-                max(old.spent, spent),
-                old.messages + 1,
-            )
+            if (own := by_client.get(message[0])) is None:
+                by_client[message[0]] = [message]
+            else:
+                own.append(message)
         # In order, so that two workers cannot wait for each other's rows.
-        rows = [(self.site, *states[client]) for client in sorted(states)]
+        rows = [(self.site, *_state(by_client[client])) for client in sorted(by_client)]
         if rows:
             self._base.change_many(_CLIENT, rows)
 
