@@ -65,6 +65,7 @@ _TAIL = struct.Struct(">B8s B8s")
 _ARRAY_OF_8, _ARRAY_OF_3 = 0x88, 0x83
 _U64, _U32, _BYTES_U16, _BYTES_8 = 0x1B, 0x1A, 0x59, 0x48
 _FRAME = _HEAD.size + _TAIL.size
+_FRAMING = (_ARRAY_OF_8, VERSION, _U64, _U32, _U32, _U32, _BYTES_U16, _BYTES_8, _BYTES_8)
 
 _MOST_BEGUN = 16384  # clients, each with 1 or 2 kB
 _ACK_HEAD = struct.Struct(">BB BH")
@@ -151,12 +152,9 @@ def decode(data: bytes, symbols: int, key: bytes, topic: bytes) -> Message:
     """
     if len(data) != _FRAME + symbols:
         raise WireError("length")
-    head = _HEAD.unpack_from(data)
-    _, _, _, boot, _, seq, number, round_, _, spent, _, _ = head
-    tail_head, mapping, mac_head, given = _TAIL.unpack_from(data, _HEAD.size + symbols)
-    framing = (head[0], head[1], head[2], head[4], number, head[8], head[10], head[11])
-    wanted = (_ARRAY_OF_8, VERSION, _U64, _U32, _U32, _U32, _BYTES_U16, symbols)
-    if framing != wanted or tail_head != _BYTES_8 or mac_head != _BYTES_8 or boot > MAX_BOOT:
+    a, b, c, boot, d, seq, e, round_, f, spent, g, count = _HEAD.unpack_from(data)
+    h, mapping, i, given = _TAIL.unpack_from(data, _HEAD.size + symbols)
+    if (a, b, c, d, e, f, g, h, i) != _FRAMING or count != symbols or boot > MAX_BOOT:
         raise WireError("malformed")
     if not hmac.compare_digest(given, mac(key, topic, data[:-MAC_SIZE])):
         raise WireError("mac")
@@ -195,7 +193,7 @@ def runs(keys: Iterable[tuple[int, int]], status: int) -> list[Entry]:
             found[-1][2] += 1
         else:
             found.append([boot, seq, 1])
-    return [Entry(*each, status) for each in found]
+    return [Entry(boot, first, length, status) for boot, first, length in found]
 
 
 def mac(key: bytes, topic: bytes, body: bytes) -> bytes:

@@ -154,7 +154,9 @@ class Stream:
                 raise StreamError("the broker sends more than was asked for")
             number = int.from_bytes(body[at : at + 2], "big")
             at += 2
-        if self._properties:
+        if self._properties and body[at : at + 1] == b"\0":
+            at += 1  # there are none, as nearly always
+        elif self._properties:
             found = _length(body, at)
             if found is None:
                 raise StreamError("the broker sends a message without an end")

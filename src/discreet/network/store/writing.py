@@ -214,7 +214,10 @@ class Store(Reader):
             " AND received >= ? + round * ? ORDER BY boot, seq",
             (self.site, first, last, since, *earliest),
         )
-        return [(*row[:4], bytes(row[4]), row[5]) for row in rows]
+        return [
+            (client, boot, seq, number, bytes(symbols), mapping)
+            for client, boot, seq, number, symbols, mapping in rows
+        ]
 
     def decide(
         self, decisions: Iterable[Decision], end: Callable[[int], float] = lambda _: 0.0
