@@ -191,6 +191,8 @@ NOBODY = "?"
 SKEW = 10.0
 """Seconds by which a sensor's clock may be ahead, beyond one round."""
 _BOOTS = 4  # of each client that are remembered
+_Place = tuple[int, int, int]  # boot, seq and round of a message
+_NEVER: _Place = (-1, 0, 0)
 _MAX_KEPT = 4096  # bytes of a refused message that are kept
 
 
@@ -224,7 +226,7 @@ class Intake:
         self._registry, self._clock, self._closed = registry, clock, closed
         self._heard = heard
         self._conduct = conduct or Conduct(time.monotonic)
-        self._latest: dict[str, tuple[int, int, int]] = {}
+        self._latest: dict[str, _Place] = {}
         self._aside = Batch()
         self._kept: dict[str, deque[Refused]] = {}  # by client: none takes another's room
         self._rejected: list[tuple[str, int, int]] = []
@@ -247,59 +249,63 @@ class Intake:
             name, reason = (NOBODY, "unknown-client") if known is None else (known.name, "revoked")
             self._refuse(name, reason, payload, now)
             return None
-        if known.name in self._conduct.suspended:
-            self._count(known.name, "suspended")
+        name, batch = known.name, known.batch
+        if name in self._conduct.suspended:
+            self._count(name, "suspended")
             return None
         try:
             message, least = _decoded(payload, known, now)
         except WireError as error:
-            self._refuse(known.name, error.reason, payload, now)
+            self._refuse(name, error.reason, payload, now)
             return None
-        if message.boot < least or message.round % known.batch:
-            self._reject(known.name, message, "numbers", payload, now)
+        boot, seq, number, spent, symbols, tag = message
+        if boot < least or number % batch:
+            self._reject(name, message, "numbers", payload, now)
             return None
-        self._heard(known.name, message[:2], message.round, known.batch)
-        objection = self._objection(known, message, max(now, latest))
+        self._heard(name, (boot, seq), number, batch)
+        before = self._latest.get(name, _NEVER)
+        objection = self._objection(known, message, before, max(now, latest))
         if objection is not None:
-            self._reject(known.name, message, objection, payload, now)
+            self._reject(name, message, objection, payload, now)
             return None
-        self._charge_repeats(known.name, message)
-        self._latest[known.name] = message[:3]
-        if message.round + known.batch - 1 <= self._closed():
-            self._count(known.name, "late")
+        if seq == before[1] or boot != before[0]:
+            self._charge_repeats(name, before, (boot, seq, number))
+        self._latest[name] = boot, seq, number
+        if number + batch - 1 <= self._closed():
+            self._count(name, "late")
         if latest > now:  # it is not sure, and the message may be for a round that has not begun
-            now = max(now, self._clock.end(message.round + known.batch - 2) - SKEW)
-        drawn_by = known.drawn[message.mapping].mapping
-        return StoredMessage(
-            known.name, *message[:3], message.symbols, message.spent, now, drawn_by
-        )
+            now = max(now, self._clock.end(number + batch - 2) - SKEW)
+        drawn_by = known.drawn[tag].mapping
+        return StoredMessage(name, boot, seq, number, symbols, spent, now, drawn_by)
 
-    def _charge_repeats(self, name: str, message: Message) -> None:
+    def _charge_repeats(self, name: str, before: _Place, place: _Place) -> None:
         """Charge at once what the store would find out with much more work."""
-        latest = self._latest.get(name)
-        if latest == message[:3]:
+        if before == place:
             self._conduct.charge(name, "repeat")
-        elif latest is not None and latest[0] != message.boot:
+        elif before is not _NEVER and before[0] != place[0]:
             self._conduct.charge(name, "boot")
 
-    def _objection(self, known: ClientSpec, message: Message, now: float) -> str | None:
-        drawn = known.drawn.get(message.mapping)
+    def _objection(
+        self, known: ClientSpec, message: Message, before: _Place, now: float
+    ) -> str | None:
+        """Return what is wrong with an authentic message; ``before``: the latest accepted one."""
+        boot, seq, number, _, symbols, tag = message
+        drawn = known.drawn.get(tag)
         if drawn is None:
             return "mapping"
-        if not drawn.sends_only_its_own(message.symbols):
+        if not drawn.sends_only_its_own(symbols):
             return "symbol"
-        if message.round < self.floor or message[:2] <= known.forgotten:
+        if number < self.floor or (boot, seq) <= known.forgotten:
             return "forgotten"
-        if self._clock.end(message.round + known.batch - 2) > now + SKEW:
+        if self._clock.end(number + known.batch - 2) > now + SKEW:
             return "early"
-        usual = self._newest.get(known.name) == message.boot and not self.clones
-        if not usual and self._is_clone(known.name, message.boot, message.round):
+        usual = self._newest.get(known.name) == boot and not self.clones
+        if not usual and self._is_clone(known.name, boot, number):
             return "clone"
-        boot, seq, number = self._latest.get(known.name, (-1, 0, 0))
         # Within a boot, later messages are for later rounds: no honest client mixes them up.
-        if boot == message.boot and seq != message.seq:
-            apart = message.seq - seq
-            if (message.round - number) * (1 if apart > 0 else -1) < abs(apart) * known.batch:
+        if boot == before[0] and seq != before[1]:
+            apart = seq - before[1]
+            if (number - before[2]) * (1 if apart > 0 else -1) < abs(apart) * known.batch:
                 return "reordered"
         return None
 
