@@ -22,6 +22,7 @@ from discreet.arrays import Ints
 from discreet.errors import InputError, shown, suggest
 from discreet_sensor.words import MISSING, OFF, ON
 
+_FEW_INTEGERS = 1024
 Plain: TypeAlias = bool | int | float | str
 Column: TypeAlias = "pd.Series[Any]"
 Values: TypeAlias = "pd.Series[Any] | NDArray[Any]"
@@ -132,6 +133,18 @@ def written_column(column: Column) -> list[str]:
 def _written_any(value: object) -> str:
     found = plain(value)
     return str(value) if found is None else written(found)
+
+
+def count_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Ints] | None:
+    """Return which whole numbers there are, in order, and how often; None unless few can be."""
+    if values.dtype.kind not in "iu" or values.ndim != 1 or not len(values):
+        return None
+    least, most = int(values.min()), int(values.max())
+    if most - least >= _FEW_INTEGERS:
+        return None
+    counts = np.bincount(values if least == 0 else values.astype(np.int64) - least)
+    there = np.flatnonzero(counts)
+    return (there + least).astype(values.dtype), counts[there]
 
 
 class NotNumberError(Exception):
@@ -335,6 +348,10 @@ def label_column(name: str, values: Any, role: str = "fact", *, single: bool = T
     values = np.asarray(values)
     if values.dtype == object:  # where booleans and integers also come as objects
         values = pd.Series(values, dtype=object).infer_objects().to_numpy()
+    if (few := count_integers(values)) is not None:
+        # Two rows of each class, where there are as many, tell all that the checks ask.
+        check_labels(pd.Series(np.repeat(few[0], np.minimum(few[1], 2))), role, name, single=single)
+        return Labels(name, _index_integers(values, few[0]), few[0])
     check_labels(pd.Series(values), role, name, single=single)
     kinds = {_kind(each) for each in set(map(type, values))} if values.dtype == object else set()
     if len(kinds) > 1:
@@ -343,6 +360,13 @@ def label_column(name: str, values: Any, role: str = "fact", *, single: bool = T
         )
     index, classes = pd.factorize(values, sort=True)
     return Labels(name, index.astype(np.int64), np.asarray(classes))
+
+
+def _index_integers(values: NDArray[Any], distinct: NDArray[Any]) -> Ints:
+    """Return the place of each whole number among those that there are."""
+    least, most = int(distinct[0]), int(distinct[-1])
+    places = np.searchsorted(distinct, np.arange(least, most + 1))
+    return places.take(values if least == 0 else values.astype(np.int64) - least)
 
 
 def _kind(cls: type) -> str:

@@ -30,10 +30,12 @@ from discreet.data.columns import (
     Labels,
     NotNumberError,
     Plain,
+    Values,
     as_floats,
     as_series,
     check_kind,
     check_names,
+    count_integers,
     distinct_values,
     is_missing,
     is_missing_word,
@@ -66,8 +68,13 @@ MOST_MERGED = 64
 class Numbers:
     """The different finite numbers of a column, in order, and how often each occurs."""
 
-    def __init__(self, readings: Floats) -> None:
-        places, values = pd.factorize(readings[np.isfinite(readings)] + 0.0)  # -0.0 becomes 0.0
+    def __init__(self, readings: Values) -> None:
+        few = count_integers(np.asarray(readings))
+        if few is not None:
+            self.values, self.counts = few[0].astype(np.float64), few[1]
+            return
+        numbers = as_floats(as_series(readings))
+        places, values = pd.factorize(numbers[np.isfinite(numbers)] + 0.0)  # -0.0 becomes 0.0
         order = np.argsort(values)
         self.values = values[order]
         self.counts = np.bincount(places, minlength=len(values))[order]
@@ -163,8 +170,8 @@ def merge_bins(counts: Sequence[Ints], n_bins: int) -> Ints:
         k = int(np.argmin(np.max([_losses(table) for table in tables], axis=0)))
         for table in tables:
             table[k + 1] += table[k]
-        tables = [np.delete(table, k, axis=0) for table in tables]
-        last = np.delete(last, k)
+        left = np.arange(len(last)) != k
+        tables, last = [table[left] for table in tables], last[left]
     return last
 
 
@@ -235,7 +242,7 @@ class ColumnScan:
         if strategy == "codes":
             self._numbers = Numbers(_codes(column, sensor))
         elif self._holds_numbers and strategy in _BINS:
-            self._numbers = Numbers(as_floats(column))
+            self._numbers = Numbers(column)
         else:
             bins = strategy in _BINS
             self._categories = Categories(sensor, column[~gone], may_be_numbers=bins)
@@ -369,7 +376,7 @@ class Categories:
             endless = isinstance(found, float) and math.isinf(found)
             if found is not None and not endless and len(self._values) <= MAX_CATEGORIES:
                 self._values[written(found)] = found
-        self.words = int(map_distinct(present, is_missing_word).sum())
+        self.words = int(map_distinct(present, is_missing_word).sum()) if len(present) else 0
         if not self.are_numbers:
             self._check_few()
 

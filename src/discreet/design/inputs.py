@@ -31,6 +31,7 @@ from discreet.errors import InputError, MissingPrivateError, shown
 from discreet.mapping.parts import MAX_SENSORS, MAX_SYMBOLS, Fact, Name, Source
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+_ROWS_AT_ONCE, _BYTE = 4096, 255  # rows that stay near the processor, and what fits a byte
 _NARROW = 2  # bytes of a whole number that are few enough
 _KERNEL_PARTS = [part for part in vars(Kernel) if not part.startswith("_")]
 
@@ -81,7 +82,8 @@ def _check_array(estimator: Any, X: Any, y: Any) -> tuple[pd.DataFrame, Any]:
     X, y = validate_data(
         estimator, X, y, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2
     )
-    if y.dtype != object:  # objects it calls unknown; label_column looks at each
+    # Objects it calls unknown, which label_column looks at; whole numbers are classes.
+    if y.dtype.kind not in "Oiu":
         check_classification_targets(y)
     names = array_names(X.shape[1])
     return pd.DataFrame(_narrow(X), columns=names, copy=False).infer_objects(), y
@@ -91,6 +93,13 @@ def _narrow(X: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in as few bytes as they need: there may be many of them."""
     if X.dtype.kind not in "iu" or X.dtype.itemsize <= _NARROW or not X.size:
         return X
+    found, parts = np.empty(X.shape, dtype=np.uint8), range(0, len(X), _ROWS_AT_ONCE)
+    for part in (slice(begin, begin + _ROWS_AT_ONCE) for begin in parts):
+        if X[part].min() < 0 or X[part].max() > _BYTE:
+            break
+        found[part] = X[part]
+    else:
+        return found
     least, most = (np.min_scalar_type(int(each)) for each in (X.min(), X.max()))
     narrow = np.promote_types(least, most)
     return X.astype(narrow) if narrow.kind in "iu" else X

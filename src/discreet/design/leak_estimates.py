@@ -146,7 +146,7 @@ def _estimate_all(
             view, fact.index[rows], classes, None if groups is None else groups[rows], correct
         )
         for fact, held, inside, rows in _audiences(known, unseen, beyond)
-        for classes in _questions(np.union1d(held.index[inside], fact.index[rows]))
+        for classes in _questions(_present(held.index[inside], fact.index[rows]))
         for view in _views(tables, known, unseen.codes[rows], held, inside, classes, n_rows)
     ]
     return Leaks(*np.reshape(found, (-1, 3)).T)
@@ -164,6 +164,12 @@ def _audiences(
         )
         for held, fact in zip(known.private, unseen.private, strict=True):
             yield fact, held, inside, rows
+
+
+def _present(*parts: Ints) -> Ints:
+    """Return the classes that occur."""
+    length = 1 + max(int(part.max(initial=0)) for part in parts)
+    return np.flatnonzero(sum(np.bincount(part, minlength=length) for part in parts))
 
 
 def _questions(classes: Ints) -> list[tuple[int, ...]]:
@@ -186,6 +192,10 @@ class _View:
     shown: Floats
     noise: Floats | None
     origin: Floats
+
+    def of(self, rows: Ints) -> Floats:
+        """Return what some rows show; columns are contiguous."""
+        return self.shown.T.take(rows, axis=1).T
 
 
 def _views(
@@ -218,7 +228,9 @@ def _listed(tables: Sequence[Floats], codes: Ints, others: Ints) -> _View:
 
 def _symbols(tables: Sequence[Floats], codes: Ints) -> Floats:
     """Return the probabilities of all symbols but each sensor's first, rows by symbols."""
-    return np.concatenate([table[codes[:, t], 1:] for t, table in enumerate(tables)], axis=1)
+    columns = np.ascontiguousarray(codes.T)
+    parts = [table[:, 1:].T.take(columns[t], axis=1) for t, table in enumerate(tables)]
+    return np.concatenate(parts).T
 
 
 def _symbol_noise(tables: Sequence[Floats], codes: Ints) -> Floats:
@@ -278,8 +290,9 @@ def _estimate(
     own = [np.flatnonzero(index == k) for k in classes]
     if min(map(len, own)) < 2:
         return float("nan"), float("nan"), float("nan")
-    means = np.stack([view.shown[rows].mean(axis=0) for rows in own])
-    whiten = _whitener(view, own, means)
+    parts = [view.of(rows) for rows in own]
+    means = np.stack([part.mean(axis=0) for part in parts])
+    whiten = _whitener(view, parts, means)
     centres = whiten(means - means.mean(axis=0)) / np.sqrt(len(own))
     seen = float(np.sum(centres**2))
     gain = _gain_listed(means) if view.noise is None else _gain_normal(centres)
@@ -287,43 +300,42 @@ def _estimate(
     # Centres are what is left of the classes' means without their average.
     keep = (np.eye(len(own)) - 1.0 / len(own)) / np.sqrt(len(own))
     if groups is None:
-        noise = _moved_by_rows(view, own, means, keep, whiten)
+        noise = _moved_by_rows(parts, means, keep, whiten)
         bias = float(np.sum(noise**2))
     else:
-        weights, parts = _by_group(view, own, groups, whiten)
+        weights, sums = _by_group(view, own, groups, whiten)
         if np.max(weights) == 1.0:  # how groups of a class differ, one alone does not tell
             return seen, float("inf"), slope
-        noise = _moved_by_groups(weights, parts, keep)
-        bias = _shared_by_groups(weights, parts, keep)
+        noise = _moved_by_groups(weights, sums, keep)
+        bias = _shared_by_groups(weights, sums, keep)
     moved = float(np.sum((noise @ centres.ravel()) ** 2))
     return *correct(seen, bias, moved, noise), slope
 
 
-def _whitener(view: _View, own: Sequence[Ints], means: Floats) -> Callable[[Floats], Floats]:
-    """Return what divides by the spread of what is shown within a class."""
+def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[Floats], Floats]:
+    """Return what divides by the spread of what is shown within a class; ``parts``: by class."""
     if view.noise is None:
         scale = 1.0 / np.sqrt(np.maximum(means.mean(axis=0), _TINY))
         return lambda values: values * scale
-    inner = sum((np.cov(view.shown[rows].T, ddof=0) for rows in own), np.zeros(1)) / len(own)
+    inner = sum((np.cov(part.T, ddof=0) for part in parts), np.zeros(1)) / len(parts)
     within = np.atleast_2d(inner) + view.noise
     root = np.linalg.cholesky(within + _TINY * np.eye(len(within)))
     return lambda values: solve_triangular(root, values.T, lower=True).T
 
 
 def _moved_by_rows(
-    view: _View,
-    own: Sequence[Ints],
-    means: Floats,
-    keep: Floats,
-    whiten: Callable[[Floats], Floats],
+    parts: Sequence[Floats], means: Floats, keep: Floats, whiten: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return by how much each row may have moved the centres, rows by all coordinates."""
-    parts = []
-    for k, rows in enumerate(own):
-        some = rows[: _MOST_ROWS // len(own)]
-        moved = whiten(view.shown[some] - means[k]) / np.sqrt((len(rows) - 1.0) * len(some))
-        parts.append(keep[:, k, None] * moved[:, None, :])
-    return np.concatenate(parts).reshape(sum(map(len, parts)), -1)
+    """Return by how much each row may have moved the centres, rows by all coordinates.
+
+    ``parts``: what the rows of each class show.
+    """
+    found = []
+    for k, part in enumerate(parts):
+        some = part[: _MOST_ROWS // len(parts)]
+        moved = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
+        found.append(keep[:, k, None] * moved[:, None, :])
+    return np.concatenate(found).reshape(sum(map(len, found)), -1)
 
 
 def _by_group(

@@ -171,11 +171,16 @@ def count_pairs(codes: Ints, sizes: Sequence[int], cell: Ints, n_cells: int) -> 
     """
     edges = np.cumsum([0, *sizes])
     found = np.zeros((n_cells, edges[-1], edges[-1]), dtype=np.int64)
-    for c in np.unique(cell):
-        rows = codes[cell == c] + edges[:-1]
-        shown = np.zeros((len(rows), edges[-1]), dtype=np.float32)
-        shown[np.arange(len(rows))[:, None], rows] = 1.0
-        found[c] = np.rint(shown.T @ shown)  # exact: a batch has fewer than 2**24 rows
+    columns = np.ascontiguousarray(codes.T)
+    for t, size in enumerate(sizes):
+        own = slice(edges[t], edges[t + 1])
+        place = cell * size + columns[t]
+        begins = {each: place * each for each in set(sizes[t:])}
+        for u in range(t, len(sizes)):
+            flat = np.bincount(begins[sizes[u]] + columns[u], minlength=n_cells * size * sizes[u])
+            block, other = flat.reshape(n_cells, size, sizes[u]), slice(edges[u], edges[u + 1])
+            found[:, own, other] = block
+            found[:, other, own] = block.transpose(0, 2, 1)
     return found
 
 

@@ -23,7 +23,13 @@ from discreet.design.counts.ascent import (
     settle,
 )
 from discreet.design.counts.counting import CountedRows, Counts
-from discreet.design.counts.estimate import CountModel, estimate_counts, find_structure
+from discreet.design.counts.estimate import (
+    BLOCK_ROWS,
+    PAIRED_ROWS,
+    CountModel,
+    estimate_counts,
+    find_structure,
+)
 from discreet.design.counts.units import Units
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Settings, Target, structural_limit
@@ -229,7 +235,10 @@ class CountDesign:
         self.settings, self.counted = settings, counted
         self.beyond, self.evidence = beyond, evidence
         self.models: dict[int, CountModel] = {}  # by the rows left out, which outlive this
-        self.structure = find_structure(*self._without(for_good), settings.n_symbols, rng)
+        self.counts: dict[int, Counts] = {}
+        sample = self._some(for_good, PAIRED_ROWS, rng)
+        counts = self._counts(for_good)
+        self.structure = find_structure(sample, counts, settings.n_symbols)
 
     def __call__(
         self,
@@ -269,14 +278,25 @@ class CountDesign:
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
         """Return what all rows but some say, the same at every level."""
         if id(left_out) not in self.models:
-            kept = self._without(left_out)
-            self.models[id(left_out)] = estimate_counts(*kept, self.structure, rng)
+            sample = self._some(left_out, BLOCK_ROWS if self.structure.blocks else 0, rng)
+            counts = self._counts(left_out)
+            self.models[id(left_out)] = estimate_counts(sample, counts, self.structure)
         return self.models[id(left_out)]
 
-    def _without(self, left_out: Ints | None) -> tuple[Sample, Counts]:
-        sample, counts = self.counted.sample, self.counted.counts
+    def _counts(self, left_out: Ints | None) -> Counts:
         if left_out is None:
-            return sample, counts
+            return self.counted.counts
+        if id(left_out) not in self.counts:
+            self.counts[id(left_out)] = self.counted.without(left_out)
+        return self.counts[id(left_out)]
+
+    def _some(self, left_out: Ints | None, most: int, rng: np.random.Generator) -> Sample:
+        """Return at most so many of the sample's rows that are not left out."""
+        sample = self.counted.sample
         kept = np.full(len(sample.codes), True)
-        kept[left_out] = False
-        return sample.take(np.flatnonzero(kept)), self.counted.without(left_out)
+        if left_out is not None:
+            kept[left_out] = False
+        rows = np.flatnonzero(kept)
+        if len(rows) > most:
+            rows = np.sort(rng.choice(rows, most, replace=False))
+        return sample.take(rows)

@@ -231,15 +231,16 @@ def _choices_for_kind(
 
 
 def _changed(how: Sequence[Smoothing], sensors: Sequence[int], **values: float) -> list[Smoothing]:
-    return [
-        replace(each, **values) if t in sensors else each for t, each in enumerate(how)
-    ]  # fmt: skip
+    changed = {each: replace(each, **values) for each in {how[t] for t in sensors}}
+    return [changed[each] if t in sensors else each for t, each in enumerate(how)]
 
 
 # --- The model ------------------------------------------------------------------------------
 
-_PAIRED_ROWS = 20_000  # that pairs are counted in: dependence that matters shows in these
-_BLOCK_ROWS = 100_000  # that the joint codes of a block are counted in
+PAIRED_ROWS = 20_000
+"""Most rows that pairs are counted in: dependence that matters shows in these."""
+BLOCK_ROWS = 100_000
+"""Most rows that the joint codes of a block are counted in."""
 _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is known of them
 
 
@@ -294,22 +295,19 @@ class CountModel:
         return np.bincount(self.facts[:, 0], self.prior).astype(np.float64)
 
 
-def find_structure(
-    sample: Sample, counts: Counts, n_symbols: Sequence[int], rng: np.random.Generator
-) -> Structure:
-    """Choose the smoothing by the likelihood of folds left out, and find the blocks."""
+def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> Structure:
+    """Choose the smoothing by the likelihood of folds left out, and find the blocks.
+
+    Pairs are counted in the rows of the sample.
+    """
     kept = counts.cells > 0
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
-    some = _some(len(sample.codes), _PAIRED_ROWS, rng)
-    cell = cell_index(sample.facts)[some]
-    pairs = count_pairs(sample.codes[some], sample.sizes, cell, counts.n_cells)
+    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), counts.n_cells)
     return Structure(smoothing, find_blocks(dependence(pairs, sample.sizes), n_symbols))
 
 
-def estimate_counts(
-    sample: Sample, counts: Counts, structure: Structure, rng: np.random.Generator
-) -> CountModel:
+def estimate_counts(sample: Sample, counts: Counts, structure: Structure) -> CountModel:
     """Return what the counts say, with joint codes of blocks from the sample's rows."""
     kept = counts.cells > 0
     totals = [table.sum(axis=0)[kept].astype(np.float64) for table in counts.by_code]
@@ -317,11 +315,8 @@ def estimate_counts(
     given = estimate_sensors(alphabets, totals, structure.smoothing)
     rows = _rows_behind(alphabets, counts.cells[kept], structure.smoothing)
     prior = counts.cells[kept] / counts.cells.sum()
-    some = _some(len(sample.codes), _BLOCK_ROWS, rng)
-    cell = (np.cumsum(kept) - 1)[cell_index(sample.facts)[some]]
-    blocks = [
-        _count_block(sensors, sample.codes[some], cell, given) for sensors in structure.blocks
-    ]
+    cell = (np.cumsum(kept) - 1)[cell_index(sample.facts)]
+    blocks = [_count_block(sensors, sample.codes, cell, given) for sensors in structure.blocks]
     return CountModel(counts.facts[kept], prior, given, blocks, rows)
 
 
@@ -349,7 +344,3 @@ def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[
     alone /= alone.sum(axis=1, keepdims=True)
     joint += len(sensors) * alone
     return Block(sensors, distinct, joint / joint.sum(axis=1, keepdims=True))
-
-
-def _some(n_rows: int, most: int, rng: np.random.Generator) -> Ints | slice:
-    return slice(None) if n_rows <= most else np.sort(rng.choice(n_rows, most, replace=False))
