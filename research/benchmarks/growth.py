@@ -7,7 +7,7 @@ Whole default fits from arrays of 16 codes, of so many rows with 32 sensors and 
 so many sensors; tables of more than ``--most`` codes are left out. Beside each stands one counting
 pass over the same rows. What a row costs is the slope between the largest two tables, where neither
 the search nor the sample grows any more; of a fit it should be at most 1.1 times that of the pass.
-Times are the processor's seconds, the least of two runs below a million rows.
+Times are the processor's seconds, medians of three rounds in which fit and pass take turns.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from discreet import Mapper
 from research.bench.large_cases import count
 
-MOST_SLOPE = 1.1
+MOST_SLOPE, ROUNDS = 1.1, 3
 
 
 def draw(n_rows, n_sensors):
@@ -33,21 +33,24 @@ def draw(n_rows, n_sensors):
     return np.minimum(codes, 15, out=codes), public, private
 
 
-def seconds(work, times):
-    found = []
-    for _ in range(times):
-        begin = time.process_time()
-        work()
-        found.append(time.process_time() - begin)
-    return min(found)
+def seconds(work):
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
 
 
 def measure(n_rows, n_sensors):
+    """Return the seconds of a whole fit and of one pass: medians of rounds, in turn."""
     codes, public, private = draw(n_rows, n_sensors)
-    times = 2 if n_rows < 1_000_000 else 1
     frame = pd.DataFrame(codes, columns=[f"s{t}" for t in range(n_sensors)], copy=False)
-    counted = seconds(lambda: count(frame, public, private), times)
-    whole = seconds(lambda: Mapper(random_state=0).fit(codes, public, private=private), times)
+    rounds = [
+        (
+            seconds(lambda: Mapper(random_state=0).fit(codes, public, private=private)),
+            seconds(lambda: count(frame, public, private)),
+        )
+        for _ in range(ROUNDS)
+    ]
+    whole, counted = np.median(rounds, axis=0)
     print(f"{n_rows:>10}{n_sensors:>9}{whole:10.2f}{counted:10.2f}", flush=True)
     return whole, counted
 
