@@ -326,13 +326,8 @@ def compute(
     tell(_standing(found, found, planned, restarted=restarted))
     work = [(study, spec, parameters, 1.0 - confidence, seed) for spec in missing]
     shared: Warned = []
-    done = (  # in any order
-        run_each(compute_point, work, min(jobs, max(len(missing), 1)))
-        if client is None
-        else run_tasks(client, compute_point, work)
-    )
     try:
-        for point, warned in done:
+        for point, warned in _run(work, min(jobs, max(len(missing), 1)), client):
             points.append(point)
             shared += warned
             if resume is not None:
@@ -359,6 +354,14 @@ def _kept(kept: int, planned: int, resume: str | PathLike[str] | None) -> str:
     return (
         f"stopped. {kept} of {planned} points are in {resume}; the same command goes on from there."
     )
+
+
+def _run(work: Sequence[tuple[Any, ...]], jobs: int, client: Any) -> Iterator[tuple[Point, Warned]]:
+    """Give points as they are done, in any order."""
+    if client is None:
+        yield from run_each(compute_point, work, jobs)
+    else:
+        yield from run_tasks(client, compute_point, work)
 
 
 def _points_of(resume: str | PathLike[str] | None, about: About) -> tuple[list[Point], bool]:
