@@ -11,8 +11,9 @@ from discreet.errors import InputError
 from discreet_sensor.files import PRIVATE as PRIVATE
 from discreet_sensor.files import create as create
 from discreet_sensor.files import read_whole as read_whole
-from discreet_sensor.files import reason_of, sync_folder
+from discreet_sensor.files import reason_of as reason_of
 from discreet_sensor.files import replacing as replacing
+from discreet_sensor.files import sync_folder
 from discreet_sensor.files import write_whole as write_whole
 
 
@@ -47,7 +48,7 @@ def write_folder(
     out = folder.absolute()
     draft = out.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        _write_tree(draft, files, mode)
+        write_tree(draft, files, mode)
         if out.exists():
             out.rmdir()  # it is empty: rename does not replace a folder everywhere
         draft.rename(out)
@@ -58,7 +59,11 @@ def write_folder(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _write_tree(folder: Path, files: Mapping[str, bytes], mode: int | None) -> None:
+def write_tree(folder: Path, files: Mapping[str, bytes], mode: int | None) -> None:
+    """Write files into a folder, which is made, and wait until they are on the disk.
+
+    As ``write_folder``, but what was written stays if there is no more room. Raises OSError.
+    """
     make_folder(folder, mode)
     for name, data in files.items():
         inner, _, last = name.rpartition("/")

@@ -1,5 +1,7 @@
 """A database that is replaced, copied or brought back under a running site loses nothing."""
 
+import errno
+import os
 import shutil
 import signal
 import sqlite3
@@ -16,8 +18,9 @@ from support.network_sites import PlainSite, Running, wait_for
 from support.sites import make_site
 
 from discreet.errors import InputError
+from discreet.network.site import backups
 from discreet.network.site.backups import back_up, bring_back, copy_database, restore
-from discreet.network.site.settings import load_site
+from discreet.network.site.settings import load_site, model_bytes
 from discreet.network.store import open_store
 from discreet.network.store.rows import REPLACED, Batch, Decision, StoredMessage
 from discreet_sensor import wire
@@ -207,6 +210,183 @@ def test_a_backup_of_an_earlier_version_is_migrated_and_not_changed(filled, tmp_
         file.unlink()
     restore(tmp_path / "saved", filled)
     assert content(filled) == before and old.read_bytes() == data
+
+
+# --- What is refused -----------------------------------------------------------------------
+
+
+def tree(folder):
+    """Every file of a folder but the lock, with its content."""
+    files = (each for each in folder.rglob("*") if each.is_file() and each.name != ".lock")
+    return {each.relative_to(folder): each.read_bytes() for each in files}
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def scribble(file):
+    file.write_bytes(b"not a database" * 1000)
+
+
+def foreign(file):
+    file.unlink()
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("CREATE TABLE songs (title TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"), [(cut, "damaged"), (scribble, "damaged"), (foreign, "no database of a site")]
+)
+@pytest.mark.parametrize("place", ["new", "empty", "site", "bare"])
+def test_a_backup_with_a_damaged_database_is_refused(filled, tmp_path, harm, words, place):
+    back_up(filled, tmp_path / "saved")
+    harm(tmp_path / "saved/data/fusion.db")
+    (tmp_path / "empty").mkdir()
+    target = filled if place == "bare" else tmp_path / place
+    if place == "bare":
+        shutil.rmtree(filled / "data")
+        (filled / "mapping.json").unlink()
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match=words) as refusal:
+        restore(tmp_path / "saved", target)
+    assert "\n" not in str(refusal.value) and tree(tmp_path) == before
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "without its folder"])
+@pytest.mark.parametrize("place", ["new", "site"])
+def test_a_backup_without_a_database_says_so(filled, tmp_path, monkeypatch, capsys, how, place):
+    monkeypatch.chdir(tmp_path)
+    back_up(filled, tmp_path / "saved")
+    before = content(filled)
+    if how == "empty":
+        (tmp_path / "saved/data/fusion.db").write_bytes(b"")
+    else:
+        (tmp_path / "saved/data/fusion.db").unlink()
+    if how == "without its folder":
+        (tmp_path / "saved/data").rmdir()
+    (filled / "mapping.json").unlink()
+    code, printed, error = run(monkeypatch, capsys, "restore", "saved", "--site", place)
+    assert code == 3 and "no messages or decisions came with it" in error
+    assert "files were missing and are back" in printed
+    assert (tmp_path / place / "mapping.json").exists() and (tmp_path / place / "data").is_dir()
+    if place == "site":
+        assert content(filled) == before
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A site of the same name that is another one, with a message."""
+    (tmp_path / "elsewhere").mkdir()
+    site = make_site(tmp_path / "elsewhere", additive_mapping(names=NAMES))
+    with closing(open_store(load_site(site).database, site, load_site(site).key)) as store:
+        store.prepare()
+        store.commit(Batch([StoredMessage("hall", 1, 0, 0, b"\1", 10, 100.0)]))
+    return site
+
+
+def test_another_site_is_refused(filled, other, tmp_path, monkeypatch, capsys):
+    back_up(other, tmp_path / "saved")
+    copy_database(other / "data/fusion.db", tmp_path / "fusion.db.replaced-1")
+    (filled / "mapping.json").unlink()
+    before = tree(filled)
+    for source in (tmp_path / "saved", tmp_path / "fusion.db.replaced-1"):
+        code, _, error = run(monkeypatch, capsys, "restore", source, "--site", filled)
+        assert code == 2 and error.count("\n") == 1 and tree(filled) == before
+        assert load_site(filled).key in error and load_site(other).key in error
+    (filled / "site.json").unlink()  # the keys tell them apart then
+    with pytest.raises(InputError, match=r"has another keys/ca\.key"):
+        restore(tmp_path / "saved", filled)
+    assert not (filled / "site.json").exists()
+
+
+def test_rows_of_another_site_in_a_backup_are_refused(filled, other, tmp_path):
+    back_up(filled, tmp_path / "saved")
+    shutil.copy(other / "data/fusion.db", tmp_path / "saved/data/fusion.db")
+    for target in (filled, tmp_path / "new"):
+        with pytest.raises(InputError, match=load_site(other).key):
+            restore(tmp_path / "saved", target)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_of_the_same_database_comes_back(filled, tmp_path):
+    file, before = filled / "data/fusion.db", content(filled)
+    copy_database(file, filled / "data/fusion.db.replaced-1")
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("DELETE FROM messages")
+        base.commit()
+    assert restore(filled / "data/fusion.db.replaced-1", filled).rows["messages"] == 40
+    assert content(filled) == before
+
+
+@pytest.mark.parametrize("place", ["new", "site"])
+def test_a_full_disk_is_one_message_and_leaves_nothing(
+    filled, tmp_path, monkeypatch, capsys, place
+):
+    monkeypatch.chdir(tmp_path)
+    back_up(filled, tmp_path / "saved")
+    (filled / "mapping.json").unlink()
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, error = run(monkeypatch, capsys, "restore", "saved", "--site", place)
+    assert code == 2 and error.count("\n") == 1 and "(No space left on device)" in error
+    assert f"{place}" in error and ".part" not in error
+    assert not (tmp_path / "new").exists() and not list(tmp_path.rglob(".*.part"))
+
+
+def test_what_is_no_place_for_a_backup_and_no_backup(filled, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    back_up(filled, tmp_path / "saved")
+    (tmp_path / "link").symlink_to("site")
+    (tmp_path / "nothing.db").touch()
+    for typed, words in (
+        (("backup", "site/inside", "--site", "site"), "inside of the site"),
+        (("backup", "link/data/inside", "--site", "site"), "inside of the site"),
+        (("restore", "saved", "--site", "saved/new"), "inside of the backup"),
+        (("restore", "/dev/zero", "--site", "site"), "/dev/zero: is no backup"),
+        (("restore", "/dev/zero", "--site", "new"), "/dev/zero: is no backup"),
+        (("restore", "nothing.db", "--site", "site"), "is empty"),
+        (("restore", "home.json", "--site", "site"), "not a database"),
+    ):
+        code, _, error = run(monkeypatch, capsys, *typed)
+        assert code == 2 and words in error and error.count("\n") == 1, typed
+    assert not list(tmp_path.rglob("inside")) and not list(tmp_path.rglob("new"))
+
+
+def test_a_database_outside_of_the_folder_is_not_touched(filled, tmp_path):
+    back_up(filled, tmp_path / "saved")
+    outside = shutil.move(filled / "data/fusion.db", tmp_path / "outside.db")
+    site = load_site(filled).model_copy(update={"database": f"sqlite:{outside}"})
+    (filled / "site.json").write_bytes(model_bytes(site))
+    before = outside.read_bytes(), outside.stat().st_ino
+    with pytest.raises(InputError, match="is not inside of the site's folder"):
+        back_up(filled, tmp_path / "b")
+    with pytest.raises(InputError, match="is not inside of the site's folder"):
+        restore(tmp_path / "saved", filled)
+    assert (outside.read_bytes(), outside.stat().st_ino) == before
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_site_on_a_read_only_disk_is_backed_up(filled, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the lock cannot be taken")
+
+    names = tree(filled).keys()
+    before = content(filled)
+    monkeypatch.setattr(backups, "_is_read_only", lambda folder: folder.is_relative_to(filled))
+    monkeypatch.setattr(backups, "locked", refuse)
+    assert back_up(filled, tmp_path / "saved")
+    assert tree(filled).keys() == names
+    monkeypatch.undo()
+    restore(tmp_path / "saved", tmp_path / "other")
+    assert content(tmp_path / "other") == before
+
+
+# --- Kills ---------------------------------------------------------------------------------
 
 
 KILLS = [

@@ -352,6 +352,12 @@ class SiteFiles:
         return (self.folder / site.database.removeprefix("sqlite:")).absolute()
 
 
+def is_inside(database: str) -> bool:
+    """Whether a SQLite database is inside of the site's folder, wherever that is."""
+    path = Path(database.removeprefix("sqlite:"))
+    return path.name != "" and not path.is_absolute() and ".." not in path.parts
+
+
 def database_to_write(folder: Path, site: Site) -> str:
     """Return the database as the fusion centre opens it.
 
