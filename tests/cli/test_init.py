@@ -69,6 +69,35 @@ def test_an_expiry_in_the_past_is_one_message(monkeypatch, capsys, tmp_path, map
 
 
 @pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("--workers 3", "--workers 3 need PostgreSQL"),
+        ("--port 8883 --dashboard-port 8883", "--port and --dashboard-port are both 8883"),
+        ("--port 9464", "--port and --metrics-port are both 9464"),
+        ("--metrics-port 8080", "--dashboard-port and --metrics-port are both 8080"),
+        (
+            "--metrics-port 8079 --workers 2 --database postgresql://db/home",
+            "--dashboard-port and --metrics-port are both 8080",
+        ),
+        (
+            "--metrics-port 65535 --workers 2 --database postgresql://db/home",
+            "leaves no ports for 2 workers. Give one up to 65534",
+        ),
+        ("--database sqlite:/etc/fusion.db", "is not inside of the folder"),
+        ("--database sqlite:../fusion.db", "is not inside of the folder"),
+        ("--database sqlite:data/../../fusion.db", "is not inside of the folder"),
+        ("--database sqlite:.", "is not inside of the folder"),
+    ],
+)
+def test_settings_that_do_not_fit_are_one_message(
+    monkeypatch, capsys, tmp_path, mapping, given, problem
+):
+    code, _, error = make(monkeypatch, capsys, tmp_path, mapping, *given.split())
+    assert code == 2 and problem in error and error.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"mapping_id": "sha256:" + "0" * 64}, "is of another mapping"),

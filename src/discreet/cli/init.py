@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from discreet.network.site.settings import Site
 
 _MOST_ASKED = 8  # classes
+_LAST_PORT = 65535
 
 
 def init(
@@ -69,7 +71,13 @@ def init(
         ),
     ] = None,
     workers: Annotated[
-        int, option("N", "Fusion workers that share the site's sensors.", min=1, max=64)
+        int,
+        option(
+            "N",
+            "Fusion workers that share the site's sensors; several need PostgreSQL.",
+            min=1,
+            max=64,
+        ),
     ] = 1,
     keep: Annotated[
         float, option("DAYS", "Delete what is stored after that; 0: never.", min=0)
@@ -101,6 +109,8 @@ def init(
     """
     with interruptible("stopped. Nothing was written."), json_result(as_json) as result:
         need_network()
+        _check_database(database, workers)
+        _check_ports(port, dashboard_port, range(metrics_port, metrics_port + workers))
         from discreet.data.columns import written
         from discreet.export.neutral import Policy
         from discreet.mapping.mapping import Mapping
@@ -136,6 +146,36 @@ def init(
         print_lines([lines[0], *policy_lines])
         say_lasting(span)
         print_lines(lines[1:])
+
+
+def _check_database(database: str, workers: int) -> None:
+    from discreet.network.site.settings import is_inside
+
+    if not database.startswith("sqlite:"):
+        return
+    if not is_inside(database):
+        raise InputError(
+            f"--database {database[:200]} is not inside of the folder. Give a path from the folder "
+            "on, such as sqlite:data/fusion.db."
+        )
+    if workers > 1:
+        raise InputError(
+            f"--workers {workers} need PostgreSQL: only one worker can write to SQLite. Give "
+            "--database postgresql://... or leave out --workers."
+        )
+
+
+def _check_ports(broker: int, dashboard: int, metrics: range) -> None:
+    """Refuse to have two of them listen at one port; each worker has one for its metrics."""
+    named = {"--port": [broker], "--dashboard-port": [dashboard], "--metrics-port": metrics}
+    for (one, ports), (other, others) in combinations(named.items(), 2):
+        if both := set(ports) & set(others):
+            raise InputError(f"{one} and {other} are both {min(both)}. Give each its own.")
+    if metrics[-1] > _LAST_PORT:
+        raise InputError(
+            f"--metrics-port {metrics[0]} leaves no ports for {len(metrics)} workers. Give one "
+            f"up to {_LAST_PORT + 1 - len(metrics)}."
+        )
 
 
 def _made(folder: Path, site: Site) -> list[str]:
