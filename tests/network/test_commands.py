@@ -171,9 +171,12 @@ def test_a_device_that_is_shut_out_says_what_may_be_the_matter(site, tmp_path):
         (("sensor", "hall.enrol", "--state", "hall.enrol"), "cannot be written"),
         (("serve", "nowhere"), "no site.json"),
         (("serve", "site", "--worker", "7"), "--worker must be from 1 to 1"),
+        (("serve", "site", "site"), "site and site are one folder"),
+        (("serve", "site", "link"), "site and link are one folder"),
     ],
 )
 def test_a_mistake_is_one_message(site, tmp_path, arguments, words):
+    (tmp_path / "link").symlink_to("site")
     done = run_apart(*arguments, folder=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr

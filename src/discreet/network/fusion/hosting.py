@@ -143,6 +143,7 @@ def host_sites(
     folders: Sequence[Path], keep: float | None = None, trust_clock: bool = False
 ) -> Together:
     """Return the first workers of several sites; see ``host_worker``."""
+    _check_different(folders)
     groups: dict[str, list[Make]] = {}
     for folder in folders:
         site = load_site(folder)
@@ -152,6 +153,16 @@ def host_sites(
         make = partial(host_worker, folder, 1, keep, trust_clock)
         groups.setdefault(place, []).append(make)
     return Together([part for makers in groups.values() for part in in_parts(makers)])
+
+
+def _check_different(folders: Sequence[Path]) -> None:
+    """Refuse a site that is named twice, by a link perhaps."""
+    seen: dict[Path, Path] = {}
+    for folder in folders:
+        place = folder.resolve()
+        if place in seen:
+            raise InputError(f"{seen[place]} and {folder} are one folder. Name each site once.")
+        seen[place] = folder
 
 
 def in_parts(makers: Sequence[Make]) -> list[Sequence[Make]]:
