@@ -7,6 +7,7 @@ need one connection, not a thousand.
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import threading
 from collections.abc import Callable, Sequence
@@ -157,9 +158,9 @@ def host_sites(
 
 def _check_different(folders: Sequence[Path]) -> None:
     """Refuse a site that is named twice, by a link perhaps."""
-    seen: dict[Path, Path] = {}
+    seen: dict[str, Path] = {}
     for folder in folders:
-        place = folder.resolve()
+        place = os.path.realpath(folder)
         if place in seen:
             raise InputError(f"{seen[place]} and {folder} are one folder. Name each site once.")
         seen[place] = folder

@@ -73,7 +73,7 @@ def back_up(folder: Path, out: Path) -> bool:
 
 
 def _check_apart(out: Path, folder: Path, what: str) -> None:
-    if out.resolve().is_relative_to(folder.resolve()):
+    if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(folder)):
         raise InputError(f"{out} is inside of the {what} {folder}. Name a place outside of it.")
 
 
