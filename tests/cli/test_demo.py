@@ -232,17 +232,17 @@ def _dashboard(folder):
 
 
 @pytest.mark.parametrize(("module", "word"), [("paho", "paho-mqtt"), ("uvicorn", "uvicorn")])
-def test_what_is_not_installed_is_named(monkeypatch, tmp_path, module, word):
+def test_what_is_not_installed_is_named(monkeypatch, module, word):
     monkeypatch.setattr(
         network_package, "find_spec", lambda name: None if name == module else object()
     )
-    missing = demo._check_network(tmp_path)
+    missing = demo._missing_parts()
     assert word in missing and "discreet[demo]" in missing
 
 
 def test_without_the_network_the_rest_is_shown(monkeypatch, capsys, tmp_path):
     shown = []
-    monkeypatch.setattr(demo, "_check_network", lambda _: "a broker")
+    monkeypatch.setattr(demo, "_missing_parts", lambda: "a broker")
     for name in ("_show_figures", "_show_sending", "_show_frontier", "_show_audit"):
         monkeypatch.setattr(demo, name, lambda *_, name=name: shown.append(name))
     learned = type("Learned", (), {"held_out": None})()

@@ -140,7 +140,7 @@ def count_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Ints] | None:
     if values.dtype.kind not in "iu" or values.ndim != 1 or not len(values):
         return None
     least, most = int(values.min()), int(values.max())
-    if most - least >= _FEW_INTEGERS:
+    if most - least >= _FEW_INTEGERS or most > np.iinfo(np.int64).max:
         return None
     counts = np.bincount(values if least == 0 else values.astype(np.int64) - least)
     there = np.flatnonzero(counts)
