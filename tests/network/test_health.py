@@ -101,10 +101,10 @@ class Living:
         ]
         self.store.commit(Batch(rows))
 
-    def decide(self, ago=1.0):
+    def decide(self, ago=1.0, reported=4):
         clock = RoundClock(self.site.epoch, self.site.interval, self.site.deadline)
         number = clock.last_due(self.now - ago)
-        self.store.decide([Decision(number, self.now - ago, 4, 4, (0.5, 0.5), "True")])
+        self.store.decide([Decision(number, self.now - ago, reported, 4, (0.5, 0.5), "True")])
 
     def look(self):
         """What the fusion centre does every two seconds."""
@@ -168,6 +168,18 @@ def late(*names):
         living.hear(*(name for name in NAMES if name not in names))
         living.hear(*names, late=30.0)
         living.decide()
+
+    return come
+
+
+def unheard(*reported, trail=True):
+    """All messages come after the deadline, by less than a message more."""
+
+    def come(living):
+        living.hear(*NAMES, late=2.0)  # and what is left of a round
+        for k, each in enumerate(reported):
+            living.decide(ago=len(reported) - k, reported=each)
+        living.state.trail(NAMES if trail else [])
 
     return come
 
@@ -299,6 +311,9 @@ STATES = [
     ("one sensor dead", one_dead, BAD, "1 device silent"),
     ("half late", late("hall", "bed"), BAD, "2 devices late"),
     ("one of four late", late("hall"), WARN, "1 device late"),
+    ("late again and again", unheard(0, 4, 0), BAD, "4 devices late"),
+    ("late once", unheard(0, 0, 0, trail=False), GOOD, ""),
+    ("decisions without sensors", unheard(4, 0, 0, 0), BAD, "Decisions without any sensor"),
     ("a suspended device", suspended, BAD, "hall (malformed, for 60 s)"),
     ("a clone", alarm("cloned"), BAD, "runs twice"),
     ("a restored device", alarm("restored"), BAD, "lost or restored"),

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from discreet.errors import DiscreetError, InputError
 from discreet.network.dashboard.guarantee import guarantee_of
-from discreet.network.health import BAD, GOOD, WARN, Finding, device_state, examine, worst
+from discreet.network.health import BAD, GOOD, WARN, Finding, device_states, examine, worst
 from discreet.network.observed import Deployed, DeployedFiles, Enrolled, Plan, Stored, read_plan
 from discreet.network.site.mappings import load_mappings
 from discreet.network.site.settings import Site, SiteFiles, load_devices, load_site
@@ -152,11 +152,7 @@ class Fleet(Collector):
             return SiteState(key, place, (found, *damaged))
         now = stored.time(time.time())
         findings = examine(plan, devices, stored, now, deployed=deployed)
-        heard = {each.client: each for each in stored.clients}
-        states = Counter(
-            device_state(plan, each, heard.get(name), now, name in stored.suspended)
-            for name, each in devices.items()
-        )
+        states = Counter(device_states(plan, devices, stored, now).values())
         age = None if stored.decision is None else max(0.0, now - stored.decision.closed)
         return SiteState(key, place, (*damaged, *findings), age, tuple(sorted(states.items())))
 

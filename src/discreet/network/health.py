@@ -6,6 +6,7 @@ only it can know: its broker, its clock, whom it has suspended.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ SUSPENDED = "suspended"
 
 _LATE_ROUNDS = 3
 _MISSED_ROUNDS = 3
+_UNHEARD_ROUNDS = 3
 _LEAST_SILENCE = 5.0
 _RECENT = 900.0
 _EARLY, _EARLY_SHOWN = "early", 60.0
@@ -47,20 +49,37 @@ def worst(levels: Iterable[str]) -> str:
     return max(levels, key=_ORDER.index, default=GOOD)
 
 
-def device_state(
-    site: Plan, device: Enrolled, heard: ClientState | None, now: float, suspended: bool = False
+def device_states(
+    site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float
+) -> dict[str, str]:
+    """Return whether each device reports, and in time."""
+    heard = {each.client: each for each in stored.clients}
+    suspended, trailing = stored.suspended, stored.trailing
+    return {
+        name: SUSPENDED
+        if name in suspended and not device.revoked
+        else _device_state(site, device, heard.get(name), now, name in trailing)
+        for name, device in devices.items()
+    }
+
+
+def _device_state(
+    site: Plan, device: Enrolled, heard: ClientState | None, now: float, trails: bool
 ) -> str:
-    """Return whether a device reports, and in time."""
+    """Return whether a device that is listened to reports, and in time.
+
+    One message may be late by the time of another, as after an outage. A device that ``trails`` has
+    been late with several in a row.
+    """
     if device.revoked:
         return REVOKED
-    if suspended:
-        return SUSPENDED
     if heard is None:
         return NEVER
     message = site.interval * device.batch
     if now - heard.last_seen > max(_LEAST_SILENCE, _MISSED_ROUNDS * message + site.deadline):
         return SILENT
-    return LATE if lateness(site, device, heard) > site.deadline + message else REPORTING
+    allowed = site.deadline + (0.0 if trails else message)
+    return LATE if lateness(site, device, heard) > allowed else REPORTING
 
 
 def lateness(site: Plan, device: Enrolled, heard: ClientState) -> float:
@@ -84,6 +103,7 @@ def examine(
     if stored.noted is not None and now - stored.noted <= QUIET:
         found += _clock(stored)
         found += _decisions(site, stored, now)
+        found += _unheard(site, devices, stored, now)
         found += _devices(site, devices, stored, now)
         found += _outdated(site, stored, deployed)
     found += tables_of(devices, deployed)
@@ -148,14 +168,33 @@ def _decisions(site: Plan, stored: Stored, now: float) -> Iterator[Finding]:
         yield Finding(BAD, "The decision is old", words, "system", "decisions", fix)
 
 
+def _unheard(
+    site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float
+) -> Iterator[Finding]:
+    """Yield that devices send, but all of them too late for any decision."""
+    last = stored.recent[-_UNHEARD_ROUNDS:]
+    if len(last) < _UNHEARD_ROUNDS or any(each.reported for each in last):
+        return
+    states = device_states(site, devices, stored, now)
+    late = [
+        lateness(site, devices[each.client], each)
+        for each in stored.clients
+        if states.get(each.client) == LATE
+    ]
+    if late:
+        words = (
+            f"Messages come, but about {span(statistics.median(late))} after their rounds, which "
+            f"are closed after {span(site.deadline)}: this machine's clock is ahead, the devices' "
+            "clocks are behind, or the deadline is too short."
+        )
+        fix = "Set the clock: timedatectl set-ntp true. If it is right: deadline in site.json."
+        yield Finding(BAD, "Decisions without any sensor", words, "system", "decisions", fix)
+
+
 def _devices(
     site: Plan, devices: Mapping[str, Enrolled], stored: Stored, now: float
 ) -> Iterator[Finding]:
-    heard = {each.client: each for each in stored.clients}
-    states = {
-        name: device_state(site, device, heard.get(name), now, name in stored.suspended)
-        for name, device in devices.items()
-    }
+    states = device_states(site, devices, stored, now)
     live = [name for name, state in states.items() if state != REVOKED]
     late, silent, never = (
         [name for name in live if states[name] == wanted] for wanted in (LATE, SILENT, NEVER)

@@ -246,6 +246,11 @@ class Stored:
         """Why devices are not heard for a while, by name."""
         return {name: why for found in self._noted("suspended") for name, why in found.items()}
 
+    @property
+    def trailing(self) -> set[str]:
+        """Whose last messages all came after their rounds were closed."""
+        return {name for found in self._noted("trailing") for name in found}
+
 
 # --- What the files hold --------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from support.matrices import crossed
 from support.network_samples import additive_mapping
 
 from discreet.network.fusion.timekeeping import RIGHT, UNSURE, WRONG, Timekeeper
+from discreet.network.health import BAD
 from discreet.network.store.rows import Seen
 from discreet_sensor.wire import RoundClock
 
@@ -181,6 +182,19 @@ class Hands:
         return self.keeper.settle(3)
 
 
+def test_late_messages_are_counted_one_by_one():
+    hands = Hands()
+    hands.pass_by(1.0, *((name, -1.5) for name in NAMES))
+    for k in range(100):  # a backlog
+        hands.keeper.heard("hall", (2, k), int(hands.wall) - 100 + k, 1)
+    hands.pass_by(1.0, ("hall", -1.5), ("door", -1.5), ("bed", 0.5))
+    assert hands.keeper.trailing == []
+    hands.pass_by(1.0, ("door", -1.5), ("bed", -1.5))
+    assert hands.keeper.trailing == ["door"]
+    hands.pass_by(1.0, ("door", 1.0))
+    assert hands.keeper.trailing == []
+
+
 def test_small_steps_are_followed_and_a_suspended_machine_is_no_jump():
     hands = Hands()
     for leap in (-1.0, 1.0, 1.9):
@@ -229,6 +243,17 @@ def test_a_backlog_is_no_evidence():
         for name in NAMES:
             hands.keeper.heard(name, (1, k), start + k, 1)
         assert hands.keeper.settle(3) == 0.0
+
+
+def test_a_clock_a_little_more_than_the_deadline_ahead_is_told_by_all(site, judges):
+    site.run(12)
+    check_all_is_well(site, judges)
+    site.set_clocks("fusion", 1.0)
+    site.run(5)
+    assert site.heard(3) == [0] * 3
+    for bad, found in judges.verdicts():
+        assert bad and found == {"decisions without any sensor", "3 devices late"}
+    assert judges.fleet().level == BAD
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from discreet.network.health import (
     SUSPENDED,
     WARN,
     Finding,
-    device_state,
+    device_states,
 )
 from discreet.network.observed import Stored
 from discreet.network.site.settings import Client, Site
@@ -50,7 +50,7 @@ _LEVELS = {REPORTING: GOOD, LATE: WARN, SILENT: BAD, SUSPENDED: BAD, NEVER: WARN
 class Device:
     """One enrolled client.
 
-    ``state``: as ``device_state`` has it. ``spent``, ``budget``: in nats; a budget of None is no
+    ``state``: as ``device_states`` has it. ``spent``, ``budget``: in nats; a budget of None is no
     limit, a spending of None cannot be bounded. ``cost``: what one release of a sensor reveals at
     most, the worst of the device; None without a bound. ``days_left``: that the rest of its budget
     lasts at least, if it has one. ``refused``: messages that were not accepted. ``revoked``: when.
@@ -119,6 +119,7 @@ def describe_devices(
     for each in stored.refusals:
         refused[each.client] += each.times if each.kept_out else 0
     found = []
+    states = device_states(site, clients, stored, now)
     for name, client in clients.items():
         state = known.get(name)
         own = [tables[sensor] for sensor in client.sensors if sensor in tables]
@@ -128,7 +129,7 @@ def describe_devices(
             Device(
                 name=name,
                 sensors=client.sensors,
-                state=device_state(site, client, state, now, name in stored.suspended),
+                state=states[name],
                 last_seen=state.last_seen if state else None,
                 last_round=state.last_round if state else None,
                 messages=state.messages if state else 0,

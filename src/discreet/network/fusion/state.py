@@ -119,6 +119,7 @@ class State(Collector):
         self._devices: dict[str, dict[str, float]] = {}
         self._judged = time.monotonic()
         self._suspended: dict[str, str] = {}
+        self._trailing: list[str] = []
         self.started = time.time()
 
     def add(self, **amounts: float) -> None:
@@ -138,6 +139,11 @@ class State(Collector):
         """Note which devices are not heard now, and why."""
         with self._alone:
             self._suspended = dict(devices)
+
+    def trail(self, devices: Sequence[str]) -> None:
+        """Note whose last messages all missed the deadline."""
+        with self._alone:
+            self._trailing = list(devices)
 
     def turn(self, part: str, state: str, words: str = "") -> bool:
         """Note the state of a part, such as the database; return whether it is a new one."""
@@ -185,6 +191,7 @@ class State(Collector):
                 "parts": {part: dict(state) for part, state in self._states.items()},
                 "refused": dict(self._refused),
                 "suspended": dict(self._suspended),
+                "trailing": list(self._trailing),
                 **self._values,
             }
 

@@ -75,7 +75,8 @@ class _Witness:
 
     ``first``, ``offset``: how far its clock was ahead of the time that counts, by the first and by
     the last of them. ``seen``: when the last of them came that counts. ``count``: how many count.
-    ``spacing``: seconds between those that count.
+    ``spacing``: seconds between those that count. ``late``: how many of them, the last ones, came
+    after their rounds were due to be closed.
     """
 
     key: tuple[int, int]
@@ -85,6 +86,7 @@ class _Witness:
     count: int
     batch: int
     spacing: float
+    late: int
 
 
 class Timekeeper:
@@ -159,11 +161,20 @@ class Timekeeper:
         if old is not None and (ticks - old.seen < old.spacing or key <= old.key):
             return  # a backlog comes all at once, and tells nothing
         offset = self._rounds.end(number + batch - 1) - self._expected()[0]
+        late = self._rounds.closes(number + batch - 1) < self.now()
         if old is None or abs(offset - old.first) > self._agreement:
             spacing = max(_LEAST_SPACING, self._rounds.interval * batch / 2)
-            self._witnesses[device] = _Witness(key, offset, offset, ticks, 1, batch, spacing)
+            self._witnesses[device] = _Witness(
+                key, offset, offset, ticks, 1, batch, spacing, int(late)
+            )
             return
         old.key, old.offset, old.seen, old.count = key, offset, ticks, old.count + 1
+        old.late = old.late + 1 if late else 0
+
+    @property
+    def trailing(self) -> list[str]:
+        """Whose last messages all missed the deadline, one by one; a backlog counts once."""
+        return sorted(name for name, each in list(self._witnesses.items()) if each.late >= _STABLE)
 
     def witnessed(self, devices: int) -> bool:
         """Whether several devices agree with the time that counts; ``devices``: there are."""
@@ -282,6 +293,7 @@ class Upkeep:
             logger.warning("the time is moved by %+.1f s, as devices' clocks have it", moved)
         found = self._time.state
         self._state.put(clock_offset_seconds=found.offset)
+        self._state.trail(self._time.trailing)
         if self._state.turn("clock", found.state, found.words):
             if found.state != RIGHT:
                 logger.warning("%s", found.words)

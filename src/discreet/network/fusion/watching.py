@@ -200,8 +200,8 @@ def _nats(spent: int) -> str:
 def own_notes(state: State) -> dict[str, Any]:
     """Return what a worker notes about itself."""
     summary = state.summary()
-    names = ("queue", "lag_seconds", "shed", "parts", "suspended", "clock_offset_seconds")
-    return {name: summary[name] for name in names}
+    names = ("queue", "lag_seconds", "shed", "parts", "suspended", "trailing")
+    return {name: summary[name] for name in (*names, "clock_offset_seconds")}
 
 
 # --- What a worker notes of itself, for doctor, dashboard and fleet -----------------------
