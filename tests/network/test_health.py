@@ -2,23 +2,26 @@
 
 import ast
 import inspect
+import json
 import math
 import re
 import sqlite3
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.commands import run
 from support.network_samples import additive_mapping
+from support.network_sites import Running, wait_for
 from support.sites import broker_of, fetch, make_site, needs_mosquitto
 
 from discreet.network import health
 from discreet.network.dashboard.snapshot import SiteView, Snapshots
+from discreet.network.fusion.hosting import host_worker
 from discreet.network.fusion.intake import Registry
 from discreet.network.fusion.state import Pages, State
 from discreet.network.fusion.watching import Watch, own_notes
@@ -407,6 +410,35 @@ def test_every_finding_of_the_code_has_a_state(broker_site, monkeypatch):
     assert {line for line, count in calls.items() if len(made.get(line, ())) < count} == set()
     shown = {short for found in made.values() for _, short in found}
     assert shown >= {short for short, _ in _ALARMS.values()}
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["away", "refusing"])
+def test_a_first_start_without_a_broker_is_told_by_all(tmp_path, monkeypatch, capsys, refused):
+    site = make_site(tmp_path, MAPPING, interval=1.0, deadline=2.0)
+    (tmp_path / "other").mkdir()
+    other = make_site(tmp_path / "other", MAPPING, broker=load_site(site).broker)
+    service = host_worker(site)
+    assert json.loads(service.state.health()[1])["findings"][0]["short"].endswith("starts")
+    levels = {service.state.health()[0]}
+
+    def told(words):
+        level, about = service.state.health()
+        levels.add(level)
+        return words in about.decode()
+
+    with broker_of(other) if refused else nullcontext(), Running(service):
+        wait_for(lambda: told("The broker is unreachable"))
+        wait_for(lambda: told("does not answer"))
+        code, printed, _ = run(monkeypatch, capsys, "doctor", "--site", str(site))
+        reader = open_reader(load_site(site).database, site, load_site(site).key)
+        seen = Snapshots(SiteView(site), reader).now()
+        reader.close()
+        assert code == 3 and "the broker is unreachable" in printed and "never" not in printed
+        assert "The broker is unreachable" in {each.short for each in seen.findings}
+        assert levels == {BAD}
+        if not refused:
+            with broker_of(site):
+                wait_for(lambda: service.state.health()[0] != BAD)
 
 
 def test_the_metrics_name_devices(broker_site):

@@ -88,6 +88,7 @@ class SimulatedSite:
         keep = None if self.keep is None else self.keep * 86_400.0
         self.service = self.plain.service(keep=keep, timekeeper=keeper, **options)
         self.service._link.send = self._answer
+        self.service.state.turn("broker", "here")
         self.service._begin()
 
     def stop(self):

@@ -159,6 +159,7 @@ class FusionService:
         self._closer = Closer(store, mapping, registry, settings.clock, self._time.now(), earlier)
         self.state = State()
         self.state.put(expected=len(mapping.sensors))
+        self.state.turn("broker", "away", "it has not answered yet")
         self._conduct = Conduct(time.monotonic)
         self._hearing = Hearing(registry, self._conduct, self.state, settings.group)
         self._intake = Intake(
@@ -267,7 +268,8 @@ class FusionService:
 
     def _turned(self, up: bool, problem: str) -> None:
         self.state.put(broker_up=int(up))
-        self.state.turn("broker", "here" if up else "away", problem)
+        if self.state.turn("broker", "here" if up else "away", problem):
+            self._done.pop("note", None)  # so that all are told at once
         if up:
             self._herald.greet(self._time.now())
 
@@ -348,6 +350,7 @@ class FusionService:
         """Do what there is to do now."""
         if self._contest.on_probation:
             self._contest.settle(self._link.up, lambda: self._access.persist(self._store.settle_in))
+            self._access.attempt(self._introduce)
             return
         self._commit_all()
         now = time.monotonic()
@@ -481,6 +484,14 @@ class FusionService:
             self._closer.follow(now)
         if not self._closer.leads or self._is_due("floor", now, _FLOOR_EVERY):
             self._intake.floor = self._store.floor()
+
+    def _introduce(self) -> None:
+        """Note that this worker is there, and whether it has a broker, on probation as well."""
+        now = self._time.now()
+        if self._is_due("note", now, self._note_every):
+            self._notes.write(self._watch.messages, now)
+            self._watch.judge(now)
+            self._access.report(None)
 
     def _note(self, now: float) -> None:
         self.state.put(queue=len(self._waiting))

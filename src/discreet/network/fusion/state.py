@@ -117,7 +117,7 @@ class State(Collector):
         self._findings: Sequence[Finding] = ()
         self._promise: Sequence[Finding] = ()
         self._devices: dict[str, dict[str, float]] = {}
-        self._judged = time.monotonic()
+        self._judged, self._looked = time.monotonic(), False
         self._suspended: dict[str, str] = {}
         self._trailing: list[str] = []
         self.started = time.time()
@@ -158,7 +158,8 @@ class State(Collector):
     def judge(self, findings: Sequence[Finding], devices: dict[str, dict[str, float]]) -> None:
         """Note what is wrong with the site, and figures by device."""
         with self._alone:
-            self._findings, self._devices, self._judged = findings, devices, time.monotonic()
+            self._findings, self._devices = findings, devices
+            self._judged, self._looked = time.monotonic(), True
 
     def promise(self, certificate: Finding, valid: bool) -> None:
         """Note what the certificate of the site is worth."""
@@ -171,12 +172,15 @@ class State(Collector):
         with self._alone:
             found = [*self._findings, *self._promise]
             database = self._states.get("database", {})
-            old = time.monotonic() - self._judged > _OLD
+            old, looked = time.monotonic() - self._judged > _OLD, self._looked
         if database.get("state", "here") != "here":
             found.append(Finding(BAD, "The database cannot be used", database["words"], "system"))
         elif old:
             words = "It has not looked at the site for half a minute."
             found.append(Finding(BAD, "The fusion centre is stuck", words, "system"))
+        elif not looked:
+            words = "It has not looked at the site yet."
+            found.append(Finding(BAD, "The fusion centre starts", words, "system"))
         return found
 
     def value(self, name: str) -> float:

@@ -145,9 +145,13 @@ class Watch:
             del self._alarms[client, kind]
 
     def look(self, now: float) -> None:
-        """Judge what is stored."""
+        """Note alarms, and judge what is stored."""
         self._begin_check()
         self._note_alarms(now)
+        self.judge(now)
+
+    def judge(self, now: float) -> None:
+        """Judge what is stored."""
         stored = Stored.read(self._store, self._plan)
         devices = self._registry.by_name
         deployed = None if self._deployed is None else self._deployed()
