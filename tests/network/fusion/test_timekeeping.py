@@ -254,6 +254,45 @@ def test_a_clock_a_little_more_than_the_deadline_ahead_is_told_by_all(site, judg
     for bad, found in judges.verdicts():
         assert bad and found == {"decisions without any sensor", "3 devices late"}
     assert judges.fleet().level == BAD
+    site.run(12)  # the devices agree, and are believed
+    assert site.heard(3) == [3] * 3
+    for bad, found in judges.verdicts():
+        assert bad and found == {"the clock has jumped"}
+    site.set_clocks("fusion", 0.0)
+    site.run(12)
+    assert site.heard(5) == [3] * 5
+    check_all_is_well(site, judges)
+    check_nothing_is_lost(site)
+
+
+@pytest.mark.parametrize("who", ["fusion", "devices"])
+def test_several_devices_are_believed_against_a_clock_that_was_wrong_from_the_start(tmp_path, who):
+    site = SimulatedSite(tmp_path, additive_mapping(names=NAMES), keep=1)
+    wrong = [site] if who == "fusion" else site.devices
+    for each in wrong:
+        each.ahead = 3 * 86_400.0 if who == "fusion" else -600.0
+    site.start()
+    site.run(20)
+    last = site.clock.last_due(site.service._time.now())
+    found = {each.round: each.reported for each in site.service._store.decisions(limit=9000)}
+    assert [found[last - k] for k in range(5)] == [3] * 5
+    assert site.service.state.summary()["parts"]["clock"]["state"] == WRONG
+    for each in wrong:
+        each.ahead = 0.0
+    site.run(20)
+    assert site.heard(5) == [3] * 5
+    assert site.service.state.summary()["parts"]["clock"]["state"] == RIGHT
+    site.stop()
+
+
+def test_devices_that_are_not_all_late_move_nothing():
+    hands = Hands()
+    for k in range(40):
+        says = [("hall", -1.5), ("door", -1.5), ("bed", 0.5 if k % 5 == 0 else -1.5)]
+        assert hands.pass_by(1.0, *says) == 0.0
+    for _ in range(40):
+        assert hands.pass_by(1.0, ("hall", -1.5)) == 0.0
+    assert hands.keeper.now() == hands.wall and hands.keeper.state.state == RIGHT
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ Rounds are closed, and old ones deleted, by the time. A clock that jumps would e
 or delete what should live. So the time that counts here goes on steadily from what was last seen,
 and follows the clock in small steps only. A larger step needs evidence: messages of several
 devices, whose own clocks agree with the step. Devices that agree with one another move the time
-even against this machine's clock.
+even against this machine's clock; against one that was followed, if all of them miss the deadline.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Timekeeper:
         self._step = max(_LEAST_STEP, 2 * rounds.interval)
         self._agreement = max(_AGREEMENT, 2 * rounds.interval)
         self._anchor = wall(), ticks()
-        self._doubted = self._contradicted = False
+        self._doubted = self._contradicted = self._overruled = False
         self._witnesses: dict[str, _Witness] = {}
 
     def begin(self, seen: Seen | None) -> None:
@@ -194,16 +194,13 @@ class Timekeeper:
         wall, (expected, step) = self._wall(), self._expected()
         offset = wall - expected
         if abs(offset) <= step:
-            self._doubted = self._contradicted = False
-            if self.witnessed(devices):
-                self._move(wall, offset)
-            return 0.0
+            return self._settle_close(wall, offset, devices)
         if not self._doubted:
             self._doubted = True
             self._witnesses = {}  # what came before the jump is no evidence after it
         agreed = self._agreed(devices, 1 if offset > 0 else _STABLE)
         if agreed is not None and abs(agreed - offset) <= min(abs(agreed), self._agreement):
-            self._doubted = self._contradicted = False
+            self._doubted = self._contradicted = self._overruled = False
             self._move(wall, offset)
             return offset
         agreed = self._agreed(devices, _STABLE)
@@ -212,6 +209,41 @@ class Timekeeper:
             return 0.0
         self._move(expected + agreed, agreed)
         return agreed
+
+    def _settle_close(self, wall: float, offset: float, devices: int) -> float:
+        """Believe a clock that is close to the time that counts, unless all devices are late by it.
+
+        Then no decision would have a sensor, and what they have of the time is taken.
+        """
+        counted = 0.0 if self._doubted else offset
+        behind = self._behind()
+        if behind is not None and behind - counted < -self._rounds.deadline:
+            self._doubted = self._contradicted = self._overruled = True
+            self._move(wall - offset + behind, behind)
+            for each in list(self._witnesses.values()):
+                each.late = 0
+            return behind - counted
+        if self._overruled and self._is_ahead(offset):
+            return 0.0
+        self._doubted = self._contradicted = self._overruled = False
+        if self.witnessed(devices):
+            self._move(wall, offset)
+        return 0.0
+
+    def _behind(self) -> float | None:
+        """Return where the devices are, if several are heard, agree, and all keep being late."""
+        fresh = self._fresh()
+        if len(fresh) < _SEVERAL or min(each.late for each in fresh) < _ALONE:
+            return None
+        middle = statistics.median_low([each.offset for each in fresh])
+        agree = all(abs(each.offset - middle) <= self._agreement for each in fresh)
+        return middle if agree else None
+
+    def _is_ahead(self, offset: float) -> bool:
+        """Whether a clock that was overruled is still ahead of the devices' clocks."""
+        near = self._rounds.deadline / 2
+        fresh = [each.offset for each in self._fresh()]
+        return offset > near and (not fresh or offset - statistics.median_low(fresh) > near)
 
     def _agreed(self, devices: int, count: int) -> float | None:
         """Return how far most of the devices that are heard are ahead, if enough agree."""
@@ -239,6 +271,8 @@ class Timekeeper:
         way = f"{span(abs(offset))} {'ahead of' if offset > 0 else 'behind'}"
         if self._contradicted:
             words = f"This machine's clock is {way} the devices' clocks, which are believed."
+            if self._overruled:
+                words += " If it is right, all messages take longer than the deadline."
             return ClockState(WRONG, words, offset)
         words = (
             f"This machine's clock is {way} what was last seen. Time goes on from there until "
