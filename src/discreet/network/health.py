@@ -187,7 +187,7 @@ def _unheard(
             f"are closed after {span(site.deadline)}: this machine's clock is ahead, the devices' "
             "clocks are behind, or the deadline is too short."
         )
-        fix = "Set the clock: timedatectl set-ntp true. If it is right: deadline in site.json."
+        fix = "Set the clock: timedatectl set-ntp true. Or give site.json a longer deadline."
         yield Finding(BAD, "Decisions without any sensor", words, "system", "decisions", fix)
 
 
