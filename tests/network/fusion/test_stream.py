@@ -1,13 +1,18 @@
 """What the broker sends is taken apart alike, however it is cut into pieces."""
 
+import os
+import signal
 import socket
 import struct
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.network.fusion.link import Stream, acknowledgement, message_packet
+from discreet.network.fusion import link as link_module
+from discreet.network.fusion.link import Link, Stream, acknowledgement, message_packet
+from discreet_sensor.connecting import BrokerAddress
 
 TOPIC = b"discreet/v1/home/hall/z"
 PINGRESP, SUBACK = b"\xd0\x00", b"\x90\x04\x00\x01\x00\x01"
@@ -120,3 +125,64 @@ def test_the_library_is_told_of_the_end():
     assert stream.reading
     assert stream.recv(1) == b""
     stream.close()
+
+
+# --- A link that is closed ------------------------------------------------------------------
+
+
+@pytest.fixture
+def link():
+    address = BrokerAddress("localhost", 1)
+    return Link(address, "fusion", [], lambda *_: None, lambda *_: None, receive_maximum=10)
+
+
+def test_a_closed_link_is_woken_in_vain_and_writes_to_nobody_elses_file(link):
+    link.close()
+    read, write = os.pipe()  # takes the numbers that have become free
+    os.set_blocking(read, False)
+    try:
+        link.wake()
+        link.send([], [])
+        link.close()  # once is enough
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+        os.write(write, b"x")
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_who_wakes_a_link_that_closes_waits_for_it(link, monkeypatch):
+    closing, go_on, written = threading.Event(), threading.Event(), []
+
+    def slow_close(number, close=os.close):
+        closing.set()
+        assert go_on.wait(10)
+        close(number)
+
+    monkeypatch.setattr(link_module.os, "close", slow_close)
+    monkeypatch.setattr(link_module.os, "write", lambda *each: written.append(each))
+    closer = threading.Thread(target=link.close)
+    closer.start()
+    assert closing.wait(10)
+    waker = threading.Thread(target=link.wake)
+    waker.start()
+    go_on.set()
+    for each in (closer, waker):
+        each.join(10)
+        assert not each.is_alive()
+    assert written == []
+
+
+def test_a_signal_that_wakes_a_link_while_it_closes_does_not_block_it(link, monkeypatch):
+    before = signal.signal(signal.SIGUSR1, lambda *_: link.wake())
+
+    def interrupted(number, close=os.close):
+        signal.raise_signal(signal.SIGUSR1)
+        close(number)
+
+    monkeypatch.setattr(link_module.os, "close", interrupted)
+    try:
+        link.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)

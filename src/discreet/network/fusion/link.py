@@ -272,6 +272,9 @@ class Link:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
+        # A service may be stopped while it closes, also by a signal within the same thread; the
+        # number of the pipe may be another file's by then.
+        self._closing, self._closed = threading.RLock(), False
         self.up = False
         self.problem = ""
 
@@ -298,8 +301,10 @@ class Link:
         return self.up and self._followed == self._wanted and not self._unanswered
 
     def wake(self) -> None:
-        with suppress(BlockingIOError):  # it is awake anyway
-            os.write(self._wake_write, b"\0")
+        """Have the loop look at what there is to do; nothing happens once it is closed."""
+        with self._closing, suppress(BlockingIOError):  # it is awake anyway
+            if not self._closed:
+                os.write(self._wake_write, b"\0")
 
     # -- in the loop's thread --
 
@@ -398,8 +403,11 @@ class Link:
 
     def close(self) -> None:
         """Free what the loop used, after it has ended."""
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                os.close(self._wake_read)
+                os.close(self._wake_write)
 
     def _subscribe(self) -> None:
         """Tell the broker what has changed in what is wanted."""
