@@ -201,6 +201,16 @@ def test_an_observer_sends_nothing(command, mistake):
     assert "--observer reads the decision" in mistake("enroll a --observer --sensor hall")
 
 
+def test_a_name_is_of_a_device_or_of_an_observer(command, mistake):
+    command("init site --mapping home.json")
+    command("enroll hall")
+    command("enroll reader --observer")
+    assert "'hall' is enrolled already, as a device" in mistake("enroll hall --observer")
+    assert "--renew out" in mistake("enroll hall --observer --renew")
+    for line in ("enroll reader --sensor door", "enroll reader --sensor door --renew"):
+        assert "'reader' is enrolled already, as an observer" in mistake(line)
+
+
 def test_what_is_not_installed_is_named(mistake, monkeypatch):
     for name in ("cryptography", "paho"):
         monkeypatch.setattr(

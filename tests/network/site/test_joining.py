@@ -143,6 +143,27 @@ def test_names_and_sensors_are_given_once(site, tmp_path):
     assert list(load_clients(site).clients) == ["hall"]
 
 
+def test_a_device_does_not_become_an_observer_nor_an_observer_a_device(site, tmp_path):
+    enrolled(site)
+    enroll_observer(site, "reader", tmp_path / "reader")
+    before = state_of(site)
+    words = "'hall' is enrolled already, as a device. Take another name, or revoke it first"
+    refused(words, enroll_observer, site, "hall", tmp_path / "hall")
+    words = "'reader' is enrolled already, as an observer. Take another name, or revoke it first"
+    for renew in (False, True):
+        asked = EnrolmentRequest("reader", ["door"], renew=renew)
+        refused(words, enroll, site, asked, tmp_path / "x.enrol")
+    refused(words, enroll_observer, site, "reader", tmp_path / "again")
+    assert state_of(site) == before
+    assert not any((tmp_path / name).exists() for name in ("hall", "x.enrol", "again"))
+    for name in ("hall", "reader"):
+        revoke(site, name)
+    enroll_observer(site, "hall", tmp_path / "hall")
+    enrolled(site, "reader", sensors=["hall"])
+    rights = load_register(site).rights
+    assert (rights["hall"], rights["reader"]) == ("observer", "sensor")
+
+
 def test_an_enrolment_that_fails_late_leaves_no_file(site, tmp_path, monkeypatch):
     def full_disk(*_args, **_more):
         raise OSError(28, "No space left on device")

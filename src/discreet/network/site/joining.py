@@ -164,21 +164,23 @@ def enroll_observer(folder: Path, name: str, out: Path, days: int = CLIENT_DAYS)
     site = load_site(folder)
     with locked(folder):
         register = load_register(folder)
-        _check_free(name, register, Clients())
+        clients = as_registered(load_clients(folder), register)
+        _check_free(name, register, clients, "observer")
         authority = load_authority(folder)
         made = authority.issue_client(name, valid=timedelta(days=days))
         files = {f"{name}.crt": made.certificate, f"{name}.key": made.key}
         files["ca.crt"] = read_bytes(SiteFiles(folder).ca)
         files["bridge.conf"] = bridge_config(site.site, name, site.broker).encode()
         with _kept_only_if_done(out, files, option=""):
-            changed = register.with_issued(name, "observer", made)
-            save_register(folder, site, authority, changed, load_clients(folder))
+            # What an enrolment that was cut short has left under the name ends.
+            changed = register.with_revoked(name, now()).with_issued(name, "observer", made)
+            save_register(folder, site, authority, changed, clients)
     return Enrolled(name, (), made.expires.date().isoformat(), reload_broker(folder))
 
 
 def _check_new(request: EnrolmentRequest, register: Register, clients: Clients) -> None:
-    if not request.renew:
-        _check_free(request.name, register, clients)
+    if not request.renew or _is_observer(request.name, register):
+        _check_free(request.name, register, clients, "device")
     elif not register.of(request.name) or request.name not in clients.live:
         raise InputError(
             f"--renew: no device {request.name!r} is enrolled. "
@@ -199,14 +201,23 @@ def _as_before(request: EnrolmentRequest, before: Client | Site) -> EnrolmentReq
     return replace(request, batch=batch, policy=replace(request.policy, **kept))
 
 
-def _check_free(name: str, register: Register, clients: Clients) -> None:
+def _check_free(name: str, register: Register, clients: Clients, kind: str) -> None:
+    """Refuse a name that is in use; ``kind``: of client that is to have it."""
     # An enrolment that was cut short is in the register only, and nobody has its file.
-    enrolled = name in clients.live or any(each.role != "sensor" for each in register.of(name))
-    if enrolled:
-        raise InputError(
-            f"{name!r} is enrolled already. Take another name, revoke it first, or give --renew "
-            "for a new certificate."
-        )
+    if name not in clients.live and all(each.role == "sensor" for each in register.of(name)):
+        return
+    if _is_observer(name, register):
+        words, remedy = ", as an observer", "Take another name, or revoke it first."
+    elif kind == "observer":
+        words, remedy = ", as a device", "Take another name, or revoke it first."
+    else:
+        words = ""
+        remedy = "Take another name, revoke it first, or give --renew for a new certificate."
+    raise InputError(f"{name!r} is enrolled already{words}. {remedy}")
+
+
+def _is_observer(name: str, register: Register) -> bool:
+    return any(each.role == "observer" for each in register.of(name))
 
 
 def _sensors(request: EnrolmentRequest, mapping: Mapping, clients: Clients) -> tuple[str, ...]:
