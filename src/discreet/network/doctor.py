@@ -495,6 +495,12 @@ def certificates(folder: Path, site: Site) -> Iterator[Finding]:
     yield _revocation_list(files.broker / "ca.crl", authority)
 
 
+_CLOCK = (
+    "Set the clock right. If it is, renew what was made while it was ahead: discreet renew-site. "
+    "Then restart broker and fusion centre."
+)
+
+
 def _certificate(subject: str, file: Path, authority: x509.Certificate) -> Finding:
     try:
         found = x509.load_pem_x509_certificate(read_bytes(file))
@@ -504,11 +510,17 @@ def _certificate(subject: str, file: Path, authority: x509.Certificate) -> Findi
     except InvalidSignature:
         words = f"{file.name} is not of this site's authority"
         return failure(subject, words, "Restore it from a good copy.")
-    begins = found.not_valid_before_utc
-    if begins > datetime.now(UTC):
-        return failure(subject, f"not good before {begins.date()}", "Is the clock right?")
+    if early := _early(subject, found.not_valid_before_utc, _CLOCK):
+        return early
     fix = "Renew it: discreet renew-site. Then restart the fusion centre."
     return _age(subject, found.not_valid_after_utc, fix)
+
+
+def _early(subject: str, begin: datetime | None, fix: str) -> Finding | None:
+    """Return what is wrong with a certificate that was issued while the clock was ahead."""
+    if begin is None or begin <= datetime.now(UTC):
+        return None
+    return failure(subject, f"not good before {begin.date()}", fix)
 
 
 def _age(subject: str, end: datetime, fix: str) -> Finding:
@@ -532,6 +544,9 @@ def _revocation_list(file: Path, authority: x509.Certificate) -> Finding:
         return failure(subject, f"is not of this site's authority: {refuses}", fix)
     if found.next_update_utc is None:
         return failure(subject, "has no end, which no broker takes", fix)
+    if found.last_update_utc > datetime.now(UTC):
+        words = f"is dated in the future, {found.last_update_utc:%Y-%m-%d %H:%M} UTC: {refuses}"
+        return failure(subject, words, _CLOCK)
     aged = _age(subject, found.next_update_utc, fix)
     if aged.level == "ok":
         return ok(subject, f"{len(list(found))} revoked, {aged.words}")
@@ -547,9 +562,10 @@ def devices(folder: Path) -> Iterator[Finding]:
         yield ok(subject, "not checked: keys/ is not here")
         return
     aged = [
-        _age(each.name, each.expires, renewal(each.name, each.role))
+        _early(each.name, each.begins, fix) or _age(each.name, each.expires, fix)
         for each in register.issued
         if each.revoked is None and each.role in ("sensor", "observer")
+        for fix in [renewal(each.name, each.role)]
     ]
     bad = [each for each in aged if each.level != "ok"]
     if not bad:

@@ -53,7 +53,8 @@ from discreet.network.site.settings import (
 
 AUTHORITY_DAYS = 3652
 CLIENT_DAYS = 730
-_BACKDATED = timedelta(hours=1)  # a sensor's clock may be a little behind
+_BACKDATED = timedelta(days=1)  # clocks may be behind, and each revocation list takes a second
+_LIST_LEEWAY = timedelta(hours=1)
 
 _SERVER = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
 _CLIENT = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
@@ -66,6 +67,7 @@ class Issued:
     certificate: bytes
     key: bytes
     serial: str
+    begins: datetime
     expires: datetime
 
 
@@ -97,6 +99,11 @@ class Authority:
         """When everything that this authority has signed ends."""
         return self.certificate.not_valid_after_utc
 
+    @property
+    def begins(self) -> datetime:
+        """From when on counts what this authority signs; the present clock may be wrong."""
+        return min(self.certificate.not_valid_before_utc, now() - _BACKDATED)
+
     def issue_client(
         self,
         name: str,
@@ -115,29 +122,46 @@ class Authority:
         return self._issue(name, _CLIENT, timedelta(days=AUTHORITY_DAYS), None)
 
     def revocation_list(
-        self, serials: Iterable[tuple[str, datetime]], backdated: timedelta = _BACKDATED
+        self,
+        serials: Iterable[tuple[str, datetime]],
+        before: x509.CertificateRevocationList | None = None,
     ) -> bytes:
         """Return the signed list of revoked certificates in PEM.
 
         It lasts as long as the authority: the file lies beside the broker and is renewed with
         every change, and a broker whose list has expired lets nobody in.
 
-        ``serials``: serial number in hexadecimal digits, and when it was revoked.
-        ``backdated``: how long before now it counts, for clocks that are behind.
+        ``serials``: serial number in hexadecimal digits, and when it was revoked. ``before``: the
+        list that this one replaces.
         """
-        present = now()
         builder = x509.CertificateRevocationListBuilder(
             issuer_name=self.certificate.subject,
-            last_update=max(present - backdated, self.certificate.not_valid_before_utc),
+            last_update=self._list_date(before),
             next_update=self.expires,
         )
         for serial, when in serials:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder(int(serial, 16), when).build()
             )
-        number = x509.CRLNumber(int(present.timestamp() * 1000))
-        builder = builder.add_extension(number, critical=False)
+        number = max(int(now().timestamp() * 1000), list_number(before) + 1)
+        builder = builder.add_extension(x509.CRLNumber(number), critical=False)
         return builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
+
+    def has_signed(self, found: x509.CertificateRevocationList) -> bool:
+        return found.is_signature_valid(self._key.public_key())
+
+    def _list_date(self, before: x509.CertificateRevocationList | None) -> datetime:
+        """Return the date of a list: a second after the one before, whatever the clock shows.
+
+        A broker whose list is dated in the future lets nobody in. Of several lists that it has
+        loaded, OpenSSL goes by the latest date, and of one date by the first that was loaded.
+        """
+        if before is None:
+            return self.begins
+        following, present = before.last_update_utc + timedelta(seconds=1), now()
+        # The clock was ahead when the list before was dated by it; now it is right.
+        ahead = following > present >= self.certificate.not_valid_before_utc
+        return present - _LIST_LEEWAY if ahead else following
 
     def _issue(
         self,
@@ -148,8 +172,8 @@ class Authority:
         hosts: Sequence[str] = (),
     ) -> Issued:
         key = ec.generate_private_key(ec.SECP256R1())
-        begin = now() - _BACKDATED if start is None else start
-        end = min(begin + valid + (_BACKDATED if start is None else timedelta(0)), self.expires)
+        begin = self.begins if start is None else start
+        end = min((start or now()) + valid, self.expires)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             _certificate(self.certificate.subject, name, key, (begin, end), signs=False)
@@ -162,9 +186,8 @@ class Authority:
             )
             builder = builder.add_extension(names, critical=False)
         made = builder.sign(self._key, SHA256())
-        return Issued(
-            made.public_bytes(Encoding.PEM), _key_bytes(key), f"{made.serial_number:x}", end
-        )
+        serial = f"{made.serial_number:x}"
+        return Issued(made.public_bytes(Encoding.PEM), _key_bytes(key), serial, begin, end)
 
 
 def as_issued(certificate: bytes, key: bytes) -> Issued | None:
@@ -173,10 +196,10 @@ def as_issued(certificate: bytes, key: bytes) -> Issued | None:
         found = x509.load_pem_x509_certificate(certificate)
     except ValueError:
         return None
-    expires = found.not_valid_after_utc
-    return (
-        Issued(certificate, key, f"{found.serial_number:x}", expires) if now() < expires else None
-    )
+    begins, expires = found.not_valid_before_utc, found.not_valid_after_utc
+    if expires <= now():
+        return None
+    return Issued(certificate, key, f"{found.serial_number:x}", begins, expires)
 
 
 def make_authority(site: str, own: Authority | None = None) -> tuple[bytes, bytes]:
@@ -185,8 +208,8 @@ def make_authority(site: str, own: Authority | None = None) -> tuple[bytes, byte
     ``own``: one that is to go on under its key, so that what it has signed stays good.
     """
     key = ec.generate_private_key(ec.SECP256R1()) if own is None else own._key
-    name, begin = f"discreet {site}", now() - _BACKDATED
-    days = begin, begin + timedelta(days=AUTHORITY_DAYS)
+    name, begin = f"discreet {site}", now() - _BACKDATED if own is None else own.begins
+    days = begin, now() + timedelta(days=AUTHORITY_DAYS)
     made = (
         _certificate(_common_name(name), name, key, days, signs=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -277,11 +300,12 @@ _REMEDY = "Restore keys/ from a good copy."
 
 
 class Entry(SiteModel):
-    """One certificate."""
+    """One certificate; ``begins`` is not known of those that earlier versions have issued."""
 
     name: Name
     role: Role
     serial: Serial
+    begins: datetime | None = None
     expires: datetime
     revoked: datetime | None = None
 
@@ -296,7 +320,8 @@ class Register(SiteModel):
         return [each for each in self.issued if each.name == name and each.revoked is None]
 
     def with_issued(self, name: str, role: Role, made: Issued) -> Register:
-        entry = Entry(name=name, role=role, serial=made.serial, expires=made.expires)
+        dates = {"begins": made.begins, "expires": made.expires}
+        entry = Entry(name=name, role=role, serial=made.serial, **dates)
         return Register(issued=(*self.issued, entry))
 
     def with_revoked(self, name: str, when: datetime) -> Register:
@@ -352,13 +377,32 @@ def save_register(
     files = SiteFiles(folder)
     write_whole(files.register, model_bytes(register), PRIVATE)
     save_clients(folder, as_registered(clients, register))
-    revoked = authority.revocation_list(register.revoked)
+    revoked = authority.revocation_list(register.revoked, _last_list(files, authority))
     write_whole(files.broker / "ca.crl", revoked, PRIVATE)
     _save_anchor(files.folder / "fusion" / "ca.crt", authority, register)
     known = known_certificates(authority, register)
     write_whole(files.certificates, model_bytes(known), PRIVATE)
     write_whole(files.broker / "acl", access_list(site.site, register.rights), PRIVATE)
     write_whole(files.keys / "ca.crl", revoked, PRIVATE)
+
+
+def _last_list(files: SiteFiles, authority: Authority) -> x509.CertificateRevocationList | None:
+    """Return the latest revocation list of a site; either copy may be missing or damaged."""
+    found = []
+    for file in (files.broker / "ca.crl", files.keys / "ca.crl"):
+        with suppress(InputError, ValueError):
+            found.append(x509.load_pem_x509_crl(read_bytes(file)))
+    return max(filter(authority.has_signed, found), key=list_number, default=None)
+
+
+def list_number(found: x509.CertificateRevocationList | None) -> int:
+    """Return the number of a revocation list: later lists have higher ones, whatever their date."""
+    if found is None:
+        return 0
+    try:
+        return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (x509.ExtensionNotFound, ValueError):
+        return 0
 
 
 def trust_anchor(authority: Authority, register: Register) -> bytes:
@@ -368,7 +412,7 @@ def trust_anchor(authority: Authority, register: Register) -> bytes:
     list counts from the authority's beginning, for devices whose clock is behind.
     """
     brokers = register.revoked_of("broker")
-    listed = authority.revocation_list(brokers, timedelta(days=AUTHORITY_DAYS))
+    listed = authority.revocation_list(brokers)
     return authority.certificate.public_bytes(Encoding.PEM) + listed
 
 
