@@ -120,7 +120,8 @@ def test_what_was_not_delivered_is_sent_at_the_next_start(site, tmp_path, start)
 
 
 @needs_mosquitto
-def test_an_order_to_end_delivers_what_waits_and_is_no_failure(site, tmp_path, start):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_order_to_end_delivers_what_waits_and_is_no_failure(site, tmp_path, start, number):
     # Longer than the test: a signal that comes while a sensor ends by itself is not in order.
     (tmp_path / "long.csv").write_text("hall,door\n" + "0,1\n1,1\n" * 5000)
     sensor = start("sensor", "hall.enrol", "--state", "hall", "--read", "csv:long.csv")
@@ -130,12 +131,12 @@ def test_an_order_to_end_delivers_what_waits_and_is_no_failure(site, tmp_path, s
         wait_for(lambda: '"broker": {"state": "here"' in page_of(site, "health"), 240)
         wait_for(lambda: _rows(site / "data/fusion.db", "messages") >= 1, 240)
         for each in (sensor, serve):
-            each.send_signal(signal.SIGTERM)
+            each.send_signal(number)
             out, _ = each.communicate(timeout=300)
             assert each.returncode == 0, out
     away = start("sensor", "door.enrol", "--state", "door", "--read", "csv:long.csv")
     wait_for(lambda: _rows(tmp_path / "door/outbox.db", "outbox") >= 1, 240)
-    away.send_signal(signal.SIGTERM)
+    away.send_signal(number)
     out, _ = away.communicate(timeout=300)
     assert away.returncode == 0 and "the next start sends them" in out
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ def work(
     from discreet_sensor.enrolment import load_enrolment
     from discreet_sensor.running import SensorTask, run_sensor
     from discreet_sensor.sources import STDIN, open_sources
+    from discreet_sensor.stopping import on_signals
 
     _log_to_stderr(quiet)
     enrolment = load_enrolment(file)
@@ -41,8 +41,7 @@ def work(
         read or [STDIN], enrolment.sensors, interval=enrolment.interval, hold=hold
     )
     stop, hurry = threading.Event(), threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: hurry.set() if stop.is_set() else stop.set())
+    on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
     if not quiet:
         every = enrolment.batch * enrolment.interval
         who, host = f"{enrolment.client} of site {enrolment.site}", enrolment.broker.host

@@ -10,13 +10,13 @@ from discreet.cli.options import Json, argument, option
 from discreet.cli.terminal import (
     interruptible,
     line_width,
-    on_signals,
     plain_print,
     print_json,
     print_lines,
 )
 from discreet.layout import Column, table
 from discreet.network import need_network
+from discreet_sensor.stopping import on_signals
 
 if TYPE_CHECKING:
     from discreet.network.fleet import SiteState

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from discreet.cli.options import Quiet, argument, option, seconds_of
-from discreet.cli.terminal import check_out, log_to_stderr, on_signals, plain_print
+from discreet.cli.terminal import check_out, log_to_stderr, plain_print
 from discreet.errors import InputError, as_argument
+from discreet_sensor.stopping import on_signals
 
 
 def record(

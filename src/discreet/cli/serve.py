@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from discreet.cli.options import Quiet, argument, flag, option
-from discreet.cli.terminal import interruptible, log_to_stderr, on_signals, plain_print
+from discreet.cli.terminal import interruptible, log_to_stderr, plain_print
 from discreet.errors import InputError
 from discreet.network import find_site, need_network
+from discreet_sensor.stopping import on_signals
 
 if TYPE_CHECKING:
     from discreet.network.fusion.service import FusionService

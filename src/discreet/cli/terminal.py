@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -176,9 +176,3 @@ def log_to_stderr(quiet: bool) -> None:
         format="%(asctime)s discreet: %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
     )
-
-
-def on_signals(stop: Callable[[], None]) -> None:
-    """End in order on Ctrl-C and on what systemd sends."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop())

@@ -258,7 +258,7 @@ def test_at_a_terminal_the_password_is_asked_for_twice(folder, monkeypatch, caps
     assert code == BAD_INPUT and "differ" in err and users_of(folder).names() == ["ann"]
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.slow
 def test_it_starts_answers_and_ends(folder, sign):
     """Also with a page open: its stream must not hold up the end."""

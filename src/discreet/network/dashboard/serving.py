@@ -25,6 +25,7 @@ from discreet.network.dashboard.logins import Logins, Sessions, Users, load_key
 from discreet.network.dashboard.snapshot import SiteView, Snapshots
 from discreet.network.store import open_reader
 from discreet_sensor.enrolment import is_loopback
+from discreet_sensor.stopping import on_hangup
 
 _END_SECONDS = 3
 _MOST_CONNECTIONS = 256
@@ -146,6 +147,7 @@ def serve(task: DashboardTask) -> None:
     server = StoppableServer(config, dashboard)
     for line in announce(task, logins, host, listening.getsockname()[1]):
         print(line, flush=True)
+    on_hangup(server.end)
     try:
         with suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end
             server.run(sockets=[listening])
@@ -160,11 +162,15 @@ class StoppableServer(uvicorn.Server):
         super().__init__(config)
         self._dashboard = dashboard
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def end(self) -> None:
         self._dashboard.streams.stop()
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM:  # an order to end, which is no failure
-            self.should_exit = True
+            self.end()
         else:
+            self._dashboard.streams.stop()
             super().handle_exit(sig, frame)
 
 
