@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.data.columns import is_numeric, plain, written
+from discreet.data.columns import count_integers, is_numeric, plain, written
 from discreet.errors import shown, suggest
 
 
@@ -50,3 +50,15 @@ def test_any_value_is_shown_in_one_short_line():
 def test_a_suggestion_lists_the_names_up_to_a_limit():
     assert "and 5 more" in suggest("x", [f"sensor{i}" for i in range(25)])
     assert suggest("x", []) == "There are none."
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.uint64])
+@pytest.mark.parametrize("least", [0, 3])
+def test_whole_numbers_are_counted_whatever_their_kind(dtype, least):
+    values, counts = count_integers(np.array([1, 0, 1, 4], dtype=dtype) + dtype(least))
+    assert values.dtype == dtype and list(values) == [least, least + 1, least + 4]
+    assert list(counts) == [1, 2, 1]
+
+
+def test_whole_numbers_that_a_signed_one_cannot_hold_are_left_to_others():
+    assert count_integers(np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)) is None

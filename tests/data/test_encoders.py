@@ -16,6 +16,7 @@ from discreet.data.encoders import (
     CategoriesEncoder,
     CodesEncoder,
     Encoder,
+    LookedUp,
     encode_table,
 )
 from discreet.errors import CodeRangeError, InputError
@@ -258,3 +259,15 @@ def test_a_missing_or_doubled_column_is_refused():
         encode_table(pd.DataFrame({"hal": [1.0]}), sensors)
     with pytest.raises(InputError, match="2 columns are called 'hall'"):
         encode_table(pd.DataFrame([[1.0, 2.0]], columns=["hall", "hall"]), sensors)
+
+
+def test_columns_joined_as_one_keep_their_codes_and_list_no_reading_twice(rng):
+    """Five columns of 0, 50 and 100 have 243 codes, and 10 billion readings to list."""
+    book = np.repeat([0, 1, 2], [1, 50, 50])
+    columns = [LookedUp(rng.choice([0, 50, 100], size=40), book, 3) for _ in range(5)]
+    joined = columns[0]
+    for column in columns[1:]:
+        joined = joined.joined(column)
+    expected = np.ravel_multi_index([column.codes() for column in columns], [3] * 5)
+    np.testing.assert_array_equal(joined.codes(), expected)
+    assert joined.size == 3**5 and len(joined.book) <= 101**2

@@ -142,7 +142,8 @@ def count_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Ints] | None:
     least, most = int(values.min()), int(values.max())
     if most - least >= _FEW_INTEGERS or most > np.iinfo(np.int64).max:
         return None
-    counts = np.bincount(values if least == 0 else values.astype(np.int64) - least)
+    whole = values.astype(np.int64, copy=False)  # older NumPy counts no uint64
+    counts = np.bincount(whole - least if least else whole)
     there = np.flatnonzero(counts)
     return (there + least).astype(values.dtype), counts[there]
 

@@ -50,6 +50,7 @@ from discreet.errors import CodeRangeError, InputError, shown, suggest
 MAX_CODES = 100_000
 """Most codes that one sensor may have."""
 _FEW_INTEGERS = 1024
+_LONGEST_BOOK = 2**16  # codes that are listed for readings of several columns together
 
 
 class BinsEncoder(Model):
@@ -220,7 +221,7 @@ def encode_table(table: pd.DataFrame, sensors: Sequence[tuple[str, Encoder]]) ->
     """Return one column of codes per sensor.
 
     ``table``: columns are found by name, in any order; others are left alone. A sensor such as
-    ``date:hour`` is the part of a column of times, see ``data.clock``. ``sensors``: the
+    ``date:hour`` is the part of a column of times, see ``data.groups``. ``sensors``: the
     columns wanted, in the order wanted. Raises InputError: if a column is not there, or there
     twice. Raises CodeRangeError: if a reading does not fit its encoder.
     """
@@ -245,8 +246,16 @@ class LookedUp:
         """Return the code of each reading."""
         return self.book.take(self.places)
 
+    def _shortened(self) -> LookedUp:
+        """Return it with the codes as places, where readings are more than codes."""
+        if len(self.book) <= self.size:
+            return self
+        return LookedUp(self.codes(), np.arange(self.size), self.size)
+
     def joined(self, other: LookedUp) -> LookedUp:
         """Return two columns as one, whose code is that of both, this one's digit first."""
+        if len(self.book) * len(other.book) > max(_LONGEST_BOOK, self.size * other.size):
+            return self._shortened().joined(other._shortened())
         wide = np.min_scalar_type(len(self.book) * len(other.book))
         places = self.places.astype(wide) * wide.type(len(other.book))
         places += other.places.astype(wide, copy=False)

@@ -61,6 +61,7 @@ from discreet.errors import ConstantSensorWarning, InputError, Parameter, shown,
 
 FINER = 4
 """How many bins to begin with for each that is to be left; quantiles are among their edges."""
+_EXACT = 2.0**53  # whole numbers up to this are different numbers as floats, too
 MOST_MERGED = 64
 """More bins than this are fine enough."""
 
@@ -70,7 +71,7 @@ class Numbers:
 
     def __init__(self, readings: Values) -> None:
         few = count_integers(np.asarray(readings))
-        if few is not None:
+        if few is not None and np.abs(few[0][[0, -1]].astype(np.float64)).max() <= _EXACT:
             self.values, self.counts = few[0].astype(np.float64), few[1]
             return
         numbers = as_floats(as_series(readings))

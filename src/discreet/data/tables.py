@@ -250,7 +250,7 @@ class Stream:
     ``kinds``: for every column "number", "boolean", "text", or the name of another type. ``rows``:
     how many rows there are in all, by the files' own account. ``stamps``: when each file was
     written and how long it is, to notice if it changes. ``clock``: columns that are parts of a
-    time, see ``data.clock``. ``held``: a file that lasts as long as the table does.
+    time, see ``data.groups``. ``held``: a file that lasts as long as the table does.
     """
 
     files: list[Path]
