@@ -168,8 +168,8 @@ def test_after_a_long_absence_what_waited_is_stored_and_decided_on(site):
 class Hands:
     """A clock and a steady count, both set by hand."""
 
-    def __init__(self, interval=1.0):
-        self.wall = self.ticks = 1e6
+    def __init__(self, interval=1.0, devices=3):
+        self.wall, self.ticks, self.devices = 1e6, 1e6, devices
         self.keeper = Timekeeper(RoundClock(0.0, interval), lambda: self.wall, lambda: self.ticks)
         self.keys = itertools.count()
 
@@ -179,7 +179,7 @@ class Hands:
         for name, ahead in devices:
             number = int(self.wall + ahead) - 1
             self.keeper.heard(name, (1, next(self.keys)), number, 1)
-        return self.keeper.settle(3)
+        return self.keeper.settle(self.devices)
 
 
 def test_late_messages_are_counted_one_by_one():
@@ -293,6 +293,23 @@ def test_devices_that_are_not_all_late_move_nothing():
     for _ in range(40):
         assert hands.pass_by(1.0, ("hall", -1.5)) == 0.0
     assert hands.keeper.now() == hands.wall and hands.keeper.state.state == RIGHT
+
+
+def test_two_late_devices_of_five_do_not_move_the_time():
+    hands = Hands(devices=5)
+    for _ in range(40):
+        assert hands.pass_by(1.0, ("hall", -1.5), ("door", -1.5)) == 0.0
+    assert hands.keeper.now() == hands.wall and hands.keeper.state.state == RIGHT
+
+
+def test_devices_that_have_overruled_a_clock_do_not_lead_the_time_beyond_it():
+    hands = Hands()
+    for _ in range(20):
+        hands.pass_by(1.0, ("hall", -30.0), ("door", -30.0))
+    assert hands.keeper.now() < hands.wall - 20.0 and hands.keeper.state.state == WRONG
+    for _ in range(40):
+        hands.pass_by(1.0, ("hall", 86_400.0), ("door", 86_400.0))
+        assert hands.keeper.now() <= hands.wall + 1e-6
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ _SUSPECT, _YOUNG, _MOST = 2, 3, 9  # cuts: to suspect another, and to give up, o
 
 
 class Contest:
-    """``probation``: seconds for which nothing is stored in a database that may be a copy."""
+    """``probation``: seconds for which no message is stored in a database that may be a copy."""
 
     def __init__(self, site: str, probation: float) -> None:
         self._site, self._probation = site, probation

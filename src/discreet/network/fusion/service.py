@@ -458,10 +458,11 @@ class FusionService:
         self._access.report(None)
 
     def _is_due(self, what: str, now: float, every: float) -> bool:
-        if self._done.get(what, -every) <= now - every or now < self._done[what]:
+        last = self._done.get(what)  # the connection's thread may take it away meanwhile
+        due = last is None or not 0 <= now - last < every
+        if due:
             self._done[what] = now
-            return True
-        return False
+        return due
 
     def _show(self, guarantee: Guarantee) -> None:
         found = guarantee.standing

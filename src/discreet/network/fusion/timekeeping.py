@@ -205,6 +205,10 @@ class Timekeeper:
             return offset
         agreed = self._agreed(devices, _STABLE)
         self._contradicted = agreed is not None
+        if agreed is not None and self._overruled:
+            agreed = min(
+                agreed, offset
+            )  # who put a clock in doubt by being late leads it no further
         if agreed is None or -self._agreement <= agreed <= self._rounds.interval:
             return 0.0
         self._move(expected + agreed, agreed)
@@ -216,7 +220,7 @@ class Timekeeper:
         Then no decision would have a sensor, and what they have of the time is taken.
         """
         counted = 0.0 if self._doubted else offset
-        behind = self._behind()
+        behind = self._behind(devices)
         if behind is not None and behind - counted < -self._rounds.deadline:
             self._doubted = self._contradicted = self._overruled = True
             self._move(wall - offset + behind, behind)
@@ -230,10 +234,13 @@ class Timekeeper:
             self._move(wall, offset)
         return 0.0
 
-    def _behind(self) -> float | None:
-        """Return where the devices are, if several are heard, agree, and all keep being late."""
+    def _behind(self, devices: int) -> float | None:
+        """Return where the devices are, if most are heard, agree, and all keep being late."""
         fresh = self._fresh()
-        if len(fresh) < _SEVERAL or min(each.late for each in fresh) < _ALONE:
+        if (
+            len(fresh) < max(_SEVERAL, devices // 2 + 1)
+            or min(each.late for each in fresh) < _ALONE
+        ):
             return None
         middle = statistics.median_low([each.offset for each in fresh])
         agree = all(abs(each.offset - middle) <= self._agreement for each in fresh)
