@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import ExitStack, closing, suppress
 
@@ -52,7 +53,10 @@ def page_of(site, name):
     endpoint = load_site(site).metrics
     with suppress(OSError):
         page = f"http://{endpoint.host}:{endpoint.port}/{name}"
-        return urllib.request.urlopen(page, timeout=60).read().decode()
+        try:
+            return urllib.request.urlopen(page, timeout=60).read().decode()
+        except urllib.error.HTTPError as unwell:  # 503, where something has to be fixed
+            return unwell.read().decode()
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 
 
@@ -19,6 +20,8 @@ def on_hangup(stop: Callable[[], None]) -> None:
     number = getattr(signal, "SIGHUP", None)  # Windows has none
     if number is None or signal.getsignal(number) == signal.SIG_IGN:
         return
+    if threading.current_thread() is not threading.main_thread():
+        return  # only that one may say what a signal does
     terminals = [each for each in (1, 2) if os.isatty(each)]
 
     def hung_up(*_: object) -> None:

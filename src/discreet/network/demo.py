@@ -228,7 +228,8 @@ def _ended_by_signals() -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    before = {number: signal.signal(number, stop) for number in numbers}
+    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:

@@ -310,7 +310,10 @@ def _list_in_force(site: Site, files: SiteFiles) -> Iterator[Finding]:
         tried += 1
         if seen == "accepted":
             words = f"the broker has not taken the list on which {probe.stem} is"
-            fix = f"Have it reload: systemctl reload discreet-{site.key}-broker."
+            fix = (
+                f"Have it reload: systemctl reload discreet-{site.key}-broker. After a restore it "
+                "has to restart."
+            )
             yield failure("revocation", words, fix)
             return
     if tried:
