@@ -38,7 +38,7 @@ from discreet.rounding import percent, percents, with_error
 # --- Answers on rows left out ---------------------------------------------------------------
 
 # Symbols drawn per row where the outputs are too many to list, and in all.
-_DRAWS, _MOST_DRAWN = 20, 100_000
+_DRAWS, _MOST_DRAWN = 20, 40_000
 _ROWS_AT_ONCE = 20_000
 FUSION_ROWS = 20_000
 """Most rows that a score for each symbol is learned from."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import expit, softmax
 
 from discreet.arrays import Floats, Ints
@@ -237,13 +238,24 @@ def _additive_fusion(
 
 
 def _fit_heads(symbols: Ints, sizes: Sequence[int], labels: Labels, reg: float) -> list[Floats]:
-    """Fit every public head on one-hot symbols."""
-    features = np.concatenate([np.eye(size)[symbols[:, t]] for t, size in enumerate(sizes)], axis=1)
+    """Fit every public head on the symbols: one score for each of each sensor.
+
+    What all symbols of a sensor score alike is seen in the sum over sensors only. So there is one
+    column for that, and contrasts between a sensor's symbols: fewer columns than symbols, and the
+    same minimum.
+    """
+    contrasts = [helmert(size).T for size in sizes]
+    level = math.sqrt(sum(1.0 / size for size in sizes))
+    columns = [table[sent] for table, sent in zip(contrasts, symbols.T, strict=True)]
+    features = np.concatenate([*columns, np.full((len(symbols), 1), level)], axis=1)
     drawn = Rows(symbols, np.arange(len(symbols)), tuple(sizes))
-    return [
-        fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
-        for head in public_heads(drawn, labels)
-    ]
+    found = []
+    for head in public_heads(drawn, labels):
+        w = fit_primal(features, head.pos, head.neg, LOSSES["logistic"], reg).variables
+        parts = np.split(w[:-1], np.cumsum([size - 1 for size in sizes[:-1]]))
+        scores = [table @ part for table, part in zip(contrasts, parts, strict=True)]
+        found.append(np.concatenate(scores) + np.repeat(w[-1] / level / np.array(sizes), sizes))
+    return found
 
 
 def _centred(

@@ -31,7 +31,9 @@ from discreet.design.counts.units import Evidence, Units
 # --- The ascent -----------------------------------------------------------------------------
 
 MAX_LISTED = 4096
-_DRAWN, _JUDGED = 1000, 4000  # outputs drawn for a step, and to compare tables
+# Outputs drawn for a step, to compare tables, and to find out how much noise they need.
+_DRAWN, _JUDGED, _SETTLED = 1000, 4000, 16_000
+_SHARES_OF_NOISE = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)
 STEPS, _PACE = 120, 0.15
 _STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
@@ -147,11 +149,11 @@ class Problem:
         weights *= len(drawn) / drawn.shape[1] / weights.sum(axis=0)
         return outputs, weights
 
-    def judge(self, tables: Sequence[Floats]) -> Judged:
-        """Measure tables, on the same draws for all."""
+    def judge(self, tables: Sequence[Floats], count: int = _JUDGED) -> Judged:
+        """Measure tables, on the same draws for all: so many, where outputs are not listed."""
         rng = np.random.default_rng(0)
         chances, _ = self.units.chances(self.units.pad(tables))
-        _, weights = self.weigh(chances, _JUDGED, rng)
+        _, weights = self.weigh(chances, count, rng)
         look = self.attackers.look(weights)
         most = [float(look.gains[own].max()) for own in self.attackers.of]
         advantage = max(most[: len(self.guarded)], default=0.0)
@@ -331,21 +333,28 @@ def _logits(padded: Floats, floor: Floats, room: Floats, used: NDArray[np.bool_]
 
 def settle(problem: Problem, tables: list[Floats]) -> Judged:
     """Mix tables with noise as little as it takes to keep the limits under the model."""
-    found = problem.judge(tables)
-    if found.excess <= _ROUNDING:
-        return found
-    least, most = 0.0, 1.0
     silent = [np.full_like(table, 1.0 / table.shape[1]) for table in tables]
-    best = problem.judge(silent)
-    for _ in range(14 if problem.listed is not None else 4):  # drawn, they are known roughly
-        share = 0.5 * (least + most)
+
+    def mixed(share: float) -> Judged:
         pairs = zip(tables, silent, strict=True)
-        mixed = problem.judge([(1 - share) * table + share * noise for table, noise in pairs])
-        if mixed.excess <= _ROUNDING:
-            most, best = share, mixed
+        some = [(1 - share) * table + share * noise for table, noise in pairs]
+        return problem.judge(some, _SETTLED)
+
+    best = mixed(0.0)
+    if problem.listed is None:  # leaks are known roughly: a first share that keeps them will do
+        shares = iter(_SHARES_OF_NOISE)
+        while best.excess > _ROUNDING:
+            best = mixed(next(shares))
+        return best
+    least, most = 0.0, 1.0
+    for _ in range(14 if best.excess > _ROUNDING else 0):
+        share = 0.5 * (least + most)
+        found = mixed(share)
+        if found.excess <= _ROUNDING:
+            most, best = share, found
         else:
             least = share
-    return best
+    return best if best.excess <= _ROUNDING else mixed(1.0)
 
 
 # --- Starts ---------------------------------------------------------------------------------
