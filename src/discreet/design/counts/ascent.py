@@ -39,8 +39,9 @@ _STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
-# Of a unit of leak above its limit, in public accuracy; drawn outputs tell it less clearly.
-_PRICE, _PRICE_DRAWN = 4.0, 12.0
+# Of a unit of leak above its limit, in public accuracy: to begin with, at most, and by how much it
+# rises with every step, for good and at once, where the leak is twice the limit.
+_PRICE, _DEAREST, _LASTING, _AT_ONCE = 1.0, 12.0, 0.1, 4.0
 PRICES = (0.1, 0.4, 1.6)
 """Of evidence, for each time that its root is above the limit's: which is best shows by trying."""
 _TINY, _ROUNDING = 1e-300, 1e-9
@@ -90,7 +91,7 @@ class Judged:
 
     @property
     def merit(self) -> float:
-        return self.worth - _PRICE_DRAWN * self.excess - _WITHIN * self.within
+        return self.worth - _DEAREST * self.excess - _WITHIN * self.within
 
 
 @dataclass
@@ -114,6 +115,7 @@ class Problem:
                 self.bases.append(model.prior * known / model.prior[known].sum())
         self.within = self._within()
         self.attackers = Attackers([*self.guarded, *(rows for _, rows in self.within)])
+        self.limited = np.concatenate([np.empty(0, int), *self.attackers.of[: len(self.guarded)]])
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
         self.evidence = Evidence(self.units)
 
@@ -149,6 +151,11 @@ class Problem:
         weights *= len(drawn) / drawn.shape[1] / weights.sum(axis=0)
         return outputs, weights
 
+    def above_floors(self, tables: Sequence[Floats]) -> list[Floats]:
+        """Return tables without entries below the least ones."""
+        pairs = zip(tables, self.limits.floors, strict=True)
+        return [floor + (1.0 - table.shape[1] * floor) * table for table, floor in pairs]
+
     def judge(self, tables: Sequence[Floats], count: int = _JUDGED) -> Judged:
         """Measure tables, on the same draws for all: so many, where outputs are not listed."""
         rng = np.random.default_rng(0)
@@ -171,21 +178,20 @@ class Problem:
         within = sum(share * gain for (share, _), gain in own)
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
-    def slope(self, weights: Floats) -> Floats:
+    def slope(self, weights: Floats, duals: Duals) -> Floats:
         """Return the slope of what is maximised in p(output|cell), cells by outputs."""
         look = self.attackers.look(weights)
-        found = _best_rows(self.public, self.public @ weights) - look.slope(self._prices(look))
+        prices = self._prices(look, duals)
+        found = _best_rows(self.public, self.public @ weights) - look.slope(prices)
         if self.limits.epsilon is not None and self.listed is not None:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
 
-    def _prices(self, look: Look) -> Floats:
+    def _prices(self, look: Look, duals: Duals) -> Floats:
         """Return what a unit of each attacker's gain costs."""
         of, prices = self.attackers.of, np.zeros(len(look.gains))
         if self.limits.advantage is not None:
-            price = _PRICE if self.listed is not None else _PRICE_DRAWN
-            for own in of[: len(self.guarded)]:
-                prices[own] = price * (look.gains[own] > self.limits.advantage)
+            prices[self.limited] = duals(look.gains[self.limited])
         for own, (share, _) in zip(of[len(self.guarded) :], self.within, strict=True):
             prices[own[look.gains[own].argmax()]] = _WITHIN * share
         return prices
@@ -213,6 +219,22 @@ class Problem:
             side = np.where(np.abs(ratios) > epsilon, np.sign(ratios), 0.0)
             found += rows.T @ (side * overall / given) - np.outer(base, side.sum(axis=0))
         return found
+
+
+class Duals:
+    """What a unit of each attacker's gain costs above a limit: the more, the longer it is above.
+
+    A price that keeps the limit lets the tables settle; one that comes and goes with every step
+    moves them to and fro.
+    """
+
+    def __init__(self, limit: float | None, count: int) -> None:
+        self.limit, self.lasting = limit or 0.0, np.full(count, _PRICE)
+
+    def __call__(self, gains: Floats) -> Floats:
+        over = gains / self.limit - 1.0
+        self.lasting = np.clip(self.lasting + _LASTING * over, 0.0, _DEAREST)
+        return np.clip(self.lasting + _AT_ONCE * over, 0.0, _DEAREST)
 
 
 class Attackers:
@@ -276,6 +298,7 @@ def climb(
     ``stop`` is called with the share that is done, and may ask for the tables as they are.
     """
     units, rise = problem.units, _Rise()
+    duals = Duals(problem.limits.advantage, len(problem.limited))
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
     room = 1.0 - floor.sum(axis=2, keepdims=True)
     logits = _logits(units.pad(start), floor, room, units.used)
@@ -285,7 +308,7 @@ def climb(
         soft = np.exp(logits)
         soft /= soft.sum(axis=2, keepdims=True)
         padded = floor + room * soft
-        slope = room * _table_slope(problem, padded, rng, price)
+        slope = room * _table_slope(problem, padded, rng, duals, price)
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
         quick = next(pace for share, pace in _SLOWER if step < share * steps)
         logits = np.clip(logits + _PACE * quick * rise(slope), least, _STEEPEST)
@@ -301,12 +324,12 @@ def climb(
 
 
 def _table_slope(
-    problem: Problem, padded: Floats, rng: np.random.Generator, price: float
+    problem: Problem, padded: Floats, rng: np.random.Generator, duals: Duals, price: float
 ) -> Floats:
     """Return the slope of what is maximised in the tables."""
     chances, products = problem.units.chances(padded)
     outputs, weights = problem.weigh(chances, _DRAWN, rng)
-    moved = (problem.slope(weights) * weights).astype(outputs.dtype) @ outputs.T
+    moved = (problem.slope(weights, duals) * weights).astype(outputs.dtype) @ outputs.T
     slope = problem.units.pull_back(moved.T / np.maximum(chances, _TINY), products)
     return np.asarray(slope - price * problem.evidence_slope(padded))
 
@@ -359,28 +382,55 @@ def settle(problem: Problem, tables: list[Floats]) -> Judged:
 
 # --- Starts ---------------------------------------------------------------------------------
 
-WAYS = (("within", 16.0), ("both", 4.0), ("overall", 4.0), ("within", 64.0))
-"""What is not to show, and its price: differences between private classes within each public
-class, overall (where leaks of two public classes may cancel out), or both."""
-_STEPS = 300
+_STEPS = 100
 _LESS_WITHIN = 0.3  # of the weight, where differences overall count as well
 
 
-def find_start(
-    model: CountModel, n_symbols: Sequence[int], turn: int, lean: float = 0.0
-) -> list[Floats]:
-    """Return tables to start from; turns take the ways in turn.
+@dataclass(frozen=True)
+class Way:
+    """A way to speak of the public fact and not of the private ones.
 
+    ``hidden``: what is not to show: differences between private classes "within" each public class,
+    "overall" (where leaks of two public classes may cancel out), or "both". ``price``: of these.
     ``lean``: where symbol 1 is to be rare in the other public classes, above 0, or common in its
     own, below: a symbol that one class alone has answers best where several sensors speak.
     """
-    way, price = WAYS[turn % len(WAYS)]
+
+    hidden: str
+    price: float
+    lean: float = 0.0
+
+
+WAYS = (
+    Way("within", 128.0, 1.0),
+    Way("overall", 128.0, -1.0),
+    Way("within", 128.0, -1.0),
+    Way("within", 16.0),
+    Way("within", 32.0, 1.0),
+    Way("overall", 128.0, 1.0),
+    Way("both", 4.0),
+    Way("within", 32.0, -1.0),
+)
+
+
+def find_starts(
+    model: CountModel, n_symbols: Sequence[int], ways: Sequence[Way]
+) -> list[list[Floats]]:
+    """Return tables to start from, for each of some ways; all are found at once."""
     given = _padded(model.given)
-    use = _uses(model, given, lean)
-    shown = np.einsum("jc,tck->tjk", _hidden(model, way), given)
-    q = solve_programs(use, shown, price)
+    uses, shown = [], []
+    for way in ways:
+        uses.append(_uses(model, given, way.lean))
+        hidden = math.sqrt(way.price) * _hidden(model, way.hidden)
+        shown.append(np.einsum("jc,tck->tjk", hidden, given))
+    most = max(part.shape[1] for part in shown)
+    wide = [np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0))) for part in shown]
+    found = solve_programs(np.concatenate(uses), np.concatenate(wide))
     sizes = [table.shape[1] for table in model.given]
-    return [_spread(q[t, :size], n_symbols[t]) for t, size in enumerate(sizes)]
+    return [
+        [_spread(q[t, :size], n_symbols[t]) for t, size in enumerate(sizes)]
+        for q in np.split(found, len(ways))
+    ]
 
 
 def draw_start(
@@ -404,14 +454,14 @@ def draw_start(
     return tables
 
 
-def solve_programs(use: Floats, shown: Floats, price: float) -> Floats:
-    """Maximise use.q - price |shown q|**2 over the box, sensor by sensor (FISTA)."""
-    steep = 2.0 * price * np.sum(shown**2, axis=(1, 2)) + 1e-9
+def solve_programs(use: Floats, shown: Floats) -> Floats:
+    """Maximise use.q - |shown q|**2 over the box, sensor by sensor (FISTA)."""
+    steep = 2.0 * np.sum(shown**2, axis=(1, 2)) + 1e-9
     q = ahead = np.full(use.shape, 0.5)
     pace = 1.0
     for _ in range(_STEPS):
         leak = np.einsum("tjk,tk->tj", shown, ahead)
-        slope = use - 2.0 * price * np.einsum("tjk,tj->tk", shown, leak)
+        slope = use - 2.0 * np.einsum("tjk,tj->tk", shown, leak)
         new = np.clip(ahead + slope / steep[:, None], 0.0, 1.0)
         quicker = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * pace**2))
         ahead = new + (pace - 1.0) / quicker * (new - q)

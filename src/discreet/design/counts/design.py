@@ -17,9 +17,10 @@ from discreet.design.counts.ascent import (
     Judged,
     Limits,
     Problem,
+    Way,
     climb,
     draw_start,
-    find_start,
+    find_starts,
     settle,
 )
 from discreet.design.counts.counting import CountedRows, Counts
@@ -44,7 +45,7 @@ _MORE_STARTS = 2  # times as many, where outputs are so few that a step costs ne
 _LONG = 360  # steps likewise, and where outputs are drawn: long climbs end higher than many short
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
-_BLIND = [(lean, price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
+_BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 _TIMED = 4  # steps, to tell how long many will take
 _SCREENED = 0.5  # share of the work that screening is, about
 FLOOR = 0.002
@@ -69,15 +70,14 @@ def design_on_counts(
     """
     problem = pose(settings, model, target, beyond, evidence)
     tell = _Teller(report, problem.limits.advantage)
-    first = [(list(start), PRICES[0]) for start in starts]
+    first, found = [(list(start), PRICES[0]) for start in starts], list[Judged]()
     if evidence:
-        first += [
-            (find_start(model, settings.n_symbols, 0, lean), price)
-            for lean, price in _BLIND[: 3 * settings.n_restarts]
-        ]
+        ways, prices = zip(*_BLIND[: 3 * settings.n_restarts], strict=True)
+        first += zip(find_starts(model, settings.n_symbols, ways), prices, strict=True)
     elif settings.n_restarts:
-        first += [(tables, PRICES[0]) for tables in _screen(problem, settings, rng, tell)]
-    found: list[Judged] = []
+        solved, screened = _screen(problem, settings, rng, tell)
+        found.append(settle(problem, solved))
+        first += [(tables, PRICES[0]) for tables in screened]
     for k, (start, price) in enumerate(first):
         steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
         if k < len(starts):  # a given start is nearly there
@@ -133,10 +133,18 @@ def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
 
 def _screen(
     problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
-) -> list[list[Floats]]:
-    """Climb a little from many starts, and return the tables that got furthest."""
+) -> tuple[list[Floats], list[list[Floats]]]:
+    """Climb a little from many starts; return the best of those solved for, and what got furthest.
+
+    Where little stands in the way of the best tables, those solved for are better than what climbs
+    on drawn outputs end with.
+    """
     model, (count, kept) = problem.units.model, _count_starts(problem, settings)
-    starts = [_start(model, settings.n_symbols, k, rng) for k in range(count)]
+    solved = find_starts(model, settings.n_symbols, WAYS[:count])
+    starts = solved = [problem.above_floors(tables) for tables in solved]
+    best = max(map(problem.judge, solved), key=lambda each: each.merit)
+    while len(starts) < count:
+        starts = [*starts, draw_start(model, settings.n_symbols, rng)]
     rounds = [(STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)]
     begin, span = 0.0, _SCREENED / len(rounds)
     for steps, left in rounds:
@@ -151,13 +159,7 @@ def _screen(
         starts = [each.tables for each in found[:left]]
         if tell.stopped:
             break
-    return starts[:kept]
-
-
-def _start(
-    model: CountModel, n_symbols: Sequence[int], k: int, rng: np.random.Generator
-) -> list[Floats]:
-    return find_start(model, n_symbols, k) if k < len(WAYS) else draw_start(model, n_symbols, rng)
+    return best.tables, starts[:kept]
 
 
 class _Teller:
@@ -265,7 +267,7 @@ class CountDesign:
         begin = time.perf_counter()
         model = self._model(parts[0], rng)
         problem = pose(self.settings, model, target, self.beyond, self.evidence)
-        start = climb(problem, find_start(model, self.settings.n_symbols, 0), rng, 1)
+        start = climb(problem, find_starts(model, self.settings.n_symbols, WAYS[:1])[0], rng, 1)
         made = time.perf_counter()
         climb(problem, start, rng, _TIMED)
         each = (time.perf_counter() - made) / _TIMED
