@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import comb
 
 from discreet.arrays import Floats
 from discreet.design.counts.estimate import CountModel
@@ -32,7 +33,7 @@ from discreet.design.counts.units import Evidence, Units
 
 MAX_LISTED = 4096
 # Outputs drawn for a step, to compare tables, and to find out how much noise they need.
-_DRAWN, _JUDGED, _SETTLED = 1000, 4000, 16_000
+_DRAWN, _JUDGED, _SETTLED = 500, 4000, 16_000
 _SHARES_OF_NOISE = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0)
 STEPS, _PACE = 120, 0.15
 _STEEPEST = 9.0  # logit
@@ -138,15 +139,14 @@ class Problem:
     def weigh(
         self, chances: Floats, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[Any], Floats]:
-        """Return outputs, and p(output|cell) over their probability of being looked at.
+        """Return what outputs show, and p(output|cell) over their probability of being looked at.
 
-        Columns by outputs, and cells by outputs.
+        Cells by outputs.
         """
-        logs = np.log(np.maximum(chances, _TINY)).T
         if self.listed is not None:
-            return self.listed, np.exp(logs @ self.listed)
+            return self.listed, np.exp(self.units.log_chances(chances, self.listed))
         outputs = self.units.draw_outputs(chances, count, rng)
-        drawn = (logs.astype(np.float32) @ outputs).astype(np.float64)
+        drawn = self.units.log_chances(chances, outputs).astype(np.float64)
         weights = np.exp(drawn - drawn.max(axis=0))
         weights *= len(drawn) / drawn.shape[1] / weights.sum(axis=0)
         return outputs, weights
@@ -233,8 +233,8 @@ class Duals:
 
     def __call__(self, gains: Floats) -> Floats:
         over = gains / self.limit - 1.0
-        self.lasting = np.clip(self.lasting + _LASTING * over, 0.0, _DEAREST)
-        return np.clip(self.lasting + _AT_ONCE * over, 0.0, _DEAREST)
+        self.lasting = (self.lasting + _LASTING * over).clip(0.0, _DEAREST)
+        return np.asarray((self.lasting + _AT_ONCE * over).clip(0.0, _DEAREST))
 
 
 class Attackers:
@@ -311,7 +311,7 @@ def climb(
         slope = room * _table_slope(problem, padded, rng, duals, price)
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
         quick = next(pace for share, pace in _SLOWER if step < share * steps)
-        logits = np.clip(logits + _PACE * quick * rise(slope), least, _STEEPEST)
+        logits = (logits + _PACE * quick * rise(slope)).clip(least, _STEEPEST)
         due = (step + 1) % _TOLD == 0 or step + 1 == steps
         due = due or time.monotonic() >= last + _TOLD_SECONDS
         stopped = due and stop((step + 1) / steps)
@@ -329,8 +329,9 @@ def _table_slope(
     """Return the slope of what is maximised in the tables."""
     chances, products = problem.units.chances(padded)
     outputs, weights = problem.weigh(chances, _DRAWN, rng)
-    moved = (problem.slope(weights, duals) * weights).astype(outputs.dtype) @ outputs.T
-    slope = problem.units.pull_back(moved.T / np.maximum(chances, _TINY), products)
+    moved = (problem.slope(weights, duals) * weights).astype(outputs.dtype)
+    told = problem.units.add_up(moved, outputs)
+    slope = problem.units.pull_back(told / np.maximum(chances, _TINY), products)
     return np.asarray(slope - price * problem.evidence_slope(padded))
 
 
@@ -427,10 +428,9 @@ def find_starts(
     wide = [np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0))) for part in shown]
     found = solve_programs(np.concatenate(uses), np.concatenate(wide))
     sizes = [table.shape[1] for table in model.given]
-    return [
-        [_spread(q[t, :size], n_symbols[t]) for t, size in enumerate(sizes)]
-        for q in np.split(found, len(ways))
-    ]
+    by_way = found.reshape(len(ways), len(sizes), -1)
+    tables = [_spread(by_way[:, t, :size], n_symbols[t]) for t, size in enumerate(sizes)]
+    return [[table[k] for table in tables] for k in range(len(ways))]
 
 
 def draw_start(
@@ -462,7 +462,7 @@ def solve_programs(use: Floats, shown: Floats) -> Floats:
     for _ in range(_STEPS):
         leak = np.einsum("tjk,tk->tj", shown, ahead)
         slope = use - 2.0 * np.einsum("tjk,tj->tk", shown, leak)
-        new = np.clip(ahead + slope / steep[:, None], 0.0, 1.0)
+        new = (ahead + slope / steep[:, None]).clip(0.0, 1.0)
         quicker = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * pace**2))
         ahead = new + (pace - 1.0) / quicker * (new - q)
         q, pace = new, quicker
@@ -515,9 +515,7 @@ def _padded(given: Sequence[Floats]) -> Floats:
 
 
 def _spread(q: Floats, n_symbols: int) -> Floats:
-    """Return a table whose symbols follow the binomial law: (1 - q, q) for two of them."""
-    table = np.ones((len(q), 1))
-    for _ in range(n_symbols - 1):
-        stay = np.pad(table * (1.0 - q[:, None]), ((0, 0), (0, 1)))
-        table = stay + np.pad(table * q[:, None], ((0, 0), (1, 0)))
-    return table
+    """Return tables whose symbols follow the binomial law: (1 - q, q) for two of them."""
+    z = np.arange(n_symbols)
+    chance = q[..., None]
+    return np.asarray(comb(n_symbols - 1, z) * chance**z * (1.0 - chance) ** z[::-1])

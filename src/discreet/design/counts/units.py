@@ -28,6 +28,7 @@ from discreet.arrays import Floats
 from discreet.design.counts.estimate import CountModel
 from discreet.leakage.joint_outputs import Products
 
+_LEAST_CHANCE = 1e-300
 Singles: TypeAlias = "NDArray[np.float32]"
 
 
@@ -44,9 +45,9 @@ class Units:
         blocked = {t for block in model.blocks for t in block.sensors}
         self.singles = np.array([t for t in range(len(self.sizes)) if t not in blocked], dtype=int)
         self.used = np.arange(max(n_symbols)) < np.array(n_symbols)[:, None]
-        self.given = np.zeros((len(self.singles), len(model.prior), max(self.sizes)))
+        self.given = np.zeros((len(self.singles), max(self.sizes), len(model.prior)))
         for k, t in enumerate(self.singles):
-            self.given[k, :, : self.sizes[t]] = model.given[t]
+            self.given[k, : self.sizes[t]] = model.given[t].T
         self.widths = [max(n_symbols)] * len(self.singles) + [
             int(np.prod([n_symbols[t] for t in block.sensors])) for block in model.blocks
         ]
@@ -54,6 +55,10 @@ class Units:
             len(self.singles) :
         ]
         self.edges = np.cumsum([0, *self.widths])
+        # What an output shows: of every unit, which of its outputs but the first it is, if any.
+        self.first = self.edges[:-1]
+        self.rest = np.setdiff1d(np.arange(self.edges[-1]), self.first)
+        self.owner = np.repeat(np.arange(len(self.widths)), np.array(self.widths) - 1)
 
     def pad(self, tables: Sequence[Floats]) -> Floats:
         found = np.full((len(tables), max(self.sizes), max(self.n_symbols)), 0.0)
@@ -68,7 +73,7 @@ class Units:
 
     def chances(self, padded: Floats) -> tuple[Floats, list[Products]]:
         """Return p(unit's output|cell), columns by cells, and what the way back needs."""
-        singles = np.einsum("tck,tkz->tzc", self.given, padded[self.singles])
+        singles = padded[self.singles].transpose(0, 2, 1) @ self.given
         parts, products = [singles.reshape(-1, len(self.model.prior))], []
         for block in self.model.blocks:
             tables = [padded[t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors]
@@ -81,7 +86,7 @@ class Units:
         found = np.zeros((len(self.sizes), max(self.sizes), max(self.n_symbols)))
         n_single = len(self.singles) * max(self.n_symbols)
         singles = slope[:n_single].reshape(len(self.singles), max(self.n_symbols), slope.shape[1])
-        found[self.singles] = np.einsum("tck,tzc->tkz", self.given, singles)
+        found[self.singles] = self.given @ singles.transpose(0, 2, 1)
         places = self.edges[len(self.singles) :]
         for k, (block, product) in enumerate(zip(self.model.blocks, products, strict=True)):
             own = slope[places[k] : places[k + 1]] @ block.given
@@ -93,20 +98,39 @@ class Units:
     def n_outputs(self) -> float:
         return float(np.prod([float(n) for n in self.outputs]))
 
+    def log_chances(self, chances: Floats, shown: NDArray[Any]) -> NDArray[Any]:
+        """Return log p(output|cell), cells by outputs."""
+        logs = np.log(np.maximum(chances, _LEAST_CHANCE))
+        first = logs[self.first]
+        more = (logs[self.rest] - first[self.owner]).T.astype(shown.dtype)
+        return more @ shown + first.sum(axis=0)[:, None].astype(shown.dtype)
+
+    def add_up(self, values: NDArray[Any], shown: NDArray[Any]) -> Floats:
+        """Return the sum of values, cells by outputs, over the outputs that show each column."""
+        found = np.empty((self.edges[-1], len(values)))
+        found[self.rest] = rest = shown @ values.T
+        begins = self.first - np.arange(len(self.first))
+        found[self.first] = values.sum(axis=1) - np.add.reduceat(rest, begins)
+        return found
+
     def list_outputs(self) -> Floats:
-        """Return every output as one column of zeros and ones over what units may send."""
+        """Return what every output shows, as columns of zeros and ones."""
         index = np.indices(self.outputs).reshape(len(self.outputs), -1)
         return self._shown(index, np.dtype(np.float64))
 
     def draw_outputs(self, chances: Floats, count: int, rng: np.random.Generator) -> Singles:
         """Draw about so many outputs, the same number from each cell.
 
-        Sixteen bits decide on a symbol, and single precision is enough for what is drawn.
+        Sixteen bits decide on a symbol, and once more with all of them turned round: what is high
+        in one output is low in the other. Single precision is enough for what is drawn.
         """
         n_cells, n_single, widest = chances.shape[1], len(self.singles), max(self.n_symbols)
         some = min(n_cells, count)
-        cell = ((np.arange(some) + rng.random()) * n_cells / some).astype(np.int64)
-        bits = _draw_bits((len(self.widths), some, -(-count // some)), rng)
+        cell = np.arange(n_cells)
+        if some < n_cells:
+            cell = ((cell[:some] + rng.random()) * n_cells / some).astype(np.int64)
+        bits = _draw_bits((len(self.widths), some, -(-count // some // 2)), rng)
+        bits = np.concatenate([bits, ~bits], axis=2)
         index = np.zeros(bits.shape, dtype=np.uint8)
         single = chances[: n_single * widest].reshape(n_single, widest, n_cells)[:, :, cell]
         for sums in _as_bits(single.cumsum(axis=1)).transpose(1, 0, 2)[:-1]:
@@ -117,24 +141,25 @@ class Units:
         return self._shown(index.reshape(len(index), -1), np.dtype(np.float32))
 
     def _shown(self, index: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        shown = np.zeros((self.edges[-1], index.shape[1]), dtype=dtype)
-        n_single, widest = len(self.singles), max(self.n_symbols)
-        for z in range(widest):
-            shown[z : n_single * widest : widest] = index[:n_single] == z
-        places = index[n_single:] + self.edges[n_single:-1, None]
-        shown[places, np.arange(index.shape[1])] = 1.0
+        shown = np.zeros((len(self.rest), index.shape[1]), dtype=dtype)
+        n_single, more = len(self.singles), max(self.n_symbols) - 1
+        for z in range(more):
+            shown[z : n_single * more : more] = index[:n_single] == z + 1
+        for k in range(n_single, len(index)):
+            columns = np.flatnonzero(index[k])
+            shown[self.first[k] - k + index[k, columns] - 1, columns] = 1.0
         return shown
 
 
 def _draw_bits(shape: tuple[int, int, int], rng: np.random.Generator) -> NDArray[np.uint16]:
     count = math.prod(shape)
-    words = rng.integers(2**64 - 1, size=-(-count // 4), dtype=np.uint64, endpoint=True)
+    words = rng.bit_generator.random_raw(-(-count // 4))
     return words.view(np.uint16)[:count].reshape(shape)
 
 
 def _as_bits(chances: Floats) -> NDArray[np.uint16]:
     """Return the largest of 65536 numbers that fall below probabilities; one has all of them."""
-    return np.clip(np.rint(chances * 65536.0) - 1.0, 0.0, 65535.0).astype(np.uint16)
+    return (np.rint(chances * 65536.0) - 1.0).clip(0.0, 65535.0).astype(np.uint16)
 
 
 # --- Evidence of one round ------------------------------------------------------------------
