@@ -16,6 +16,7 @@ from discreet.data.encoders import CategoriesEncoder, CodesEncoder, encode_table
 from discreet.data.fit_encoders import (
     MAX_CATEGORIES,
     ColumnScan,
+    Halves,
     choose_bins,
     fit_encoders,
     fit_sensors,
@@ -28,7 +29,7 @@ readings = st.lists(st.one_of(st.none(), st.floats()), max_size=40)
 
 
 def scan(column, strategy="quantile", n_bins=10, facts=()):
-    return ColumnScan("a", as_series(column), strategy, n_bins, facts=facts)
+    return ColumnScan("a", as_series(column), strategy, n_bins, facts=Halves(facts))
 
 
 def fit_encoder(column, public=None, strategy="merged", n_bins=10):

@@ -16,6 +16,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -127,19 +128,32 @@ def _midpoints(distinct: Floats, left: NDArray[np.int64]) -> Floats:
 # --- Merging neighbours ---------------------------------------------------------------------
 
 
-def count_cells(bins: Ints, n_bins: int, facts: Sequence[Labels]) -> list[Ints]:
-    """Count the rows of every bin that have which classes, in the two halves of a table.
+class Halves:
+    """The facts of rows, and which half of the table each row is in."""
 
-    For each private fact with the public one; if there is none, for the public one alone.
-    """
-    public, *private = facts
-    cells = [(fact.n_classes, fact.index) for fact in private] or [(1, np.zeros_like(bins))]
-    half, found = np.arange(len(bins)) >= len(bins) // 2, []
-    for n_classes, index in cells:
-        shape = 2, n_bins, public.n_classes * n_classes
-        place = (half * n_bins + bins) * shape[2] + public.index * n_classes + index
-        found.append(np.bincount(place, minlength=int(np.prod(shape))).reshape(shape))
-    return found
+    def __init__(self, facts: Sequence[Labels] = ()) -> None:
+        self.facts = facts
+
+    @cached_property
+    def _cells(self) -> list[tuple[int, Ints]]:
+        """How many combinations of classes there are, and which each row has, halves apart.
+
+        For each private fact with the public one; if there is none, for the public one alone.
+        """
+        public, *private = self.facts
+        half, found = np.arange(len(public.index)) >= len(public.index) // 2, []
+        for n_classes, index in [(fact.n_classes, fact.index) for fact in private] or [(1, 0)]:
+            size = public.n_classes * n_classes
+            found.append((size, half * size + public.index * n_classes + index))
+        return found
+
+    def count(self, bins: Ints, n_bins: int) -> list[Ints]:
+        """Count the rows of every bin that have which classes: halves by bins by cells."""
+        found = []
+        for size, cell in self._cells:
+            counts = np.bincount(cell * n_bins + bins, minlength=2 * size * n_bins)
+            found.append(counts.reshape(2, size, n_bins).transpose(0, 2, 1))
+        return found
 
 
 def choose_bins(counts: Sequence[Ints], plain: Ints, n_bins: int) -> Ints:
@@ -227,14 +241,14 @@ class ColumnScan:
         strategy: str = DEFAULT_STRATEGY,
         n_bins: int = DEFAULT_BINS,
         *,
-        facts: Sequence[Labels] = (),
+        facts: Halves | None = None,
         by_name: bool = False,
     ) -> None:
         _check_choice(sensor, strategy, n_bins)
         check_kind(column, sensor)
         self.sensor, self.strategy, self.n_bins = sensor, strategy, n_bins
         self.rows, gone = len(column), is_missing(column)
-        self._gaps, self._facts, self._column = int(gone.sum()), facts, column
+        self._gaps, self._halves, self._column = int(gone.sum()), facts or Halves(), column
         self._holds_numbers = is_numeric(column)
         self._categories = Categories(sensor, column[:0], may_be_numbers=False)
         self._numbers = Numbers(np.empty(0))
@@ -261,17 +275,17 @@ class ColumnScan:
 
     def _edges(self) -> Floats:
         if self.strategy == "supervised":
-            labels = _public_codes(self._facts, self.rows, self.sensor)
+            labels = _public_codes(self._halves.facts, self.rows, self.sensor)
             return supervised_edges(as_floats(self._column), labels, self.n_bins)
         plain = self._numbers.edges(self.strategy, self.n_bins)
-        if self.strategy != "merged" or not self._facts or self.n_bins > MOST_MERGED:
+        if self.strategy != "merged" or not self._halves.facts or self.n_bins > MOST_MERGED:
             return plain
         fine = self._numbers.edges(self.strategy, FINER * self.n_bins)
         if len(fine) <= len(plain):
             return plain
         encoder = BinsEncoder(edges=tuple(fine), missing=True)
         codes = encode_column(self._column, encoder, self.sensor)
-        counts = count_cells(codes, encoder.n_codes, self._facts)
+        counts = self._halves.count(codes, encoder.n_codes)
         present = [each[:, :-1] for each in counts]  # the last code is for missing
         last = np.append(np.searchsorted(fine, plain), len(fine))
         return fine[choose_bins(present, last, self.n_bins)[:-1]]
@@ -512,10 +526,11 @@ def _scan(
     bins = by_column("n_bins", n_bins, names) if isinstance(n_bins, Dict) else {}
     chosen = DEFAULT_STRATEGY if isinstance(strategy, Dict) else strategy
     count = DEFAULT_BINS if isinstance(n_bins, Dict) else n_bins
+    halves = Halves(facts)
     for i, name in enumerate(names):
         how = own.get(name, chosen), bins.get(name, count)
         column = as_series(table.iloc[:, i])
-        yield ColumnScan(name, column, *how, facts=facts, by_name=name in own)
+        yield ColumnScan(name, column, *how, facts=halves, by_name=name in own)
 
 
 def by_column(option: str, given: Dict[Any, _T], names: Sequence[str]) -> dict[str, _T]:

@@ -249,7 +249,7 @@ def raw_advantage(
 ) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
-    ``beyond``: they know the public fact. ``most``: rows that they learn from.
+    ``beyond``: they know the public fact. ``most``: rows that they learn from, and are tried on.
     """
     rng, found = np.random.default_rng(0), 0.0
     before, after = (
@@ -257,15 +257,14 @@ def raw_advantage(
         for part in (known, unseen)
     )
     for fact, held in zip(known.private, unseen.private, strict=True):
-        some = _some(np.arange(len(before)), fact, rng, most)
-        scores = _tree_scores(before[some], fact.take(some), after)
+        some, tried = (_some(np.arange(len(of.index)), of, rng, most) for of in (fact, held))
+        scores = _tree_scores(before[some], fact.take(some), after[tried])
         for h in range(known.public.n_classes) if beyond else [None]:
-            taught, rows = (
-                np.flatnonzero((part.public.index == h) | (h is None)) for part in (known, unseen)
-            )
+            taught = np.flatnonzero((known.public.index == h) | (h is None))
+            rows = np.flatnonzero((unseen.public.index[tried] == h) | (h is None))
             shares = np.bincount(fact.index[taught], minlength=fact.n_classes)
             even = scores[rows] - np.log(np.maximum(shares, _LEAST_ROWS) / max(len(taught), 1))
-            found = max(found, _score_advantage(even, held.index[rows]))
+            found = max(found, _score_advantage(even, held.index[tried[rows]]))
     return found
 
 

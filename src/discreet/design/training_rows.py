@@ -147,8 +147,11 @@ class Sample:
         return [self.public, *self.private]
 
     def take(self, index: Ints | slice) -> Sample:
+        """Return some rows; columns are contiguous, as those of a coded table are."""
+        columns = self.codes.T
+        some = columns[:, index] if isinstance(index, slice) else columns.take(index, axis=1)
         return Sample(
-            self.codes[index],
+            some.T,
             self.sizes,
             self.public.take(index),
             tuple(fact.take(index) for fact in self.private),
