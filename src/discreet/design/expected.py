@@ -42,8 +42,8 @@ _DRAWS, _MOST_DRAWN = 20, 40_000
 _ROWS_AT_ONCE = 20_000
 FUSION_ROWS = 20_000
 """Most rows that a score for each symbol is learned from."""
-TREE_ROWS = 8_000
-"""Most rows that the classifier on codes is learned from, and tried on."""
+# Rows that the classifier on codes is learned from, and tried on: fewer where each has many codes.
+_TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 128_000
 _TREES = 120  # of all classes together, and 30 of each at most
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _LEAST_ROWS = 0.5  # of a class that does not occur
@@ -207,11 +207,16 @@ def answer_drawn(
 # --- From raw codes ------------------------------------------------------------------------
 
 
+def tree_rows(n_sensors: int) -> int:
+    """Return the most rows that a classifier on codes is learned from, and tried on."""
+    return max(_LEAST_TREE_ROWS, min(_TREE_ROWS, _TREE_CODES // n_sensors))
+
+
 def answer_from_codes(
-    sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int, most: int = TREE_ROWS
+    sample: Sample, folds: Sequence[Fold], aim: Aim, seed: int, most: int | None = None
 ) -> Answers:
     """Answer each fold by boosted trees that learned from the codes of at most so many others."""
-    rng = np.random.default_rng(seed)
+    rng, most = np.random.default_rng(seed), most or tree_rows(len(sample.sizes))
     parts = []
     for rest, held in folds:
         known, unseen = (
@@ -223,7 +228,8 @@ def answer_from_codes(
 
 def answer_unseen_codes(sample: Sample, known: Ints, unseen: Ints, aim: Aim, seed: int) -> Answers:
     """Answer all of some rows by boosted trees that learned from the codes of others."""
-    some = _some(known, sample.public, np.random.default_rng(seed), TREE_ROWS)
+    most = tree_rows(len(sample.sizes))
+    some = _some(known, sample.public, np.random.default_rng(seed), most)
     return _answer_codes(sample.take(some), sample.take(unseen), aim)
 
 
@@ -232,8 +238,11 @@ def _some(index: Ints, public: Labels, rng: np.random.Generator, most: int) -> I
     if len(index) <= most:
         return index
     order = rng.permutation(index)
-    rare = [order[public.index[order] == k][:_LEAST_OF_CLASS] for k in range(public.n_classes)]
-    return np.unique(np.concatenate([order[:most], *rare]))
+    first = order[:most]
+    counts = np.bincount(public.index[first], minlength=public.n_classes)
+    for k in np.flatnonzero(counts < _LEAST_OF_CLASS):
+        first = np.union1d(first, order[public.index[order] == k][:_LEAST_OF_CLASS])
+    return np.sort(first)
 
 
 def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
@@ -244,14 +253,13 @@ def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
     return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
 
 
-def raw_advantage(
-    known: Sample, unseen: Sample, *, beyond: bool = False, most: int = TREE_ROWS
-) -> float:
+def raw_advantage(known: Sample, unseen: Sample, *, beyond: bool = False, most: int) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
     ``beyond``: they know the public fact. ``most``: rows that they learn from, and are tried on.
     """
     rng, found = np.random.default_rng(0), 0.0
+    most = most or tree_rows(len(known.sizes))
     before, after = (
         np.column_stack([part.codes, part.public.index]) if beyond else part.codes
         for part in (known, unseen)

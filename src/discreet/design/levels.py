@@ -20,7 +20,6 @@ import numpy as np
 from discreet.arrays import Ints
 from discreet.design.expected import (
     FUSION_ROWS,
-    TREE_ROWS,
     Answers,
     Expected,
     Request,
@@ -29,6 +28,7 @@ from discreet.design.expected import (
     finish_fusion,
     join,
     raw_advantage,
+    tree_rows,
 )
 from discreet.design.feasible import Designed, uniform_tables
 from discreet.design.fusion import class_shares
@@ -154,10 +154,13 @@ class Tried:
         """What leaks under the models that were designed on: hardly ever more than is true."""
         return max(designed.leak for designed in self.designs)
 
+    def most(self, to_spare: float) -> float:
+        """Return what leaks at most, on rows left out or under the model, with standard errors."""
+        return max(self.leaks.advantage, self.under_model) + to_spare * self.leaks.error
+
     def keeps(self, request: Request, to_spare: float = _TO_SPARE) -> bool:
         """Tell whether rows left out show a request to be kept, with standard errors to spare."""
-        most = max(self.leaks.advantage, self.under_model) + to_spare * self.leaks.error
-        shown = np.isfinite(self.leaks.error)
+        most, shown = self.most(to_spare), np.isfinite(self.leaks.error)
         within = request.max_advantage is None or bool(shown and most <= request.max_advantage)
         limit = request.epsilon
         return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
@@ -229,7 +232,9 @@ class LevelSearch:
                 low = middle + 1
             if tried.stopped:
                 break
-            middle = (low + high) // 2
+            middle = _next_level(
+                levels, low, high, tried.target, tried.most(self.to_spare), request
+            )
         if kept is None:
             return self._found_none(request)
         return self._found(kept, met=True, asked=request.max_advantage)
@@ -403,13 +408,14 @@ class LevelSearch:
     @cached_property
     def _raw_answers(self) -> Answers:
         seed = int(self.seeds[0])
-        most = self._at_most(TREE_ROWS)
-        folds = self.left_out.folds[: None if most == TREE_ROWS else 1]
+        usual = tree_rows(len(self.sample.sizes))
+        most = self._at_most(usual)
+        folds = self.left_out.folds[: None if most == usual else 1]
         return answer_from_codes(self.sample, folds, self.settings.aim, seed, most)
 
     @cached_property
     def _raw_advantage(self) -> float:
-        most = self._at_most(TREE_ROWS)
+        most = self._at_most(tree_rows(len(self.sample.sizes)))
         return raw_advantage(*self.parts[0], beyond=self.beyond, most=most)
 
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
@@ -444,6 +450,25 @@ class LevelSearch:
             asked=asked,
             evidence=tried.leaks.evidence,
         )
+
+
+def _next_level(
+    levels: Sequence[Target], low: int, high: int, tried: Target, most: float, request: Request
+) -> int:
+    """Return which of some levels to try next, after one that leaks so much.
+
+    The first that would keep what was asked for if leaks were in proportion to what levels allow,
+    or the middle one if that is not known.
+    """
+    ratios = [level.ratio for level in levels[low:high]]
+    asked, middle = request.max_advantage, (low + high) // 2
+    if asked is None or tried.ratio is None or None in ratios or not 0.0 < most < np.inf:
+        return middle
+    allowed = (1.0 - tried.ratio) * asked / most
+    for k, ratio in enumerate(ratios, start=low):
+        if 1.0 - ratio <= allowed:
+            return k
+    return max(low, high - 1)
 
 
 def _first_kept(tried: Iterable[Tried], request: Request, to_spare: float) -> Tried | None:

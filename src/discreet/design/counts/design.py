@@ -40,7 +40,7 @@ from discreet.mapping.parts import MAX_FUSION_OUTPUTS, TableFusion
 from discreet.progress import Progress, Report
 
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
-_LISTED_STARTS, _DRAWN_STARTS = 9, 4
+_LISTED_STARTS, _DRAWN_STARTS = 9, 3
 _MORE_STARTS = 2  # times as many, where outputs are so few that a step costs next to nothing
 _LONG = 360  # steps likewise, and where outputs are drawn: long climbs end higher than many short
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
