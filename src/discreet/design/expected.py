@@ -253,7 +253,9 @@ def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
     return Answers(unseen.public.index, (decided == unseen.public.index).astype(float), shares)
 
 
-def raw_advantage(known: Sample, unseen: Sample, *, beyond: bool = False, most: int) -> float:
+def raw_advantage(
+    known: Sample, unseen: Sample, *, beyond: bool = False, most: int | None = None
+) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
     ``beyond``: they know the public fact. ``most``: rows that they learn from, and are tried on.

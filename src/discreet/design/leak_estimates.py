@@ -23,7 +23,7 @@ from scipy.special import ndtr
 
 from discreet.arrays import Floats, Ints
 from discreet.data.columns import Labels
-from discreet.design.training_rows import Sample
+from discreet.design.training_rows import Sample, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
 
 MAX_LISTED = 64
@@ -31,8 +31,8 @@ MAX_LISTED = 64
 # More of them too, beside the symbols, where there are so many rows to learn from for each.
 _MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
-_PAIRED_ROWS = 20_000  # that they are chosen by
-_MOST_ROWS = 10_000  # that the spread is taken from
+_PAIRED_ROWS = 10_000  # that they are chosen by
+_MOST_ROWS = 5_000  # that the spread is taken from
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
@@ -147,7 +147,9 @@ def _estimate_all(
         )
         for fact, held, inside, rows in _audiences(known, unseen, beyond)
         for classes in _questions(_present(held.index[inside], fact.index[rows]))
-        for view in _views(tables, known, unseen.codes[rows], held, inside, classes, n_rows)
+        for view in _views(
+            tables, known, rows_of(unseen.codes, rows), held, inside, classes, n_rows
+        )
     ]
     return Leaks(*np.reshape(found, (-1, 3)).T)
 
@@ -209,7 +211,7 @@ def _views(
 ) -> Iterator[_View]:
     outputs = np.prod([float(table.shape[1]) for table in tables])
     own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
-    others = known.codes[own]
+    others = rows_of(known.codes, own)
     if outputs <= MAX_LISTED:
         yield _listed(tables, codes, others)
         return
@@ -252,11 +254,11 @@ def _telling_pairs(tables: Sequence[Floats], codes: Ints, index: Ints) -> list[l
     shown = _symbols(tables, codes)
     owner = np.repeat(np.arange(len(tables)), [table.shape[1] - 1 for table in tables])
     total = np.zeros((len(owner), len(owner)))
-    overall = shown - shown.mean(axis=0)
-    together = overall.T @ overall / len(shown)
+    overall = (shown - shown.mean(axis=0)).T
+    together = overall @ overall.T / len(shown)
     for k in np.unique(index):
-        own = overall[index == k]
-        total += np.abs(own.T @ own / max(len(own), 1) - together)
+        own = overall.take(np.flatnonzero(index == k), axis=1)
+        total += np.abs(own @ own.T / max(own.shape[1], 1) - together)
     edges = np.flatnonzero(np.diff(owner, prepend=-1))
     by_sensors = np.add.reduceat(np.add.reduceat(total, edges, axis=0), edges, axis=1)
     first, second = np.triu_indices(len(tables), 1)

@@ -147,11 +147,8 @@ class Sample:
         return [self.public, *self.private]
 
     def take(self, index: Ints | slice) -> Sample:
-        """Return some rows; columns are contiguous, as those of a coded table are."""
-        columns = self.codes.T
-        some = columns[:, index] if isinstance(index, slice) else columns.take(index, axis=1)
         return Sample(
-            some.T,
+            rows_of(self.codes, index),
             self.sizes,
             self.public.take(index),
             tuple(fact.take(index) for fact in self.private),
@@ -161,6 +158,12 @@ class Sample:
     def rows(self) -> Rows:
         """Return the distinct rows."""
         return collapse(self.codes, self.sizes)
+
+
+def rows_of(codes: Ints, index: Ints | slice) -> Ints:
+    """Return some rows of a coded table; columns remain contiguous."""
+    columns = codes.T
+    return (columns[:, index] if isinstance(index, slice) else columns.take(index, axis=1)).T
 
 
 def split_folds(

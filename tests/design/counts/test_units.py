@@ -61,4 +61,20 @@ def test_drawn_outputs_have_the_listed_frequencies(block):
     units = Units(model, SYMBOLS)
     chances, _ = units.chances(units.pad(tables))
     drawn = units.draw_outputs(chances, 40_000, np.random.default_rng(0))
-    np.testing.assert_allclose(drawn.mean(axis=1), chances.mean(axis=1), atol=0.012)
+    shares = chances.mean(axis=1)[units.rest]  # of every unit, all outputs but the first
+    np.testing.assert_allclose(drawn.mean(axis=1), shares, atol=0.012)
+
+
+@each_block
+def test_columns_that_are_not_shown_are_made_up_for(block):
+    model, tables = random_model(SIZES, block=block), random_tables(SIZES, SYMBOLS)
+    units = Units(model, SYMBOLS)
+    chances, _ = units.chances(units.pad(tables))
+    places = np.indices(units.widths).reshape(len(units.widths), -1)
+    places = places[:, (places < np.array(units.outputs)[:, None]).all(axis=0)]
+    every = np.zeros((len(chances), places.shape[1]))  # all columns, the first ones too
+    every[places + units.first[:, None], np.arange(places.shape[1])] = 1.0
+    shown, values = units.list_outputs(), np.random.default_rng(1).normal(size=(4, every.shape[1]))
+    slow = np.array([chances[every[:, z] > 0].prod(axis=0) for z in range(every.shape[1])])
+    np.testing.assert_allclose(np.exp(units.log_chances(chances, shown)), slow.T, atol=1e-12)
+    np.testing.assert_allclose(units.add_up(values, shown), every @ values.T, atol=1e-12)

@@ -39,8 +39,11 @@ def dependence(pairs: Ints, sizes: Sequence[int]) -> Floats:
     independent sensors would show. For counts of about one that is more than the degrees of
     freedom, and for smaller ones less, so that mean and variance are those of Poisson counts.
     """
-    edges = np.cumsum([0, *sizes])
-    excess, variance = np.zeros((2, len(sizes), len(sizes)))
+    edges, owner = np.cumsum([0, *sizes]), np.repeat(np.arange(len(sizes)), sizes)
+    # Each pair of codes of two sensors once: of a pair of sensors, the first one's in rows.
+    rows, columns = np.nonzero(owner[:, None] < owner)
+    pair = owner[rows] * len(sizes) + owner[columns]
+    excess, variance = np.zeros((2, len(sizes) ** 2))
     n_rows = 0.0
     for table in pairs.astype(np.float64):
         single = np.diag(table)
@@ -48,15 +51,16 @@ def dependence(pairs: Ints, sizes: Sequence[int]) -> Floats:
         if total < 2:
             continue
         n_rows += total
-        alone = np.outer(single, single) / total
-        free = np.outer(1.0 - single / total, 1.0 - single / total)  # sums to the freedom
+        share, seen = single / total, table[rows, columns]
+        alone = total * share[rows] * share[columns]
+        free = (1.0 - share)[rows] * (1.0 - share)[columns]  # sums to the freedom
         mean, spread = _poisson_deviance(alone)
-        shown = 2.0 * xlogy(table, table / np.maximum(alone, 1e-300))
-        excess += _by_sensors(shown - free * mean, edges)
-        variance += _by_sensors(free * spread, edges)
+        shown = 2.0 * xlogy(seen, seen / np.maximum(alone, 1e-300))
+        excess += np.bincount(pair, shown - free * mean, len(excess))
+        variance += np.bincount(pair, free * spread, len(excess))
     sure = (excess > _SURE * np.sqrt(variance)) & (excess > _LEAST_DEPENDENCE * n_rows)
-    np.fill_diagonal(sure, False)
-    return np.where(sure, excess / max(n_rows, 1.0), 0.0)
+    found = np.where(sure, excess / max(n_rows, 1.0), 0.0).reshape(len(sizes), -1)
+    return np.asarray(found + found.T)
 
 
 def _poisson_deviance(expected: Floats) -> tuple[Floats, Floats]:
@@ -77,11 +81,6 @@ def _deviance_grid() -> tuple[Floats, Floats, Floats]:
     deviance = 2.0 * (xlogy(counts, counts / grid[:, None]) - counts + grid[:, None])
     mean = np.sum(chance * deviance, axis=1)
     return grid, mean, np.sum(chance * deviance**2, axis=1) - mean**2
-
-
-def _by_sensors(cells: Floats, edges: Ints) -> Floats:
-    found: Floats = np.add.reduceat(np.add.reduceat(cells, edges[:-1], 0), edges[:-1], 1)
-    return found
 
 
 def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, ...]]:
