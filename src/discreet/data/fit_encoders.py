@@ -141,8 +141,9 @@ class Halves:
         For each private fact with the public one; if there is none, for the public one alone.
         """
         public, *private = self.facts
-        half, found = np.arange(len(public.index)) >= len(public.index) // 2, []
-        for n_classes, index in [(fact.n_classes, fact.index) for fact in private] or [(1, 0)]:
+        n_rows, found = len(public.index), []
+        half, alone = np.arange(n_rows) >= n_rows // 2, np.zeros(n_rows, dtype=np.int64)
+        for n_classes, index in [(each.n_classes, each.index) for each in private] or [(1, alone)]:
             size = public.n_classes * n_classes
             found.append((size, half * size + public.index * n_classes + index))
         return found

@@ -460,13 +460,12 @@ def _next_level(
     The first that would keep what was asked for if leaks were in proportion to what levels allow,
     or the middle one if that is not known.
     """
-    ratios = [level.ratio for level in levels[low:high]]
-    asked, middle = request.max_advantage, (low + high) // 2
-    if asked is None or tried.ratio is None or None in ratios or not 0.0 < most < np.inf:
-        return middle
+    asked = request.max_advantage
+    if asked is None or tried.ratio is None or not 0.0 < most < np.inf:
+        return (low + high) // 2
     allowed = (1.0 - tried.ratio) * asked / most
-    for k, ratio in enumerate(ratios, start=low):
-        if 1.0 - ratio <= allowed:
+    for k in range(low, high):
+        if (ratio := levels[k].ratio) is not None and 1.0 - ratio <= allowed:
             return k
     return max(low, high - 1)
 

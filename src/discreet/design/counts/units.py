@@ -103,7 +103,8 @@ class Units:
         logs = np.log(np.maximum(chances, _LEAST_CHANCE))
         first = logs[self.first]
         more = (logs[self.rest] - first[self.owner]).T.astype(shown.dtype)
-        return more @ shown + first.sum(axis=0)[:, None].astype(shown.dtype)
+        found: NDArray[Any] = more @ shown + first.sum(axis=0)[:, None].astype(shown.dtype)
+        return found
 
     def add_up(self, values: NDArray[Any], shown: NDArray[Any]) -> Floats:
         """Return the sum of values, cells by outputs, over the outputs that show each column."""
