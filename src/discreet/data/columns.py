@@ -62,6 +62,8 @@ def written(value: Plain) -> str:
 
 def is_missing(column: Column) -> NDArray[np.bool_]:
     """Return where the column has no value: None, NaN, NaT or NA."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
+        return np.zeros(len(column), dtype=bool)  # pandas would make floats of them, to ask
     return np.asarray(pd.isna(column), dtype=bool)
 
 

@@ -94,8 +94,9 @@ def _narrow(X: NDArray[Any]) -> NDArray[Any]:
     if X.dtype.kind not in "iu" or X.dtype.itemsize <= _NARROW or not X.size:
         return X
     found, parts = np.empty(X.shape, dtype=np.uint8), range(0, len(X), _ROWS_AT_ONCE)
+    unsigned = X.view(X.dtype.str.replace("i", "u"))  # what is negative becomes large
     for part in (slice(begin, begin + _ROWS_AT_ONCE) for begin in parts):
-        if X[part].min() < 0 or X[part].max() > _BYTE:
+        if unsigned[part].max() > _BYTE:
             break
         found[part] = X[part]
     else:

@@ -42,7 +42,7 @@ from discreet.progress import Progress, Report
 # Starts for every restart asked for, where outputs are listed and where they are drawn.
 _LISTED_STARTS, _DRAWN_STARTS = 9, 3
 _MORE_STARTS = 2  # times as many, where outputs are so few that a step costs next to nothing
-_LONG = 360  # steps likewise, and where outputs are drawn: long climbs end higher than many short
+_LONG, _LONG_DRAWN = 360, 240  # steps likewise, and where outputs are drawn
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
@@ -81,7 +81,7 @@ def design_on_counts(
     for k, (start, price) in enumerate(first):
         steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
         if k < len(starts):  # a given start is nearly there
-            steps //= 3 if steps == _LONG else 2
+            steps //= 2 if steps == STEPS else 3
         part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
         found.append(settle(problem, climb(problem, start, rng, steps, part, price)))
         if tell.stopped:
@@ -110,7 +110,9 @@ def pose(
 
 
 def _count_steps(problem: Problem) -> int:
-    return _LONG if problem.listed is None or _is_small(problem) else STEPS
+    if problem.listed is None:
+        return _LONG_DRAWN
+    return _LONG if _is_small(problem) else STEPS
 
 
 def _is_small(problem: Problem) -> bool:
