@@ -42,7 +42,7 @@ _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of 
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy: to begin with, at most, and by how much it
 # rises with every step, for good and at once, where the leak is twice the limit.
-_PRICE, _DEAREST, _LASTING, _AT_ONCE = 1.0, 12.0, 0.1, 4.0
+_PRICE, _DEAREST, _LASTING, _AT_ONCE = 2.0, 12.0, 0.3, 8.0
 PRICES = (0.1, 0.4, 1.6)
 """Of evidence, for each time that its root is above the limit's: which is best shows by trying."""
 _TINY, _ROUNDING = 1e-300, 1e-9
@@ -292,10 +292,13 @@ def climb(
     steps: int = STEPS,
     stop: Callable[[float], bool] = lambda _share: False,
     price: float = PRICES[0],
+    *,
+    near: bool = False,
 ) -> list[Floats]:
     """Follow the slope of logits (Adam), and return the average of the last tables.
 
     ``stop`` is called with the share that is done, and may ask for the tables as they are.
+    ``near``: whether the start is nearly what is looked for, so that steps are small.
     """
     units, rise = problem.units, _Rise()
     duals = Duals(problem.limits.advantage, len(problem.limited))
@@ -304,13 +307,14 @@ def climb(
     logits = _logits(units.pad(start), floor, room, units.used)
     least = np.where(units.used[:, None, :], -_STEEPEST, -np.inf)
     kept, total, last = 0, np.zeros_like(logits), time.monotonic()
+    paces = _SLOWER[1:] if near else _SLOWER
     for step in range(steps):
         soft = np.exp(logits)
         soft /= soft.sum(axis=2, keepdims=True)
         padded = floor + room * soft
         slope = room * _table_slope(problem, padded, rng, duals, price)
         slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
-        quick = next(pace for share, pace in _SLOWER if step < share * steps)
+        quick = next(pace for share, pace in paces if step < share * steps)
         logits = (logits + _PACE * quick * rise(slope)).clip(least, _STEEPEST)
         due = (step + 1) % _TOLD == 0 or step + 1 == steps
         due = due or time.monotonic() >= last + _TOLD_SECONDS

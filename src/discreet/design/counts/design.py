@@ -45,6 +45,7 @@ _MORE_STARTS = 2  # times as many, where outputs are so few that a step costs ne
 _LONG, _LONG_DRAWN = 360, 240  # steps likewise, and where outputs are drawn
 _LEAST_STARTS, _FEW_SENSORS, _FEW_CHANCES = 3, 32, 24_576
 _STEPS_TO_BLIND = 480
+_NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 _TIMED = 4  # steps, to tell how long many will take
 _SCREENED = 0.5  # share of the work that screening is, about
@@ -80,10 +81,10 @@ def design_on_counts(
         first += [(tables, PRICES[0]) for tables in screened]
     for k, (start, price) in enumerate(first):
         steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
-        if k < len(starts):  # a given start is nearly there
-            steps //= 2 if steps == STEPS else 3
+        near = k < len(starts)
+        steps = int(_NEAR * steps) if near else steps
         part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
-        found.append(settle(problem, climb(problem, start, rng, steps, part, price)))
+        found.append(settle(problem, climb(problem, start, rng, steps, part, price, near=near)))
         if tell.stopped:
             break
     best, done = max(found, key=lambda each: each.merit), len(found)
@@ -276,7 +277,7 @@ class CountDesign:
         screened, kept = _count_starts(problem, self.settings)
         last = _count_steps(problem)
         first = screened * (STEPS // 12 + STEPS // 24) + kept * last
-        steps = first + (levels - 1) * (first // 3 + last // 2)
+        steps = first + (levels - 1) * (first // 3 + int(_NEAR * last))
         return len(parts) * (levels * (made - begin) + each * steps)
 
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:
