@@ -137,7 +137,23 @@ def test_distances_are_of_pairs_of_groups_and_spread_as_without_each_group(sizes
         distance_of_pairs(shown, own, groups)
     )
     found = leak_estimates._moved_by_groups(weights, parts, keep)
-    np.testing.assert_allclose(found, -moved_without_a_group(shown, own, groups), atol=1e-12)
+    (moves,) = found.moves
+    np.testing.assert_allclose(moves, -moved_without_a_group(shown, own, groups), atol=1e-12)
+
+
+@pytest.mark.parametrize(("columns", "within"), [(6, 1e-9), (300, 0.03)])
+def test_traces_of_noise_are_those_of_its_whole_covariance(columns, within):
+    """With many columns, pairs of some of the rows stand for all: 500 tell it to a few percent."""
+    rng = np.random.default_rng(12)
+    keep = (np.eye(3) - 1 / 3) / np.sqrt(3)
+    scales = rng.random((3, columns)) ** 2
+    parts = [(keep[:, k], rng.normal(size=(900, columns)) * scales[k]) for k in range(3)]
+    rows = np.concatenate([(share[:, None] * moves[:, None, :]) for share, moves in parts])
+    rows = rows.reshape(len(rows), -1)
+    noise, centres = leak_estimates._Noise(parts), rng.normal(size=(3, columns))
+    assert noise.trace() == pytest.approx(np.sum(rows**2))
+    assert noise.along(centres) == pytest.approx(np.sum((rows @ centres.ravel()) ** 2))
+    assert noise.squared_trace() == pytest.approx(np.sum((rows @ rows.T) ** 2), rel=within)
 
 
 @pytest.mark.parametrize("sizes", [UNEQUAL, (20, 180), (10, 90, 100), (50,) * 4], ids=str)

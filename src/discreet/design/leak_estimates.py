@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -33,11 +34,13 @@ _MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
 _PAIRED_ROWS = 10_000  # that they are chosen by
 _MOST_ROWS = 5_000  # that the spread is taken from
+# The spread of more columns than this is told by pairs of so many rows.
+_FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
 
-_Correction = Callable[[float, float, float, Floats], tuple[float, float]]
+_Correction = Callable[[float, float, float, "_Noise"], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -141,31 +144,27 @@ def _estimate_all(
     n_rows: int,
     correct: _Correction,
 ) -> Leaks:
-    found = [
-        _estimate(
-            view, fact.index[rows], classes, None if groups is None else groups[rows], correct
-        )
-        for fact, held, inside, rows in _audiences(known, unseen, beyond)
-        for classes in _questions(_present(held.index[inside], fact.index[rows]))
-        for view in _views(
-            tables, known, rows_of(unseen.codes, rows), held, inside, classes, n_rows
-        )
-    ]
+    found = []
+    for inside, rows in _audiences(known, unseen, beyond):
+        shown = _Shown(tables, rows_of(unseen.codes, rows))
+        own = None if groups is None else groups[rows]
+        for held, fact in zip(known.private, unseen.private, strict=True):
+            index = fact.index[rows]
+            found += [
+                _estimate(view, index, classes, own, correct)
+                for classes in _questions(_present(held.index[inside], index))
+                for view in _views(shown, known, held, inside, classes, n_rows)
+            ]
     return Leaks(*np.reshape(found, (-1, 3)).T)
 
 
-def _audiences(
-    known: Sample, unseen: Sample, beyond: bool
-) -> Iterator[tuple[Labels, Labels, Ints, Ints]]:
-    """Yield each private fact of unseen and known rows, and the rows that attackers look at."""
-    given = range(unseen.public.n_classes) if beyond else [None]
-    for h in given:
-        inside, rows = (
-            np.flatnonzero(part.public.index == h) if beyond else np.arange(len(part.codes))
-            for part in (known, unseen)
-        )
-        for held, fact in zip(known.private, unseen.private, strict=True):
-            yield fact, held, inside, rows
+def _audiences(known: Sample, unseen: Sample, beyond: bool) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the known and the unseen rows that attackers look at together."""
+    if not beyond:
+        yield np.arange(len(known.codes)), np.arange(len(unseen.codes))
+        return
+    for h in range(unseen.public.n_classes):
+        yield np.flatnonzero(known.public.index == h), np.flatnonzero(unseen.public.index == h)
 
 
 def _present(*parts: Ints) -> Ints:
@@ -200,32 +199,52 @@ class _View:
         return self.shown.T.take(rows, axis=1).T
 
 
+class _Shown:
+    """What unseen rows are expected to show, whatever the question; found when it is needed."""
+
+    def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
+        self.tables, self.codes = tables, codes
+        self.n_outputs = float(np.prod([float(table.shape[1]) for table in tables]))
+
+    @cached_property
+    def symbols(self) -> Floats:
+        return _symbols(self.tables, self.codes)
+
+    @cached_property
+    def noise(self) -> Floats:
+        return _symbol_noise(self.tables, self.codes)
+
+    @cached_property
+    def listed(self) -> Floats:
+        return output_probabilities(self.tables, self.codes)
+
+
 def _views(
-    tables: Sequence[Floats],
+    shown: _Shown,
     known: Sample,
-    codes: Ints,
     held: Labels,
     inside: Ints,
     classes: tuple[int, ...],
     n_rows: int,
 ) -> Iterator[_View]:
-    outputs = np.prod([float(table.shape[1]) for table in tables])
+    tables = shown.tables
     own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
     others = rows_of(known.codes, own)
-    if outputs <= MAX_LISTED:
-        yield _listed(tables, codes, others)
+    if shown.n_outputs <= MAX_LISTED:
+        yield _View(shown.listed, None, _origin(tables, others))
         return
-    origin = _symbols(tables, others[:_ORIGIN_ROWS]).mean(axis=0)
-    yield _View(_symbols(tables, codes), _symbol_noise(tables, codes), origin)
-    if outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * outputs:
-        yield _listed(tables, codes, others)
+    yield _View(shown.symbols, shown.noise, _symbols(tables, others[:_ORIGIN_ROWS]).mean(axis=0))
+    if shown.n_outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * shown.n_outputs:
+        yield _View(shown.listed, None, _origin(tables, others))
     for pair in _telling_pairs(tables, others, held.index[own]):
-        yield _listed([tables[t] for t in pair], codes[:, pair], others[:, pair])
+        some = [tables[t] for t in pair]
+        seen = output_probabilities(some, shown.codes[:, pair])
+        yield _View(seen, None, _origin(some, others[:, pair]))
 
 
-def _listed(tables: Sequence[Floats], codes: Ints, others: Ints) -> _View:
-    some = output_probabilities(tables, others[:_ORIGIN_ROWS])
-    return _View(output_probabilities(tables, codes), None, some.mean(axis=0))
+def _origin(tables: Sequence[Floats], others: Ints) -> Floats:
+    """Return what other rows show on average."""
+    return np.asarray(output_probabilities(tables, others[:_ORIGIN_ROWS]).mean(axis=0))
 
 
 def _symbols(tables: Sequence[Floats], codes: Ints) -> Floats:
@@ -269,16 +288,64 @@ def _telling_pairs(tables: Sequence[Floats], codes: Ints, index: Ints) -> list[l
 # --- Distances ------------------------------------------------------------------------------
 
 
-def _unfitted(seen: float, bias: float, moved: float, noise: Floats) -> tuple[float, float]:
+class _Noise:
+    """By how much rows, or groups, may have moved the centres of the classes.
+
+    ``parts``: for each class, how a row of it moves each centre, and by how much: rows by columns.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Floats, Floats]]) -> None:
+        self.shares = np.array([share for share, _ in parts])
+        self.moves = [moves for _, moves in parts]
+
+    def trace(self) -> float:
+        """Return the trace of the covariance of the centres."""
+        squares = [float(np.sum(moves**2)) for moves in self.moves]
+        return float(np.sum(self.shares**2, axis=1) @ squares)
+
+    def along(self, centres: Floats) -> float:
+        """Return how much they move along some centres."""
+        ways = zip(self.moves, self.shares @ centres.reshape(self.shares.shape[1], -1), strict=True)
+        return float(sum(np.sum((moves @ way) ** 2) for moves, way in ways))
+
+    def squared_trace(self) -> float:
+        """Return the trace of the square of the covariance, a sum over any two classes."""
+        alike, kinds = (self.shares @ self.shares.T) ** 2, range(len(self.moves))
+        if self.moves[0].shape[1] <= _FEW_COLUMNS:
+            squares = [moves.T @ moves for moves in self.moves]
+            sums = [[np.sum(squares[k] * squares[m]) for m in kinds] for k in kinds]
+            return float(np.sum(alike * sums))
+        few = [_some_rows(moves, max(_FEW_ROWS // len(kinds), 2)) for moves in self.moves]
+        found = sum(alike[k, k] * _squared(self.moves[k], few[k]) for k in kinds)
+        for k, m in combinations(kinds, 2):
+            products = np.mean((few[k] @ few[m].T) ** 2)
+            found += 2.0 * alike[k, m] * products * len(self.moves[k]) * len(self.moves[m])
+        return float(found)
+
+
+def _some_rows(moves: Floats, most: int) -> Floats:
+    rows = np.random.default_rng(0).permutation(len(moves))[:most]
+    return np.asarray(moves[rows])
+
+
+def _squared(moves: Floats, few: Floats) -> float:
+    """Return the sum of squared products of any two rows, from those of few of them."""
+    with_itself = (few**2).sum(axis=1) ** 2
+    others = np.sum((few @ few.T) ** 2) - with_itself.sum()
+    pairs, all_pairs = len(few) * (len(few) - 1), len(moves) * (len(moves) - 1)
+    return float(((moves**2).sum(axis=1) ** 2).sum() + others * all_pairs / max(pairs, 1))
+
+
+def _unfitted(seen: float, bias: float, moved: float, noise: _Noise) -> tuple[float, float]:
     """Return distance and variance where tables owe nothing to the rows that show them."""
     # The centres that were seen carry noise themselves, which counts four squared traces too much.
-    trace = _squared_trace(noise)
+    trace = noise.squared_trace()
     return seen - bias, max(4.0 * moved - 2.0 * trace, trace)
 
 
-def _fitted(seen: float, _bias: float, moved: float, noise: Floats) -> tuple[float, float]:
+def _fitted(seen: float, _bias: float, moved: float, noise: _Noise) -> tuple[float, float]:
     """Return the mean and the variance of the distance if centres are drawn around those seen."""
-    return seen + float(np.sum(noise**2)), 4.0 * moved + 2.0 * _squared_trace(noise)
+    return seen + noise.trace(), 4.0 * moved + 2.0 * noise.squared_trace()
 
 
 def _estimate(
@@ -303,15 +370,14 @@ def _estimate(
     keep = (np.eye(len(own)) - 1.0 / len(own)) / np.sqrt(len(own))
     if groups is None:
         noise = _moved_by_rows(parts, means, keep, whiten)
-        bias = float(np.sum(noise**2))
+        bias = noise.trace()
     else:
         weights, sums = _by_group(view, own, groups, whiten)
         if np.max(weights) == 1.0:  # how groups of a class differ, one alone does not tell
             return seen, float("inf"), slope
         noise = _moved_by_groups(weights, sums, keep)
         bias = _shared_by_groups(weights, sums, keep)
-    moved = float(np.sum((noise @ centres.ravel()) ** 2))
-    return *correct(seen, bias, moved, noise), slope
+    return *correct(seen, bias, noise.along(centres), noise), slope
 
 
 def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[Floats], Floats]:
@@ -327,17 +393,17 @@ def _whitener(view: _View, parts: Sequence[Floats], means: Floats) -> Callable[[
 
 def _moved_by_rows(
     parts: Sequence[Floats], means: Floats, keep: Floats, whiten: Callable[[Floats], Floats]
-) -> Floats:
-    """Return by how much each row may have moved the centres, rows by all coordinates.
+) -> _Noise:
+    """Return by how much each row may have moved the centres.
 
     ``parts``: what the rows of each class show.
     """
     found = []
     for k, part in enumerate(parts):
         some = part[: _MOST_ROWS // len(parts)]
-        moved = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
-        found.append(keep[:, k, None] * moved[:, None, :])
-    return np.concatenate(found).reshape(sum(map(len, found)), -1)
+        moves = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
+        found.append((keep[:, k], moves))
+    return _Noise(found)
 
 
 def _by_group(
@@ -366,21 +432,15 @@ def _shared_by_groups(weights: Floats, parts: Floats, keep: Floats) -> float:
     return float(np.sum(keep.T @ keep * excess))
 
 
-def _moved_by_groups(weights: Floats, parts: Floats, keep: Floats) -> Floats:
+def _moved_by_groups(weights: Floats, parts: Floats, keep: Floats) -> _Noise:
     """Return by how much each group may have moved the centres: as far as they move without it.
 
-    This is the jackknife, groups by all coordinates.
+    This is the jackknife. A group moves all centres, each by its own.
     """
     apart = (parts - weights[:, :, None] * parts.sum(axis=0)) / (1.0 - weights)[:, :, None]
     counts = np.count_nonzero(weights, axis=0)
     moved = np.einsum("jk,dkw->djw", keep * np.sqrt(1.0 - 1.0 / counts), apart)
-    return np.asarray(moved.reshape(len(moved), -1))
-
-
-def _squared_trace(noise: Floats) -> float:
-    """Return the trace of the square of the covariance."""
-    small = noise @ noise.T if len(noise) < noise.shape[1] else noise.T @ noise
-    return float(np.sum(small**2))
+    return _Noise([(np.ones(1), moved.reshape(len(moved), -1))])
 
 
 def _gain_listed(means: Floats) -> float:

@@ -8,6 +8,7 @@ and the tables kept are designed on all rows, at the level that the folds chose.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -363,6 +364,14 @@ class LevelSearch:
             ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
             epsilon = float(np.mean(ratios))
         return Tried(target, designs, leaks, epsilon, kept)
+
+    def seconds_to_look(self) -> float:
+        """Return about how long looking at the rows left out takes, for one level."""
+        if not self.parts:
+            return 0.0
+        begin = time.perf_counter()
+        self._leaks(uniform_tables(self.sample.sizes, self.settings.n_symbols), 0)
+        return len(self.parts) * (time.perf_counter() - begin)
 
     def _leaks(self, tables: Tables, k: int) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]

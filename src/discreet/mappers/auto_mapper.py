@@ -206,7 +206,8 @@ class Mapper(PrivacyMapper):
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
         levels = 1 + math.ceil(math.log2(len(_shares(search))))
         levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
-        return design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
+        designs = design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
+        return designs + levels * search.seconds_to_look()
 
     def _levels(
         self, search: LevelSearch, settings: Settings
