@@ -25,6 +25,7 @@ from discreet.design.fusion import (
     add_decision,
     class_shares,
     draw_symbols,
+    fusion_rows,
     learn_fusion,
 )
 from discreet.design.inputs import Settings
@@ -40,8 +41,6 @@ from discreet.rounding import percent, percents, with_error
 # Symbols drawn per row where the outputs are too many to list, and in all.
 _DRAWS, _MOST_DRAWN = 20, 40_000
 _ROWS_AT_ONCE = 20_000
-FUSION_ROWS = 20_000
-"""Most rows that a score for each symbol is learned from."""
 # Rows that the classifier on codes is learned from, and tried on: fewer where each has many codes.
 _TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 128_000
 _TREES = 120  # of all classes together, and 30 of each at most
@@ -148,7 +147,7 @@ def finish_fusion(
     fusion: Fusion | None,
     known: Sample,
     rng: np.random.Generator,
-    most: int = FUSION_ROWS,
+    most: int | None = None,
 ) -> Fusion:
     """Return the rule with its decisions, learned from these rows if it is not given.
 
@@ -156,6 +155,7 @@ def finish_fusion(
     """
     reg = settings.reg
     if not settings.lists_outputs:  # a score for each symbol takes no more rows than this
+        most = most or fusion_rows(settings.n_symbols)
         some = known.take(_some(np.arange(len(known.codes)), known.public, rng, most))
         reg, known = reg * len(known.codes) / len(some.codes), some
         # All rows, equal or not, where looking for equal ones would not pay.

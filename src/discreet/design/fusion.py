@@ -137,8 +137,14 @@ def _place(name: Any, fact: Fact) -> int:
 
 Fusion = AdditiveFusion | AdditiveClassesFusion | TableFusion
 
-_DRAWN_ROWS = 20_000  # sampled symbol rows behind an additive rule, at least
-_MOST_DRAWN = 50_000
+# Sampled symbol rows behind an additive rule: for each score, at least and at most.
+_FOR_EACH_SCORE, _FEWEST_DRAWN, _MOST_DRAWN = 300, 10_000, 20_000
+
+
+def fusion_rows(n_symbols: Sequence[int]) -> int:
+    """Return how many rows a score for each symbol is learned from."""
+    scores = sum(n_symbols) - len(n_symbols) + 1
+    return min(max(_FOR_EACH_SCORE * scores, _FEWEST_DRAWN), _MOST_DRAWN)
 
 
 def learn_fusion(
@@ -184,7 +190,7 @@ def _believed_shares(
         return shares
     if isinstance(fusion, TableFusion):
         return np.asarray(np.array(fusion.joint).sum(axis=1))
-    copies = -(-_DRAWN_ROWS // rows.n_rows)
+    copies = -(-fusion_rows([table.shape[1] for table in tables]) // rows.n_rows)
     codes = np.repeat(rows.codes[rows.inverse], copies, axis=0)
     symbols = draw_symbols(tables, codes, rng)
     scores = fusion.scores(symbols, [table.shape[1] for table in tables])
@@ -219,13 +225,13 @@ def _posterior(scores: Floats) -> Floats:
 def _additive_fusion(
     tables: list[Floats], rows: Rows, public: Labels, reg: float, rng: np.random.Generator
 ) -> AdditiveFusion | AdditiveClassesFusion:
-    known = np.arange(rows.n_rows)
+    sizes = [table.shape[1] for table in tables]
+    known, wanted = np.arange(rows.n_rows), fusion_rows(sizes)
     if rows.n_rows > _MOST_DRAWN:
-        known = np.sort(rng.choice(rows.n_rows, _MOST_DRAWN, replace=False))
-    known = np.repeat(known, -(-_DRAWN_ROWS // rows.n_rows))
+        known = np.sort(rng.choice(rows.n_rows, wanted, replace=False))
+    known = np.repeat(known, -(-wanted // rows.n_rows))
     labels = public.take(known)
     symbols = draw_symbols(tables, rows.codes[rows.inverse[known]], rng)
-    sizes = [table.shape[1] for table in tables]
     shares = [np.bincount(c, minlength=z) / len(c) for c, z in zip(symbols.T, sizes, strict=True)]
     blocks, biases = [], []
     for w in _fit_heads(symbols, sizes, labels, reg):

@@ -20,7 +20,6 @@ import numpy as np
 
 from discreet.arrays import Ints
 from discreet.design.expected import (
-    FUSION_ROWS,
     Answers,
     Expected,
     Request,
@@ -32,7 +31,7 @@ from discreet.design.expected import (
     tree_rows,
 )
 from discreet.design.feasible import Designed, uniform_tables
-from discreet.design.fusion import class_shares
+from discreet.design.fusion import class_shares, fusion_rows
 from discreet.design.inputs import Settings, Target
 from discreet.design.leak_estimates import Leaks, average, estimate_fitted_leaks, estimate_leaks
 from discreet.design.risks import Tables
@@ -389,7 +388,7 @@ class LevelSearch:
         return designed
 
     def _with_fusion(self, designed: Designed, known: Sample, rng: np.random.Generator) -> Designed:
-        most = self._at_most(FUSION_ROWS)
+        most = self._at_most(fusion_rows(self.settings.n_symbols))
         fusion = finish_fusion(self.settings, designed.tables, designed.fusion, known, rng, most)
         return replace(designed, fusion=fusion)
 
