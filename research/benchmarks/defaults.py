@@ -1,13 +1,16 @@
 """What the default delivers, beside other methods, and what it costs in seconds of CPU.
 
     python -m research.benchmarks.defaults [--only adult,occupancy,made,paper,bar,mixed,streamed,
-        large] [--draws 12] [--first-seed 100] [--rows 1000000] [--mixed-rows 70000 210000]
-        [--made-sensors 12 14] [--method auto,npo] [--limit SECONDS] [--kernel product] [--ratio R]
+        large,growth,files,cluster] [--draws 12] [--first-seed 100] [--rows 1000000]
+        [--mixed-rows 70000 210000] [--made-sensors 12 14] [--method auto,npo] [--limit SECONDS]
+        [--kernel product] [--ratio R] [--file-rows 20000000]
 
 Several methods are run one after the other on the same draws. Methods other than the default are
 stopped after ``--limit`` seconds on the clock, and the best mapping so far is measured; without it
 they take the time they take. ``streamed`` is the mixed table again, learned from a Parquet file
 that is not read into memory; it also says how many tables differ from those learned in memory.
+``growth``, ``files`` and ``cluster`` run ``research.benchmarks.growth``, ``streamed_learn`` and
+``cluster``, which need more memory, disk and processes than all others.
 
 Asked is an advantage of 0.05, unless another is printed; with ``--ratio`` that private ratio, for
 which nothing is searched, and of ``ndd`` nothing. "leak" is the advantage of the strongest
@@ -24,6 +27,8 @@ Adult and occupancy these are other splits of the same rows.
 """
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -291,6 +296,13 @@ def large(n_rows):
           f"{other:.2f} s, {cpu / other:.2f} times", flush=True)  # fmt: skip
 
 
+def run_script(name, file_rows):
+    """Run another benchmark in a process of its own: what it measures is memory, too."""
+    options = {"growth": [], "files": ["--rows", str(file_rows)], "cluster": []}[name]
+    module = {"files": "streamed_learn"}.get(name, name)
+    subprocess.run([sys.executable, "-m", f"research.benchmarks.{module}", *options], check=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="adult,occupancy,made,paper,bar,mixed,large")
@@ -303,6 +315,7 @@ def main() -> None:
     parser.add_argument("--mixed-rows", type=int, nargs="+", default=list(MIXED_ROWS))
     parser.add_argument("--made-sensors", type=int, nargs="+", default=list(MADE), choices=MADE)
     parser.add_argument("--ratio", type=float, default=RATIO)
+    parser.add_argument("--file-rows", type=int, default=20_000_000)
     given = parser.parse_args()
     globals().update(KERNEL=given.kernel, RATIO=given.ratio, LIMIT=given.limit)
     globals().update(MIXED_ROWS=given.mixed_rows, MADE={n: MADE[n] for n in given.made_sensors})
@@ -310,6 +323,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with threadpool_limits(limits=1):
         for name in given.only.split(","):
+            if name in ("growth", "files", "cluster"):
+                run_script(name, given.file_rows)
+                continue
             for method in given.method.split(","):
                 globals().update(METHOD=method)
                 large(given.rows) if name == "large" else globals()[name](seeds)
