@@ -71,6 +71,14 @@ def test_bar_share_and_time_left_stay_on_a_narrow_terminal(monkeypatch):
     assert "25 %" in line and "1:00:59 left" in line and "━" in line and "…" in line
 
 
+def test_that_the_time_is_up_is_said():
+    """What has begun may take longer than the limit: that was silence, and looked like a hang."""
+    report = ProgressReport(Console(file=io.StringIO()), quiet=True)
+    report.show("search", 0.5, limit=0.0)
+    assert report.left() == "time is up"
+    report.close()
+
+
 def test_what_is_left_is_never_said_to_be_more_than_may_be():
     def said(seconds, left):
         return cost(Progress("search", 0.0, seconds=seconds, left=left))

@@ -91,10 +91,15 @@ class ProgressReport:
         return tell
 
     def left(self) -> str:
-        """Return how long the rest takes, shorter by what has passed since the last call."""
+        """Return how long the rest takes, shorter by what has passed since the last call.
+
+        Or that the time is up that there was.
+        """
         spent, since = self._reached - self._began, time.monotonic() - self._reached
         passed = since * self.done / (1.0 - self.done) if self.done < 1.0 else 0.0
         most = None if self._end is None else self._end - time.monotonic()
+        if most is not None and most <= 0.0:
+            return "time is up"  # what has begun is brought to its end
         return time_left(spent - min(passed, spent), self.done, most)
 
     def close(self) -> None:

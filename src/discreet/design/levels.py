@@ -204,7 +204,7 @@ class LevelSearch:
         self.last: dict[int, Tables] = {}
         self.tried: dict[Target, Tried] = {}
         self.best: Tried | None = None  # of those that keep what was asked
-        self.planned = 1
+        self.planned, self.done = 1, 0.0
 
     def take(self, target: Target) -> Found:
         """Return the design for one level, without a search."""
@@ -405,7 +405,7 @@ class LevelSearch:
 
         def tell(progress: Progress) -> bool:
             done = len(self.tried) + (k + progress.done) / len(self.parts)
-            share = min(done / self.planned, 0.99)
+            self.done = share = max(self.done, min(done / self.planned, 0.99))
             if self.best is not None:
                 progress = replace(progress, leak=self.best.leaks.advantage)
             # Whatever has been designed so far keeps its limit on the rows it was designed on.
