@@ -367,6 +367,22 @@ def test_options_are_written_to_a_file_and_read_from_it(command):
     assert code == 0 and told["out"] == "again" and told["useful"] is True
     assert told["mapping_id"] == Mapping.load("m").id == Mapping.load("again").id
     assert told["expected"]["guessing_balanced_accuracy"] == 0.5
+    assert (told["alternatives"], told["remembers"], told["rounds"]) == ([], None, None)
+    assert told["rows"] | {"learned_from": 0, "held_out": 0} == {
+        "sensors": ["hall", "door"], "learned_from": 0, "held_out": 0, "group": None,
+        "streamed": False,
+    }  # fmt: skip
+    assert told["training"]["privacy_ratio"] == 0.9 and told["training"]["private_risk"] > 0
+    assert told["next"] == "discreet audit again home.csv --html report.html"
+
+
+@pytest.mark.slow
+def test_json_has_no_number_where_no_bound_is(command, monkeypatch):
+    monkeypatch.setattr("discreet.mappers.base.structural_epsilon", lambda table: float("inf"))
+    symbols = ["--exclude", "day", "--method", "ndd", "--out", "m", "--json"]
+    printed = command("learn", "home.csv", *FACTS, *symbols)[1]
+    told = json.loads(printed, parse_constant=lambda name: pytest.fail(name))
+    assert told["structural_epsilon"] is None and told["asked"]["default"] is True
 
 
 @pytest.mark.parametrize(
@@ -654,6 +670,12 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
         again = shlex.split(line)[1:]
         assert again[:-2] == asked and again[-2] == "--max-advantage"
         assert 100 * float(again[-1]) == pytest.approx(float(leak))
+    told = json.loads(command(*asked, "--max-advantage", "0.01", "--json")[1])
+    others = [(100 * each["limit"], shlex.split(each["command"])) for each in told["alternatives"]]
+    assert [leak for leak, _ in others] == pytest.approx([float(leak) for leak, _ in named])
+    assert all(line[1 : len(asked) + 1] == asked and "--json" in line for _, line in others)
+    assert {"public_error", "balanced_accuracy"} <= set(told["alternatives"][0])
+    assert told["asked"]["max_advantage"] == 0.01 and told["structural_epsilon"] > 0
     code, printed, _ = command(*shlex.split(named[-1][1])[1:])
     assert "useless" not in printed
     expected = Mapping.load("m").design.expected

@@ -5,15 +5,14 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 
 from __future__ import annotations
 
-import math
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.choices import METHODS
+from discreet.cli.learn_json import allowing, command_for, is_default, result
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Binning,
@@ -299,7 +298,9 @@ def learn(
         if config_out is not None:
             write_config(context, config_out)
         if as_json:
-            print_json(_as_dict(learned.mapper, out, figure))
+            following = _audit_command(task, out, rounds, stay)
+            met = _met(learned.mapper, figure)
+            print_json(result(learned, out, met, following, figure))
     stated = (max_advantage, epsilon) != (None, None)
     return LIMIT_NOT_MET if stated and _met(learned.mapper, figure) is False else 0
 
@@ -415,20 +416,6 @@ def say_rounds(figure: RoundsFigure) -> str:
     return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 
 
-def _as_dict(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None) -> dict[str, object]:
-    """Return the result for a program."""
-    expected = mapper.expected_
-    return {
-        "out": str(out),
-        "mapping_id": mapper.mapping_.id,
-        "useful": mapper.useful_,
-        "met": _met(mapper, figure),
-        "stopped": mapper.stopped_,
-        "expected": None if expected is None else expected.as_dict(),
-        "rounds": None if figure is None else figure.as_dict(),
-    }
-
-
 def save(
     mapper: PrivacyMapper, out: Path, quiet: bool, audit: str, figure: RoundsFigure | None = None
 ) -> None:
@@ -476,7 +463,7 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
     if expected is not None:
         beyond = bool(getattr(mapper, "beyond_answer", False))
         lines += [
-            _privacy_line(expected, beyond, _by_default(mapper)),
+            _privacy_line(expected, beyond, is_default(mapper)),
             *_answer_lines(expected, mapper.mapping_.public.name),
         ]
     elif mapper.privacy_ratio_ is not None:
@@ -543,11 +530,6 @@ def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[s
     return f"NOT shown to be private {span}: {line}", "31"
 
 
-def _by_default(mapper: PrivacyMapper) -> bool:
-    """Whether nobody stated a limit, so that the default is aimed at; it is not promised then."""
-    return (mapper.max_advantage, mapper.epsilon) == (None, None)
-
-
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     expected = mapper.expected_
     if expected is None or expected.met is None:
@@ -562,7 +544,7 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     )
     if expected.asked is not None:
         aim = f"{100 * expected.asked:.4g}"
-        line += f"; no limit was stated, {aim} is the default" if _by_default(mapper) else (
+        line += f"; no limit was stated, {aim} is the default" if is_default(mapper) else (
             f"; {aim} were allowed"
         )  # fmt: skip
     if expected.met:
@@ -631,26 +613,14 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
 
 def _alternative_line(expected: Expected) -> str:
     """Say what more leak would buy, and how to ask for it."""
-    # What rows left out show with a standard error to spare, rounded up: so much they allow.
-    asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
+    limit = allowing(expected)
     return (
-        f"of use would be a limit of {plain_points(asked)} (rows left out show "
+        f"of use would be a limit of {plain_points(limit)} (rows left out show "
         f"{with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
-        f"{_command_for(asked)}"
+        f"{command_for(limit)}"
     )
-
-
-def _command_for(advantage: float) -> str:
-    """Return the command that was given, with another limit."""
-    given = [each for each in sys.argv[1:] if not each.startswith("--max-advantage=")]
-    if "--max-advantage" in given:
-        place = given.index("--max-advantage")
-        del given[place : place + 2]
-    if given[:1] != ["learn"]:
-        return f"--max-advantage {advantage:g}"
-    return shlex.join(["discreet", *given, "--max-advantage", f"{advantage:g}"])
 
 
 def _answer_lines(expected: Expected, public: str) -> list[str]:
