@@ -682,6 +682,24 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
     assert expected["balanced_accuracy_low"] > 0.5 and expected["raw_advantage"] > 0.3
 
 
+@pytest.mark.slow
+def test_an_epsilon_that_is_shared_out_is_said_with_what_would_be_of_use(command):
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 600))
+    table = pd.DataFrame({f"x{k}": np.where(rng.random(600) < 0.8, h, 1 - h) for k in range(11)})
+    table.assign(fall=h, who=g).to_csv("many.csv", index=False)
+    asked = ["learn", "many.csv", *FACTS, "--out", "m", "--epsilon", "0.2"]
+    code, printed, said = command(*asked)
+    assert code == 0 and "private enough: epsilon 0.2 holds by construction" in printed
+    assert "--epsilon 0.2 is shared out among the 11 sensors, 0.0182 each" in said
+    assert "fewer --sensors, --max-advantage instead, or a larger --epsilon." in said
+    named = re.findall(r"^of use would be a limit of .* instead of epsilon 0.2 .*", printed, re.M)
+    assert named and all("--epsilon" not in each for each in named)
+    told = json.loads(command(*asked, "--json")[1])
+    assert told["asked"]["epsilon_per_sensor"] == pytest.approx(0.2 / 11)
+    assert len(told["alternatives"]) == len(named) and told["expected"]["share_of_raw_gain"] < 0.2
+
+
 def test_the_method_that_is_gone_names_the_one_in_its_place(command):
     code, _, error = command("learn", "home.csv", *FACTS, "--method", "model", "--out", "m")
     assert code == 2 and "Use --method auto" in error

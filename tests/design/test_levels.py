@@ -253,6 +253,20 @@ def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():
     assert expected(0.35, (0.6, 0.4, 0.0)).public_advantage == pytest.approx(0.4 - 1 / 3)
 
 
+@pytest.mark.parametrize(("middle", "little"), [(0.55, True), (0.6, False)])
+def test_little_is_kept_where_it_is_less_than_a_fifth_of_what_raw_readings_gain(middle, little):
+    found = replace(expected(0.501, (0.6, 0.4)), balanced_accuracy=middle)
+    found = replace(found, raw_balanced_accuracy=0.95)
+    assert found.useful and found.keeps_little == little
+    assert found.share_of_raw_gain == pytest.approx((middle - 0.5) / 0.45)
+    nothing = replace(found, raw_balanced_accuracy=0.5)
+    assert nothing.share_of_raw_gain is None and not nothing.keeps_little
+
+
+def test_a_level_that_was_stopped_is_not_proposed(rng):
+    assert search(600, rng, Speaking(stop_after=0)).look_for_use(LEVELS) == []
+
+
 def test_a_level_whose_error_is_not_known_is_not_proposed(rng, monkeypatch):
     assert search(600, rng, Speaking()).look_for_use(LEVELS)
     searched = search(600, rng, Speaking())

@@ -117,7 +117,8 @@ def learn(
         float | None,
         option(
             "E",
-            "Ask that no symbols shift the log-probability of a private class by more.",
+            "Ask that no symbols shift the log-probability of a private class by more; shared out "
+            "among the sensors if they have more than 1024 outputs, as eleven have.",
             is_positive,
         ),
     ] = None,
@@ -471,8 +472,7 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
             f"floor {mapper.threshold_:.4f}"
         )
-    if not mapper.useful_:
-        lines += [_alternative_line(each) for each in getattr(mapper, "alternatives_", [])]
+    lines += _alternative_lines(mapper)
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
@@ -503,14 +503,26 @@ def _closing(
         worth = (
             f": {public!r} is answered right in {percent(expected.balanced_accuracy)}, by "
             f"guessing in {percent(expected.guessing_balanced_accuracy)}"
-        )
+        ) + _kept_line(expected)
+    little = expected is not None and expected.keeps_little
     useful = (
-        (f"useful{worth}", "32")
+        (f"useful{worth}", "33" if little else "32")
         if mapper.useful_
         else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
     )
     private = _private_line(mapper) if figure is None else _private_rounds_line(mapper, figure)
     return [useful, private, (f"next: {audit}", "1")]
+
+
+def _kept_line(expected: Expected) -> str:
+    """Say it where little is kept of what raw readings gain."""
+    share = expected.share_of_raw_gain
+    if share is None or not (expected.useful and expected.keeps_little):
+        return ""
+    return (
+        f", from raw readings in {percent(expected.raw_balanced_accuracy)}: only "
+        f"{percent(share)} of that gain is kept"
+    )
 
 
 _NOISE = "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
@@ -531,8 +543,10 @@ def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[s
 
 
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
-    expected = mapper.expected_
+    expected, epsilon = mapper.expected_, mapper.epsilon
     if expected is None or expected.met is None:
+        if epsilon is not None and mapper.structural_epsilon_ <= epsilon:
+            return f"private enough: epsilon {epsilon:g} holds by construction, for any fact", "32"
         return "private or not: no limit was asked for, and the audit measures it", "33"
     if expected.silent:
         return _NOISE
@@ -611,11 +625,24 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     )
 
 
-def _alternative_line(expected: Expected) -> str:
-    """Say what more leak would buy, and how to ask for it."""
+def _alternative_lines(mapper: PrivacyMapper) -> list[str]:
+    """Say what more leak would buy, if the answers are worth little."""
+    expected, others = mapper.expected_, getattr(mapper, "alternatives_", None)
+    searched = mapper.privacy_ratio is None and getattr(mapper, "rounds", 1) == 1
+    if expected is None or others is None or not searched:
+        return []
+    if others:
+        return [_alternative_line(each, mapper.epsilon) for each in others]
+    poor = not expected.useful or expected.keeps_little
+    return ["no level that would be of use was found, as far as the time allowed"] if poor else []
+
+
+def _alternative_line(expected: Expected, epsilon: float | None) -> str:
+    """Say what more leak would buy, and how to ask for it; ``epsilon``: asked for instead."""
     limit = allowing(expected)
+    instead = "" if epsilon is None else f" instead of epsilon {epsilon:g}"
     return (
-        f"of use would be a limit of {plain_points(limit)} (rows left out show "
+        f"of use would be a limit of {plain_points(limit)}{instead} (rows left out show "
         f"{with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import PublicChain
 
-_REPLACED = ("--max-advantage",)  # by the limit that a command is to have instead
+_REPLACED = ("--max-advantage", "--epsilon")  # by the limit that a command is to have instead
 
 
 def result(
@@ -71,6 +71,8 @@ def _finite(value: float | None) -> float | None:
 
 
 def _asked(mapper: PrivacyMapper) -> dict[str, Any]:
+    from discreet.design.inputs import epsilon_each
+
     expected = mapper.expected_
     limit = mapper.max_advantage
     if limit is None and expected is not None:
@@ -78,6 +80,7 @@ def _asked(mapper: PrivacyMapper) -> dict[str, Any]:
     return {
         "max_advantage": limit,
         "epsilon": mapper.epsilon,
+        "epsilon_per_sensor": epsilon_each(mapper.mapping_.n_symbols, mapper.epsilon),
         "ldp_epsilon": mapper.ldp_epsilon,
         "default": is_default(mapper),
         "beyond_answer": bool(getattr(mapper, "beyond_answer", False)),
@@ -86,7 +89,11 @@ def _asked(mapper: PrivacyMapper) -> dict[str, Any]:
 
 def _expected(expected: Expected) -> dict[str, Any]:
     """Return what the mapping file records, and what else is said of it."""
-    return expected.as_dict() | {"asked": expected.asked, "silent": expected.silent}
+    return expected.as_dict() | {
+        "asked": expected.asked,
+        "silent": expected.silent,
+        "share_of_raw_gain": expected.share_of_raw_gain,
+    }
 
 
 def _alternative(expected: Expected) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from discreet.cli.options import in_option_terms
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 from discreet.layout import HANG, wrapped
 
@@ -117,7 +118,9 @@ def told_warnings(console: Console) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for message in dict.fromkeys(
-        str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
+        in_option_terms(each.message)
+        for each in caught
+        if isinstance(each.message, DiscreetWarning)
     ):
         print_on(console, f"warning: {message}", "yellow")
 

@@ -47,6 +47,7 @@ _TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 128_000
 _TREES = 120  # of all classes together, and 30 of each at most
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _LEAST_ROWS = 0.5  # of a class that does not occur
+_LITTLE = 0.2  # of what raw readings gain over guessing
 _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
 
 
@@ -378,6 +379,18 @@ class Expected:
     def public_advantage(self) -> float:
         """Balanced accuracy of the fusion rule over guessing."""
         return self.balanced_accuracy - self.guessing_balanced_accuracy
+
+    @property
+    def share_of_raw_gain(self) -> float | None:
+        """What the answers gain over guessing, as a share of what raw readings gain, if they do."""
+        raw = self.raw_balanced_accuracy - self.guessing_balanced_accuracy
+        return self.public_advantage / raw if raw > 0.0 else None
+
+    @property
+    def keeps_little(self) -> bool:
+        """Whether less than a fifth is kept of what raw readings gain over guessing."""
+        share = self.share_of_raw_gain
+        return share is not None and share < _LITTLE
 
     @property
     def useful(self) -> bool:

@@ -240,16 +240,23 @@ class LevelSearch:
         return self._found(kept, met=True, asked=request.max_advantage)
 
     def look_for_use(self, levels: Sequence[Target]) -> list[Expected]:
-        """Return what to expect of the first levels that are of use, three at most."""
+        """Return what to expect of the first levels that are of use, three at most.
+
+        Of use is what is surely better than guessing and keeps a fifth of what raw readings gain.
+        A design that was stopped tells nothing of its level.
+        """
         found: list[Expected] = []
         for level in levels:
             tried = self.try_level(level)
+            if tried.stopped:
+                break
             expected = self._expect(tried, met=None)
             last = found[-1].advantage_with_error if found else 0.0
             known = np.isfinite(expected.advantage_error)
-            if known and expected.useful and expected.advantage_with_error > last + _APART:
+            of_use = expected.useful and not expected.keeps_little
+            if known and of_use and expected.advantage_with_error > last + _APART:
                 found.append(expected)
-            if len(found) == _ALTERNATIVES or tried.stopped:
+            if len(found) == _ALTERNATIVES:
                 break
         return found
 

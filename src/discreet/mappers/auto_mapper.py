@@ -64,7 +64,9 @@ class Mapper(PrivacyMapper):
         for it, and on new rows R is somewhat smaller.
     epsilon : float, optional
         Ask that ``|log p(g|z)/p(g)|`` stay below it, likewise. Where the outputs are too many to
-        list it is shared out among the sensors and holds by construction.
+        list, more than 1024, as of 11 sensors with two symbols each, it is shared out among the
+        sensors and holds by construction: of T sensors each gets epsilon/T, which leaves far less
+        of the answer (``SharedEpsilonWarning``).
     beyond_answer : bool, default=False
         Ask both of attackers who know the public fact.
     rounds : float, default=1
@@ -89,7 +91,9 @@ class Mapper(PrivacyMapper):
     structure_ : Structure
         How counts were smoothed, and which sensors form blocks.
     alternatives_ : list of Expected
-        If the mapping is of no use: what more leak would buy, at up to three levels.
+        If the mapping is of no use, or keeps less than a fifth of what raw readings gain over
+        guessing: what more leak would buy, at up to three levels. They limit the advantage alone,
+        also where ``epsilon`` was asked for.
     mapping_, classes_, useful_, structural_epsilon_, expected_, privacy_ratio_
         As in ``NPOMapper``. ``public_risk_`` is what is minimised, under the model,
         ``private_risk_`` its R and ``threshold_`` the least R asked for.
@@ -197,10 +201,13 @@ class Mapper(PrivacyMapper):
     def _keep(self, found: Found, search: LevelSearch) -> None:
         super()._keep(found, search)
         self.alternatives_ = []
-        useless = found.expected is not None and not found.expected.useful
-        if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
-            levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
-            self.alternatives_ = search.look_for_use(levels)
+        expected, asked = found.expected, self._asked_advantage
+        poor = expected is not None and (not expected.useful or expected.keeps_little)
+        if poor and self.privacy_ratio is None and self.rounds == 1:
+            levels = [level for level in _LOOSER if asked is None or level > asked]
+            if asked is not None and self.epsilon is not None:
+                levels = [asked, *levels]  # may be of use already without the epsilon
+            self.alternatives_ = search.look_for_use([Target(1.0 - 2.0 * each) for each in levels])
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
