@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
-from discreet.design.expected import Expected, Request
+from discreet.design.expected import Answers, Expected, Request, warn_useless
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
 from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.training_rows import Sample
+from discreet.errors import UninformativeMappingWarning
+from discreet.mapping.parts import Fact
 
 SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
 
@@ -251,6 +253,28 @@ def test_useful_is_an_interval_above_guessing_and_decisions_that_differ():
     assert not expected(0.7, (1.0, 0.0)).useful
     assert expected(0.35, (0.6, 0.4, 0.0)).useful  # guessing among three
     assert expected(0.35, (0.6, 0.4, 0.0)).public_advantage == pytest.approx(0.4 - 1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("folds", "silent", "of"),
+    [(1, False, "the mapping written"), (2, False, "designs without"), (2, True, "the mapping")],
+)
+def test_figures_say_what_they_are_of(folds, silent, of):
+    found = replace(expected(0.501, (0.6, 0.4)), folds=folds, silent=silent)
+    assert found.of.startswith(of) and found.of.endswith("on rows left out")
+
+
+def test_warnings_say_that_designs_without_a_fold_were_tried():
+    found, fact = expected(0.4, (0.6, 0.4)), Fact(name="fall", classes=("no", "yes"))
+    taught = Answers(np.array([0, 1]), np.ones(2), np.array([0.5, 0.5]))
+    told = "a design without a fold answers 'fall' no better .* usually better, but not measured"
+    with pytest.warns(UninformativeMappingWarning, match=told):
+        warn_useless(fact, found, taught, (0.4, 0.6), "Add rows.")
+    with pytest.warns(UninformativeMappingWarning, match="left out.* the mapping answers 'fall'"):
+        warn_useless(fact, replace(found, folds=1), taught, (0.4, 0.6), "Add rows.")
+    constant = replace(taught, shares=np.array([1.0, 0.0]))
+    with pytest.warns(UninformativeMappingWarning, match="learned from, .* the mapping answers"):
+        warn_useless(fact, found, constant, (0.4, 0.6), "Add rows.")
 
 
 @pytest.mark.parametrize(("middle", "little"), [(0.55, True), (0.6, False)])

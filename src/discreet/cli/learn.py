@@ -457,6 +457,8 @@ def announce(prepared: Prepared) -> str:
 
 def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = None) -> list[str]:
     """Return the closing lines: what was written and what may be said of it."""
+    from discreet.design.expected import NOT_MEASURED
+
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
@@ -467,6 +469,8 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
             _privacy_line(expected, beyond, is_default(mapper)),
             *_answer_lines(expected, mapper.mapping_.public.name),
         ]
+        if expected.by_folds:
+            lines.append(NOT_MEASURED)
     elif mapper.privacy_ratio_ is not None:
         lines.append(
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
@@ -500,8 +504,9 @@ def _closing(
     expected, public = mapper.expected_, mapper.mapping_.public.name
     worth = ""
     if expected is not None:
+        by = " by designs without a fold" if expected.by_folds else ""
         worth = (
-            f": {public!r} is answered right in {percent(expected.balanced_accuracy)}, by "
+            f": {public!r} is answered right{by} in {percent(expected.balanced_accuracy)}, by "
             f"guessing in {percent(expected.guessing_balanced_accuracy)}"
         ) + _kept_line(expected)
     little = expected is not None and expected.keeps_little
@@ -552,8 +557,9 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
         return _NOISE
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
+    tried = ", tried on designs without a fold," if expected.by_folds else ""
     line = (
-        f"an attacker{told} beats guessing {secrets} by about {points(expected.advantage)} "
+        f"an attacker{told}{tried} beats guessing {secrets} by about {points(expected.advantage)} "
         f"(raw readings: {gain(expected.raw_advantage)})"
     )
     if expected.asked is not None:
@@ -607,16 +613,13 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
         )
     met = "the default is met" if by_default else "what was asked for is met"
     verdict = {None: "", True: f"; {met}", False: f"; {unmet}"}[expected.met]
-    tried = "rows left out of it" if expected.folds == 1 else (
-        f"by designs without each of {expected.folds} folds"
-    )  # fmt: skip
     asked = (
         ""
         if expected.asked is None
         else (f"; {'default' if by_default else 'asked'}: {100 * expected.asked:.4g}")
     )
     return (
-        f"expected of one report ({tried}, an estimate and no certificate): "
+        f"expected of one report (of {expected.of}: an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * beyond}"
         f"{with_error(expected.advantage, expected.advantage_error)} "
         f"(raw readings: {gain(expected.raw_advantage)}{asked})"

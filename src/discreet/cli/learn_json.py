@@ -90,6 +90,7 @@ def _asked(mapper: PrivacyMapper) -> dict[str, Any]:
 def _expected(expected: Expected) -> dict[str, Any]:
     """Return what the mapping file records, and what else is said of it."""
     return expected.as_dict() | {
+        "of": expected.of,
         "asked": expected.asked,
         "silent": expected.silent,
         "share_of_raw_gain": expected.share_of_raw_gain,
