@@ -340,7 +340,8 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert "structural bound C1" in printed and "all of this is about one report" in printed
     useful, private, after = printed.splitlines()[-3:]
     assert re.match(
-        r"use(ful|less): 'fall' is answered right( by designs without a fold)? in [\d.]+ %, by guessing in 50",
+        r"use(ful|less): 'fall' is answered right( by designs without a fold)? in [\d.]+ %, by "
+        r"guessing in 50",
         useful,
     )
     assert private.startswith(("private enough", "NOT shown to be private")) and "'who'" in private

@@ -6,6 +6,7 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -273,9 +274,12 @@ def learn(
         options["time_budget"] = limit
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
-    with interruptible():
-        from discreet.task import Task, make_split
+    # Loaded while a stop ends the process at once: of an interrupt, libraries make other errors.
+    import_module("discreet.learning")
+    import_module("discreet.cli.progress")
+    from discreet.task import Task, make_split
 
+    with interruptible(early=True):
         task = Task(
             table=tables[0],
             further=tables[1:],
@@ -294,7 +298,7 @@ def learn(
                 check_out(config_out, file, "--write-config")
         learned, figure = run_learn(
             task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet or as_json,
-            rounds=rounds, stay=stay,
+            rounds=rounds, stay=stay, last=True,
         )  # fmt: skip
         if config_out is not None:
             write_config(context, config_out)
@@ -351,16 +355,17 @@ def run_learn(
     quiet: bool = False,
     rounds: int | None = None,
     stay: float | None = None,
+    last: bool = False,
 ) -> tuple[Learned, RoundsFigure | None]:
     """Learn as asked, write the mapping, and say what was done; of many rounds, their figure.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
     learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
     streamed is copied to; beside the mapping by default. ``dask``: the cluster that goes over the
-    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. Raises InputError:
-    before the work where possible, with what to do. Raises ClusterError: if the cluster does not
-    answer, or has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no
-    mapping.
+    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. ``last``: nothing
+    follows but the end of the process. Raises InputError: before the work where possible, with what
+    to do. Raises ClusterError: if the cluster does not answer, or has lost all its workers. Raises
+    KeyboardInterrupt: if the user wanted an end and no mapping.
     """
     from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster import connected
@@ -372,7 +377,7 @@ def run_learn(
         check_out(out, file)
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
-    with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
+    with told_warnings(console), stop_on_interrupt(report, last=last), connected(dask) as client:
         folder = work_dir or out.resolve().parent
         table = open_table(task, memory, folder)
         prepared = prepare(task, table, report=report, client=client)
@@ -386,7 +391,8 @@ def run_learn(
             from discreet.learning_for_rounds import learn_for_rounds
 
             learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
-    save(learned.mapper, out, quiet, _audit_command(task, out, rounds, stay), figure)
+    following = _audit_command(task, out, rounds, stay)
+    save(learned.mapper, out, quiet, following, figure)
     return learned, figure
 
 
@@ -418,7 +424,11 @@ def say_rounds(figure: RoundsFigure) -> str:
 
 
 def save(
-    mapper: PrivacyMapper, out: Path, quiet: bool, audit: str, figure: RoundsFigure | None = None
+    mapper: PrivacyMapper,
+    out: Path,
+    quiet: bool,
+    audit: str,
+    figure: RoundsFigure | None = None,
 ) -> None:
     """Write the mapping and say what was done; ``audit``: the command that checks it."""
     from discreet.cli.progress import undisturbed

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from discreet.cli.options import in_option_terms
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 from discreet.layout import HANG, wrapped
+from discreet.stopping import UNDONE, give_back
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,8 +161,13 @@ def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
 
 
 @contextmanager
-def interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
-    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
+def interruptible(words: str = UNDONE, *, early: bool = False) -> Iterator[None]:
+    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it.
+
+    ``early``: signals still end the process at once, until something in it takes them.
+    """
+    if not early:
+        give_back()
     try:
         yield
     except KeyboardInterrupt as stop:
