@@ -688,6 +688,29 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
 
 
 @pytest.mark.slow
+def test_an_epsilon_that_is_not_kept_is_named_with_what_was_seen(command):
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 600))
+    table = pd.DataFrame({f"x{k}": rng.binomial(3, 0.5, 600) + 4 * h + 2 * g for k in range(4)})
+    table.assign(fall=h, who=g).to_csv("two.csv", index=False)
+    limits = ["--max-advantage", "0.3", "--epsilon", "0.5"]
+    code, printed, said = command("learn", "two.csv", *FACTS, "--out", "m", *limits)
+    seen = r"at every level that was tried epsilon is at least [\d.]+ on rows left out \(limit: 0.5"
+    assert code == 3 and re.search(f"NOT MET: {seen}", printed) and re.search(seen, said)
+    assert "Of few rows this epsilon errs upwards: ask for a larger one." in said
+
+
+@pytest.mark.slow
+def test_a_run_that_time_ends_marks_what_raw_readings_are_worth(command):
+    options = ["--exclude", "day", "--time-limit", "0.001s", "--out", "m"]
+    _, printed, _ = command("learn", "home.csv", *FACTS, *options)
+    assert "stopped early" in printed and re.search(r"\(raw readings: [\d.]+, roughly; ", printed)
+    assert re.search(r"; raw readings: .* \(roughly, time was up\)\n", printed)
+    told = json.loads(command("learn", "home.csv", *FACTS, *options, "--json")[1])
+    assert told["stopped"] and told["expected"]["raw_roughly"]
+
+
+@pytest.mark.slow
 def test_an_epsilon_that_is_shared_out_is_said_with_what_would_be_of_use(command):
     rng = np.random.default_rng(0)
     h, g = rng.integers(2, size=(2, 600))

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
-from discreet.design.expected import Answers, Expected, Request, warn_useless
+from discreet.design.expected import Answers, Expected, Request, Shortfall, warn_unmet, warn_useless
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Settings, Target
 from discreet.design.kernels import CountKernel
 from discreet.design.leak_estimates import Leaks, estimate_fitted_leaks
 from discreet.design.levels import MANY_ROWS, LevelSearch, Tried, leave_out
 from discreet.design.training_rows import Sample
-from discreet.errors import UninformativeMappingWarning
+from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.mapping.parts import Fact
 
 SETTINGS = Settings((2, 2), CountKernel(), LOSSES["logistic"], 1e-3, 1e-3)
@@ -275,6 +275,36 @@ def test_warnings_say_that_designs_without_a_fold_were_tried():
     constant = replace(taught, shares=np.array([1.0, 0.0]))
     with pytest.warns(UninformativeMappingWarning, match="learned from, .* the mapping answers"):
         warn_useless(fact, found, constant, (0.4, 0.6), "Add rows.")
+
+
+def lacking(asked, advantage, epsilon=None, kept=1.0):
+    return Shortfall(asked, advantage, epsilon, 1.25, kept)
+
+
+def test_what_levels_lacked_is_said_beside_the_limit():
+    both = Request(0.05, 1.0)
+    assert "is at least 5.01 points with 1.25 standard" in lacking(both, 0.0501, 0.5).words
+    found = lacking(both, 0.039, 2.378, kept=0.75)
+    assert found.of_epsilon and not found.of_advantage
+    assert "at least 2.378 on rows left out (limit: 1); so 25 % of the symbols" in found.words
+    assert "either the advantage or epsilon" in lacking(both, 0.04, 0.5).words
+    assert "unbounded" in lacking(Request(None, 1.0), 0.04, float("inf")).words
+    assert "in one group only" in lacking(Request(0.05), float("inf")).words
+
+
+def test_a_search_that_finds_no_level_tells_what_was_lacking(rng):
+    searched = search(600, rng, Speaking())
+    believe(searched, 0.03, (0.06, 0.05, 0.04, 0.02, 0.01))
+    found = searched.find(LEVELS[:5], Request(0.04)).expected
+    assert found.shortfall.advantage == pytest.approx(0.01 + 1.25 * 0.03, abs=0.03)
+    with pytest.warns(UnmetRequestWarning, match=r"Not met: .* with 1\.25 standard errors"):
+        warn_unmet(found, {"advantage": 0.04, "epsilon": None}, "Add rows.")
+
+
+def test_figures_of_raw_readings_are_marked_where_time_is_up(rng):
+    over = search(6000, rng, Speaking(), report=lambda progress: True)
+    assert over.find(LEVELS, Request(0.25)).expected.hurried
+    assert not search(6000, rng, Speaking()).find(LEVELS, Request(0.25)).expected.hurried
 
 
 @pytest.mark.parametrize(("middle", "little"), [(0.55, True), (0.6, False)])

@@ -244,6 +244,13 @@ def test_ten_sensors_do_not_share_an_epsilon():
         Mapper(epsilon=3.0, random_state=0).fit(X, h, private=g)
 
 
+def test_groups_too_few_for_a_search_are_refused_before_it_is_said_how_long_it_takes(capsys):
+    X, h, g = draw_table(100, 0.2, 0)
+    with pytest.raises(InputError, match="Two folds cannot both hold every class"):
+        Mapper(verbose=True, random_state=0).fit(X, h, private=g, groups=np.zeros(100))
+    assert "to go" not in capsys.readouterr().err
+
+
 def test_wrong_parameters_are_refused():
     X, h, g = draw_table(100, 0.2, 0)
     with pytest.raises(InputError, match="beyond_answer must be True or False, got 'yes'"):

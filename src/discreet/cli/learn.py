@@ -570,7 +570,7 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
     tried = ", tried on designs without a fold," if expected.by_folds else ""
     line = (
         f"an attacker{told}{tried} beats guessing {secrets} by about {points(expected.advantage)} "
-        f"(raw readings: {gain(expected.raw_advantage)})"
+        f"(raw readings: {_raw_gain(expected)})"
     )
     if expected.asked is not None:
         aim = f"{100 * expected.asked:.4g}"
@@ -619,9 +619,11 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
             f"the symbols are pure noise: no level that was tried is likely to keep "
             f"{plain_points(expected.asked or 0.0)}, nor one with 80 % of the symbols drawn evenly "
             f"(raw readings: "
-            f"{gain(expected.raw_advantage)}); {unmet}"
+            f"{_raw_gain(expected)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"
+    if expected.shortfall is not None:
+        unmet += f": {expected.shortfall.words}"
     verdict = {None: "", True: f"; {met}", False: f"; {unmet}"}[expected.met]
     asked = (
         ""
@@ -632,10 +634,15 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
         f"expected of one report (of {expected.of}: an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * beyond}"
         f"{with_error(expected.advantage, expected.advantage_error)} "
-        f"(raw readings: {gain(expected.raw_advantage)}{asked})"
+        f"(raw readings: {_raw_gain(expected)}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )
+
+
+def _raw_gain(expected: Expected) -> str:
+    """Return what raw readings tell an attacker, by few rows if time was up."""
+    return gain(expected.raw_advantage) + ", roughly" * expected.hurried
 
 
 def _alternative_lines(mapper: PrivacyMapper) -> list[str]:
@@ -671,5 +678,7 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
         f"({percents(expected.balanced_low, expected.balanced_high)})",
         f"beside it, guessing: {percent(expected.guessing_error)} and "
         f"{percent(expected.guessing_balanced_accuracy)}; raw readings: "
-        f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}",
+        f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}"
+        + " (roughly, time was up)"
+        * expected.hurried,
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.design.expected import Expected
+    from discreet.design.expected import Expected, Shortfall
     from discreet.learning import Learned, Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
@@ -94,6 +94,19 @@ def _expected(expected: Expected) -> dict[str, Any]:
         "asked": expected.asked,
         "silent": expected.silent,
         "share_of_raw_gain": expected.share_of_raw_gain,
+        "raw_roughly": expected.hurried,
+        "shortfall": None if expected.shortfall is None else _shortfall(expected.shortfall),
+    }
+
+
+def _shortfall(shortfall: Shortfall) -> dict[str, Any]:
+    """Return what every level that was tried lacked."""
+    return {
+        "advantage_with_errors": _finite(shortfall.advantage),
+        "standard_errors": shortfall.to_spare,
+        "epsilon": _finite(shortfall.epsilon),
+        "share_of_symbols_as_designed": shortfall.kept,
+        "words": shortfall.words,
     }
 
 

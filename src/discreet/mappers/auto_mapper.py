@@ -52,7 +52,8 @@ class Mapper(PrivacyMapper):
     Parameters
     ----------
     max_advantage : float, optional
-        Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
+        Ask that no attacker beat guessing by more on new rows, telling apart any two classes of a
+        private fact, or all of them at once; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
         standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
@@ -187,6 +188,8 @@ class Mapper(PrivacyMapper):
             sample, groups, rng,
             n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
         )  # fmt: skip
+        if parts.too_few is not None and self._looks_for_level(settings):
+            raise parts.too_few  # before anything is counted, and before it is said how long
         design = CountDesign(
             settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
         )
@@ -226,9 +229,14 @@ class Mapper(PrivacyMapper):
             return [Target(1.0 - 2.0 * one, self.epsilon)], None
         asked = self._asked_advantage
         levels = [self._level(share, settings) for share in _shares(search)]
-        if asked is None and not settings.lists_outputs:
+        if not self._looks_for_level(settings):
             return levels[:1], None  # structural, holds by construction
         return levels, Request(asked, self.epsilon)
+
+    def _looks_for_level(self, settings: Settings) -> bool:
+        if self.privacy_ratio is not None or self.rounds > 1:
+            return False
+        return self._asked_advantage is not None or settings.lists_outputs
 
     @property
     def _asked_advantage(self) -> float | None:
