@@ -1,6 +1,15 @@
-"""``python -m discreet``: the same as the command ``discreet``."""
+"""``python -m discreet``, and the command ``discreet``."""
 
-from discreet.cli import main
+from discreet import stopping
+
+
+def main() -> None:
+    """Run the command line; signals are taken over before anything else is loaded."""
+    stopping.take_over()
+    from discreet.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

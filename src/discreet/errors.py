@@ -58,7 +58,13 @@ class StoppedError(DiscreetError):
 
 
 class DiscreetWarning(UserWarning):
-    """Base of every warning that a user of discreet should see."""
+    """Base of every warning that a user of discreet should see.
+
+    A message may be given in parts, so that a ``Parameter`` in it is told from other text.
+    """
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
 
 
 class UninformativeMappingWarning(DiscreetWarning):
@@ -67,6 +73,10 @@ class UninformativeMappingWarning(DiscreetWarning):
 
 class UnmetRequestWarning(DiscreetWarning):
     """Rows left out do not show that the privacy asked for is kept."""
+
+
+class SharedEpsilonWarning(DiscreetWarning):
+    """Outputs are too many to list, so that each sensor gets a part of epsilon only."""
 
 
 class BlindKernelWarning(DiscreetWarning):

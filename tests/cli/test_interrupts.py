@@ -8,10 +8,12 @@ import io
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
-from support.commands import FACTS, rooms, run
+from support.commands import AT_ONCE, FACTS, clean_environment, rooms, run
 from support.sites import eventually
 from support.terminals import PATIENCE, Terminal, on_screen
 
@@ -144,7 +146,7 @@ def test_an_interrupt_before_the_learning_ends_at_once(terminal, tmp_path):
     command.wait_for("reading")
     command.interrupt()
     assert command.end() == 130
-    assert "stopped before there was a mapping to keep. No mapping was written." in command.text
+    assert "discreet: stopped before there was a result; nothing was written." in command.text
     assert "Traceback" not in command.text
     assert not (tmp_path / "home.json").exists()
 
@@ -154,7 +156,7 @@ def test_sigterm_before_the_learning_has_an_exit_code_of_its_own(terminal, tmp_p
     command.wait_for("reading")
     os.kill(command.process.pid, signal.SIGTERM)
     assert command.end() == 143
-    assert "No mapping was written." in command.text and "Traceback" not in command.text
+    assert "nothing was written." in command.text and "Traceback" not in command.text
     assert not (tmp_path / "home.json").exists()
 
 
@@ -166,6 +168,77 @@ def test_an_interrupt_while_the_file_is_written_changes_nothing(terminal, tmp_pa
     assert command.end() == 0
     assert "wrote home.json" in command.text
     assert Mapping.load(tmp_path / "home.json").design.parameters["stopped"] is False
+
+
+SLOW_IMPORT = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            print("loading", flush=True)
+            while True: time.sleep(0.02)
+sys.meta_path.insert(0, Slow())
+"""
+SLOW_END = """
+import atexit, os, time
+def end():
+    print("at the end", flush=True)
+    while not os.path.exists("go on"): time.sleep(0.02)
+atexit.register(end)
+"""
+ENTER = "from discreet.__main__ import main\nmain()"
+
+
+def signalled(folder, changes, words, number):
+    """Run ``learn`` as the command does, send a signal once it prints some words, and end it."""
+    rooms().to_csv(folder / "home.csv", index=False)
+    arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", "home.json", *AT_ONCE]
+    with subprocess.Popen(
+        [sys.executable, "-c", changes + ENTER, *arguments],
+        cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    ) as process:  # fmt: skip
+        read = "".join(iter(lambda: _line_before(process, words), ""))
+        process.send_signal(number)
+        (folder / "go on").touch()
+        out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, read + out, err
+
+
+def _line_before(process, words):
+    line = process.stdout.readline()
+    return "" if words in line else line
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("name", ["typer", "pandas", "discreet.learning"])
+def test_a_signal_while_libraries_are_loaded_ends_in_one_line(tmp_path, name, number):
+    changes = SLOW_IMPORT.format(name=name)
+    code, out, err = signalled(tmp_path, changes, "loading", number)
+    assert (code, out) == (128 + number, "")
+    assert err == "discreet: stopped before there was a result; nothing was written.\n"
+    assert not (tmp_path / "home.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_once_there_is_a_result_changes_nothing(tmp_path, number):
+    code, out, err = signalled(tmp_path, SLOW_END, "at the end", number)
+    assert code == 0 and "\nnext: discreet audit" in out and "Traceback" not in err
+    Mapping.load(tmp_path / "home.json")
+
+
+def test_an_interrupt_that_a_library_makes_another_error_of_is_one_all_the_same():
+    before = signal.getsignal(signal.SIGINT)
+    report = LearnReport(Console(), quiet=True)
+    with (
+        pytest.raises(KeyboardInterrupt, match="nothing was written"),
+        stop_on_interrupt(report),
+    ):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("the library cannot be loaded") from None
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_command_in_the_background_leaves_interrupts_to_others(monkeypatch):

@@ -340,7 +340,9 @@ def test_learn_says_what_it_did_and_writes_a_mapping(command):
     assert "structural bound C1" in printed and "all of this is about one report" in printed
     useful, private, after = printed.splitlines()[-3:]
     assert re.match(
-        r"use(ful|less): 'fall' is answered right in [\d.]+ %, by guessing in 50", useful
+        r"use(ful|less): 'fall' is answered right( by designs without a fold)? in [\d.]+ %, by "
+        r"guessing in 50",
+        useful,
     )
     assert private.startswith(("private enough", "NOT shown to be private")) and "'who'" in private
     assert after == "next: discreet audit m home.csv --html report.html"
@@ -367,6 +369,22 @@ def test_options_are_written_to_a_file_and_read_from_it(command):
     assert code == 0 and told["out"] == "again" and told["useful"] is True
     assert told["mapping_id"] == Mapping.load("m").id == Mapping.load("again").id
     assert told["expected"]["guessing_balanced_accuracy"] == 0.5
+    assert (told["alternatives"], told["remembers"], told["rounds"]) == ([], None, None)
+    assert told["rows"] | {"learned_from": 0, "held_out": 0} == {
+        "sensors": ["hall", "door"], "learned_from": 0, "held_out": 0, "group": None,
+        "streamed": False,
+    }  # fmt: skip
+    assert told["training"]["privacy_ratio"] == 0.9 and told["training"]["private_risk"] > 0
+    assert told["next"] == "discreet audit again home.csv --html report.html"
+
+
+@pytest.mark.slow
+def test_json_has_no_number_where_no_bound_is(command, monkeypatch):
+    monkeypatch.setattr("discreet.mappers.base.structural_epsilon", lambda table: float("inf"))
+    symbols = ["--exclude", "day", "--method", "ndd", "--out", "m", "--json"]
+    printed = command("learn", "home.csv", *FACTS, *symbols)[1]
+    told = json.loads(printed, parse_constant=lambda name: pytest.fail(name))
+    assert told["structural_epsilon"] is None and told["asked"]["default"] is True
 
 
 @pytest.mark.parametrize(
@@ -448,7 +466,7 @@ def test_a_mapping_that_answers_nothing_is_called_useless(command):
     options = ["--exclude", "day", "--time-limit", "1s", "--out", "m"]
     _, printed, error = command("learn", "noise.csv", *FACTS, *options)
     assert "no better than guessing, as far as the rows show\n" in printed
-    assert "the mapping answers 'fall' no better than guessing: its balanced accuracy is" in error
+    assert "answers 'fall' no better than guessing: its balanced accuracy is" in error
 
 
 @pytest.mark.slow
@@ -575,13 +593,16 @@ def test_a_wish_in_words_is_answered_with_what_to_expect(command):
     code, printed, _ = command("learn", "home.csv", *FACTS, *options)
     assert code == 0
     assert re.search(
-        r"expected of one report \(by designs without each of \d folds, an estimate and no "
+        r"expected of one report \(of designs without a fold, on rows left out: an estimate and no "
         r"certificate\): attacker's "
         r"advantage \d+\.\d ± \d+\.\d points \(raw readings: \d+\.\d; asked: 20\); what was "
         r"asked for is met\n",
         printed,
     )
     assert Mapping.load("m").design.parameters["max_advantage"] == 0.2
+    assert "\nthe mapping written, designed on all rows, is usually better, but not me" in printed
+    assert "tried on designs without a fold, beats guessing 'who'" in printed
+    assert "is answered right by designs without a fold in" in printed
 
 
 @pytest.mark.slow
@@ -654,10 +675,57 @@ def test_levels_that_would_be_of_use_are_named_with_the_command(command):
         again = shlex.split(line)[1:]
         assert again[:-2] == asked and again[-2] == "--max-advantage"
         assert 100 * float(again[-1]) == pytest.approx(float(leak))
+    told = json.loads(command(*asked, "--max-advantage", "0.01", "--json")[1])
+    others = [(100 * each["limit"], shlex.split(each["command"])) for each in told["alternatives"]]
+    assert [leak for leak, _ in others] == pytest.approx([float(leak) for leak, _ in named])
+    assert all(line[1 : len(asked) + 1] == asked and "--json" in line for _, line in others)
+    assert {"public_error", "balanced_accuracy"} <= set(told["alternatives"][0])
+    assert told["asked"]["max_advantage"] == 0.01 and told["structural_epsilon"] > 0
     code, printed, _ = command(*shlex.split(named[-1][1])[1:])
     assert "useless" not in printed
     expected = Mapping.load("m").design.expected
     assert expected["balanced_accuracy_low"] > 0.5 and expected["raw_advantage"] > 0.3
+
+
+@pytest.mark.slow
+def test_an_epsilon_that_is_not_kept_is_named_with_what_was_seen(command):
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 600))
+    table = pd.DataFrame({f"x{k}": rng.binomial(3, 0.5, 600) + 4 * h + 2 * g for k in range(4)})
+    table.assign(fall=h, who=g).to_csv("two.csv", index=False)
+    limits = ["--max-advantage", "0.3", "--epsilon", "0.5"]
+    code, printed, said = command("learn", "two.csv", *FACTS, "--out", "m", *limits)
+    seen = r"at every level that was tried epsilon is at least [\d.]+ on rows left out \(limit: 0.5"
+    assert code == 3 and re.search(f"NOT MET: {seen}", printed) and re.search(seen, said)
+    assert "Of few rows this epsilon errs upwards: ask for a larger one." in said
+
+
+@pytest.mark.slow
+def test_a_run_that_time_ends_marks_what_raw_readings_are_worth(command):
+    options = ["--exclude", "day", "--time-limit", "0.001s", "--out", "m"]
+    _, printed, _ = command("learn", "home.csv", *FACTS, *options)
+    assert "stopped early" in printed and re.search(r"\(raw readings: [\d.]+, roughly; ", printed)
+    assert re.search(r"; raw readings: .* \(roughly, time was up\)\n", printed)
+    told = json.loads(command("learn", "home.csv", *FACTS, *options, "--json")[1])
+    assert told["stopped"] and told["expected"]["raw_roughly"]
+
+
+@pytest.mark.slow
+def test_an_epsilon_that_is_shared_out_is_said_with_what_would_be_of_use(command):
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, 600))
+    table = pd.DataFrame({f"x{k}": np.where(rng.random(600) < 0.8, h, 1 - h) for k in range(11)})
+    table.assign(fall=h, who=g).to_csv("many.csv", index=False)
+    asked = ["learn", "many.csv", *FACTS, "--out", "m", "--epsilon", "0.2"]
+    code, printed, said = command(*asked)
+    assert code == 0 and "private enough: epsilon 0.2 holds by construction" in printed
+    assert "--epsilon 0.2 is shared out among the 11 sensors, 0.0182 each" in said
+    assert "fewer --sensors, --max-advantage instead, or a larger --epsilon." in said
+    named = re.findall(r"^of use would be a limit of .* instead of epsilon 0.2 .*", printed, re.M)
+    assert named and all("--epsilon" not in each for each in named)
+    told = json.loads(command(*asked, "--json")[1])
+    assert told["asked"]["epsilon_per_sensor"] == pytest.approx(0.2 / 11)
+    assert len(told["alternatives"]) == len(named) and told["expected"]["share_of_raw_gain"] < 0.2
 
 
 def test_the_method_that_is_gone_names_the_one_in_its_place(command):

@@ -13,6 +13,7 @@ from discreet import Mapper, NPOMapper
 from discreet.errors import (
     ConstantSensorWarning,
     InputError,
+    SharedEpsilonWarning,
     UninformativeMappingWarning,
     UnmetRequestWarning,
 )
@@ -209,6 +210,45 @@ def test_if_nothing_useful_is_left_looser_levels_are_named():
     assert 1 <= len(levels) <= 3
     assert levels == sorted(levels)
     assert all(each.useful for each in fitted.alternatives_)
+
+
+def many_sensors(n_rows=600, count=11):
+    """As many sensors as are too many to list; each tells some of the public fact."""
+    rng = np.random.default_rng(0)
+    h, g = rng.integers(2, size=(2, n_rows))
+    readings = {f"x{k}": np.where(rng.random(n_rows) < 0.8, h, 1 - h) for k in range(count - 1)}
+    return pd.DataFrame({**readings, "own": g}), h, pd.Series(g, name="g")
+
+
+@pytest.mark.slow
+def test_epsilon_shared_out_among_many_sensors_is_said_and_what_would_help():
+    X, h, g = many_sensors()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = Mapper(epsilon=0.2, random_state=0).fit(X, h, private=g)
+    (said,) = (str(each.message) for each in caught if each.category is SharedEpsilonWarning)
+    assert "epsilon 0.2 is shared out among the 11 sensors, 0.0182 each" in said
+    assert "fewer sensors, max_advantage instead, or a larger epsilon." in said
+    expected = fitted.expected_
+    assert expected.keeps_little and fitted.structural_epsilon_ <= 0.2
+    # Levels that limit the advantage instead of epsilon.
+    assert fitted.alternatives_ and not any(each.keeps_little for each in fitted.alternatives_)
+
+
+@pytest.mark.slow
+def test_ten_sensors_do_not_share_an_epsilon():
+    X, h, g = many_sensors(count=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SharedEpsilonWarning)
+        warnings.simplefilter("ignore", UnmetRequestWarning)
+        Mapper(epsilon=3.0, random_state=0).fit(X, h, private=g)
+
+
+def test_groups_too_few_for_a_search_are_refused_before_it_is_said_how_long_it_takes(capsys):
+    X, h, g = draw_table(100, 0.2, 0)
+    with pytest.raises(InputError, match="Two folds cannot both hold every class"):
+        Mapper(verbose=True, random_state=0).fit(X, h, private=g, groups=np.zeros(100))
+    assert "to go" not in capsys.readouterr().err
 
 
 def test_wrong_parameters_are_refused():

@@ -18,8 +18,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from discreet import __version__
-from discreet.cli.options import GroupedCommand, option_name
-from discreet.errors import DiscreetError, Parameter, StoppedError
+from discreet.cli.options import GroupedCommand, in_option_terms
+from discreet.errors import DiscreetError, StoppedError
 
 BAD_INPUT = 2
 SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
@@ -84,12 +84,6 @@ def main() -> None:
             raise
         _fail(_usage_message(error, sys.argv[1:]), BAD_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def in_option_terms(error: DiscreetError) -> str:
-    """Return the message with Python's parameters called what the command line calls them."""
-    parts = (option_name(part) if isinstance(part, Parameter) else part for part in error.args)
-    return "".join(map(str, parts))
 
 
 def _usage_message(error: Any, arguments: Sequence[str]) -> str:

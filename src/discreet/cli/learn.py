@@ -5,15 +5,15 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 
 from __future__ import annotations
 
-import math
 import shlex
-import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.choices import METHODS
+from discreet.cli.learn_json import allowing, command_for, is_default, result
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Binning,
@@ -118,7 +118,8 @@ def learn(
         float | None,
         option(
             "E",
-            "Ask that no symbols shift the log-probability of a private class by more.",
+            "Ask that no symbols shift the log-probability of a private class by more; shared out "
+            "among the sensors if they have more than 1024 outputs, as eleven have.",
             is_positive,
         ),
     ] = None,
@@ -273,9 +274,12 @@ def learn(
         options["time_budget"] = limit
     if every is not None and time_column is None:
         raise InputError("--every was given without --time-column, which it is for. Give both.")
-    with interruptible():
-        from discreet.task import Task, make_split
+    # Loaded while a stop ends the process at once: of an interrupt, libraries make other errors.
+    import_module("discreet.learning")
+    import_module("discreet.cli.progress")
+    from discreet.task import Task, make_split
 
+    with interruptible(early=True):
         task = Task(
             table=tables[0],
             further=tables[1:],
@@ -294,12 +298,14 @@ def learn(
                 check_out(config_out, file, "--write-config")
         learned, figure = run_learn(
             task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet or as_json,
-            rounds=rounds, stay=stay,
+            rounds=rounds, stay=stay, last=True,
         )  # fmt: skip
         if config_out is not None:
             write_config(context, config_out)
         if as_json:
-            print_json(_as_dict(learned.mapper, out, figure))
+            following = _audit_command(task, out, rounds, stay)
+            met = _met(learned.mapper, figure)
+            print_json(result(learned, out, met, following, figure))
     stated = (max_advantage, epsilon) != (None, None)
     return LIMIT_NOT_MET if stated and _met(learned.mapper, figure) is False else 0
 
@@ -349,16 +355,17 @@ def run_learn(
     quiet: bool = False,
     rounds: int | None = None,
     stay: float | None = None,
+    last: bool = False,
 ) -> tuple[Learned, RoundsFigure | None]:
     """Learn as asked, write the mapping, and say what was done; of many rounds, their figure.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
     learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
     streamed is copied to; beside the mapping by default. ``dask``: the cluster that goes over the
-    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. Raises InputError:
-    before the work where possible, with what to do. Raises ClusterError: if the cluster does not
-    answer, or has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no
-    mapping.
+    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. ``last``: nothing
+    follows but the end of the process. Raises InputError: before the work where possible, with what
+    to do. Raises ClusterError: if the cluster does not answer, or has lost all its workers. Raises
+    KeyboardInterrupt: if the user wanted an end and no mapping.
     """
     from discreet.cli.progress import LearnReport, stop_on_interrupt
     from discreet.cluster import connected
@@ -370,7 +377,7 @@ def run_learn(
         check_out(out, file)
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
-    with told_warnings(console), connected(dask) as client, stop_on_interrupt(report):
+    with told_warnings(console), stop_on_interrupt(report, last=last), connected(dask) as client:
         folder = work_dir or out.resolve().parent
         table = open_table(task, memory, folder)
         prepared = prepare(task, table, report=report, client=client)
@@ -384,7 +391,8 @@ def run_learn(
             from discreet.learning_for_rounds import learn_for_rounds
 
             learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
-    save(learned.mapper, out, quiet, _audit_command(task, out, rounds, stay), figure)
+    following = _audit_command(task, out, rounds, stay)
+    save(learned.mapper, out, quiet, following, figure)
     return learned, figure
 
 
@@ -415,22 +423,12 @@ def say_rounds(figure: RoundsFigure) -> str:
     return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 
 
-def _as_dict(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None) -> dict[str, object]:
-    """Return the result for a program."""
-    expected = mapper.expected_
-    return {
-        "out": str(out),
-        "mapping_id": mapper.mapping_.id,
-        "useful": mapper.useful_,
-        "met": _met(mapper, figure),
-        "stopped": mapper.stopped_,
-        "expected": None if expected is None else expected.as_dict(),
-        "rounds": None if figure is None else figure.as_dict(),
-    }
-
-
 def save(
-    mapper: PrivacyMapper, out: Path, quiet: bool, audit: str, figure: RoundsFigure | None = None
+    mapper: PrivacyMapper,
+    out: Path,
+    quiet: bool,
+    audit: str,
+    figure: RoundsFigure | None = None,
 ) -> None:
     """Write the mapping and say what was done; ``audit``: the command that checks it."""
     from discreet.cli.progress import undisturbed
@@ -469,6 +467,8 @@ def announce(prepared: Prepared) -> str:
 
 def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = None) -> list[str]:
     """Return the closing lines: what was written and what may be said of it."""
+    from discreet.design.expected import NOT_MEASURED
+
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
@@ -476,16 +476,17 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
     if expected is not None:
         beyond = bool(getattr(mapper, "beyond_answer", False))
         lines += [
-            _privacy_line(expected, beyond, _by_default(mapper)),
+            _privacy_line(expected, beyond, is_default(mapper)),
             *_answer_lines(expected, mapper.mapping_.public.name),
         ]
+        if expected.by_folds:
+            lines.append(NOT_MEASURED)
     elif mapper.privacy_ratio_ is not None:
         lines.append(
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
             f"floor {mapper.threshold_:.4f}"
         )
-    if not mapper.useful_:
-        lines += [_alternative_line(each) for each in getattr(mapper, "alternatives_", [])]
+    lines += _alternative_lines(mapper)
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
@@ -513,17 +514,30 @@ def _closing(
     expected, public = mapper.expected_, mapper.mapping_.public.name
     worth = ""
     if expected is not None:
+        by = " by designs without a fold" if expected.by_folds else ""
         worth = (
-            f": {public!r} is answered right in {percent(expected.balanced_accuracy)}, by "
+            f": {public!r} is answered right{by} in {percent(expected.balanced_accuracy)}, by "
             f"guessing in {percent(expected.guessing_balanced_accuracy)}"
-        )
+        ) + _kept_line(expected)
+    little = expected is not None and expected.keeps_little
     useful = (
-        (f"useful{worth}", "32")
+        (f"useful{worth}", "33" if little else "32")
         if mapper.useful_
         else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
     )
     private = _private_line(mapper) if figure is None else _private_rounds_line(mapper, figure)
     return [useful, private, (f"next: {audit}", "1")]
+
+
+def _kept_line(expected: Expected) -> str:
+    """Say it where little is kept of what raw readings gain."""
+    share = expected.share_of_raw_gain
+    if share is None or not (expected.useful and expected.keeps_little):
+        return ""
+    return (
+        f", from raw readings in {percent(expected.raw_balanced_accuracy)}: only "
+        f"{percent(share)} of that gain is kept"
+    )
 
 
 _NOISE = "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
@@ -543,26 +557,24 @@ def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[s
     return f"NOT shown to be private {span}: {line}", "31"
 
 
-def _by_default(mapper: PrivacyMapper) -> bool:
-    """Whether nobody stated a limit, so that the default is aimed at; it is not promised then."""
-    return (mapper.max_advantage, mapper.epsilon) == (None, None)
-
-
 def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
-    expected = mapper.expected_
+    expected, epsilon = mapper.expected_, mapper.epsilon
     if expected is None or expected.met is None:
+        if epsilon is not None and mapper.structural_epsilon_ <= epsilon:
+            return f"private enough: epsilon {epsilon:g} holds by construction, for any fact", "32"
         return "private or not: no limit was asked for, and the audit measures it", "33"
     if expected.silent:
         return _NOISE
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
+    tried = ", tried on designs without a fold," if expected.by_folds else ""
     line = (
-        f"an attacker{told} beats guessing {secrets} by about {points(expected.advantage)} "
-        f"(raw readings: {gain(expected.raw_advantage)})"
+        f"an attacker{told}{tried} beats guessing {secrets} by about {points(expected.advantage)} "
+        f"(raw readings: {_raw_gain(expected)})"
     )
     if expected.asked is not None:
         aim = f"{100 * expected.asked:.4g}"
-        line += f"; no limit was stated, {aim} is the default" if _by_default(mapper) else (
+        line += f"; no limit was stated, {aim} is the default" if is_default(mapper) else (
             f"; {aim} were allowed"
         )  # fmt: skip
     if expected.met:
@@ -607,50 +619,55 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
             f"the symbols are pure noise: no level that was tried is likely to keep "
             f"{plain_points(expected.asked or 0.0)}, nor one with 80 % of the symbols drawn evenly "
             f"(raw readings: "
-            f"{gain(expected.raw_advantage)}); {unmet}"
+            f"{_raw_gain(expected)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"
+    if expected.shortfall is not None:
+        unmet += f": {expected.shortfall.words}"
     verdict = {None: "", True: f"; {met}", False: f"; {unmet}"}[expected.met]
-    tried = "rows left out of it" if expected.folds == 1 else (
-        f"by designs without each of {expected.folds} folds"
-    )  # fmt: skip
     asked = (
         ""
         if expected.asked is None
         else (f"; {'default' if by_default else 'asked'}: {100 * expected.asked:.4g}")
     )
     return (
-        f"expected of one report ({tried}, an estimate and no certificate): "
+        f"expected of one report (of {expected.of}: an estimate and no certificate): "
         f"attacker's advantage {'beyond the public fact ' * beyond}"
         f"{with_error(expected.advantage, expected.advantage_error)} "
-        f"(raw readings: {gain(expected.raw_advantage)}{asked})"
+        f"(raw readings: {_raw_gain(expected)}{asked})"
         + ("" if expected.epsilon is None else f", epsilon {expected.epsilon:.2f}")
         + verdict
     )
 
 
-def _alternative_line(expected: Expected) -> str:
-    """Say what more leak would buy, and how to ask for it."""
-    # What rows left out show with a standard error to spare, rounded up: so much they allow.
-    asked = math.ceil(100.0 * expected.advantage_with_error) / 100.0
+def _raw_gain(expected: Expected) -> str:
+    """Return what raw readings tell an attacker, by few rows if time was up."""
+    return gain(expected.raw_advantage) + ", roughly" * expected.hurried
+
+
+def _alternative_lines(mapper: PrivacyMapper) -> list[str]:
+    """Say what more leak would buy, if the answers are worth little."""
+    expected, others = mapper.expected_, getattr(mapper, "alternatives_", None)
+    searched = mapper.privacy_ratio is None and getattr(mapper, "rounds", 1) == 1
+    if expected is None or others is None or not searched:
+        return []
+    if others:
+        return [_alternative_line(each, mapper.epsilon) for each in others]
+    poor = not expected.useful or expected.keeps_little
+    return ["no level that would be of use was found, as far as the time allowed"] if poor else []
+
+
+def _alternative_line(expected: Expected, epsilon: float | None) -> str:
+    """Say what more leak would buy, and how to ask for it; ``epsilon``: asked for instead."""
+    limit = allowing(expected)
+    instead = "" if epsilon is None else f" instead of epsilon {epsilon:g}"
     return (
-        f"of use would be a limit of {plain_points(asked)} (rows left out show "
+        f"of use would be a limit of {plain_points(limit)}{instead} (rows left out show "
         f"{with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
-        f"{_command_for(asked)}"
+        f"{command_for(limit)}"
     )
-
-
-def _command_for(advantage: float) -> str:
-    """Return the command that was given, with another limit."""
-    given = [each for each in sys.argv[1:] if not each.startswith("--max-advantage=")]
-    if "--max-advantage" in given:
-        place = given.index("--max-advantage")
-        del given[place : place + 2]
-    if given[:1] != ["learn"]:
-        return f"--max-advantage {advantage:g}"
-    return shlex.join(["discreet", *given, "--max-advantage", f"{advantage:g}"])
 
 
 def _answer_lines(expected: Expected, public: str) -> list[str]:
@@ -661,5 +678,7 @@ def _answer_lines(expected: Expected, public: str) -> list[str]:
         f"({percents(expected.balanced_low, expected.balanced_high)})",
         f"beside it, guessing: {percent(expected.guessing_error)} and "
         f"{percent(expected.guessing_balanced_accuracy)}; raw readings: "
-        f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}",
+        f"{percent(expected.raw_error)} and {percent(expected.raw_balanced_accuracy)}"
+        + " (roughly, time was up)"
+        * expected.hurried,
     ]

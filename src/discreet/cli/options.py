@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand
 
 from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
-from discreet.errors import InputError, shown
+from discreet.errors import DiscreetError, DiscreetWarning, InputError, Parameter, shown
 from discreet.files import write_whole
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
@@ -46,6 +46,12 @@ _RENAMED = {"privacy_ratio": "ratio", "n_symbols": "symbols", "n_bins": "bins"}
 def option_name(parameter: str) -> str:
     """Return what the command line calls a parameter of the library."""
     return "--" + _RENAMED.get(parameter, parameter).replace("_", "-")
+
+
+def in_option_terms(message: DiscreetError | DiscreetWarning) -> str:
+    """Return a message with Python's parameters called what the command line calls them."""
+    parts = (option_name(part) if isinstance(part, Parameter) else part for part in message.args)
+    return "".join(map(str, parts))
 
 
 def option(

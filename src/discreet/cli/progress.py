@@ -20,6 +20,7 @@ from rich.text import Text
 
 from discreet.cli.terminal import print_on
 from discreet.progress import Progress, cost, standing
+from discreet.stopping import UNDONE, give_back, ignore_for_good
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
@@ -186,21 +187,25 @@ class LearnReport:
 
 
 @contextmanager
-def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
+def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[None]:
     """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
 
-    Before there is a mapping to keep, the first one ends everything.
+    Before there is a mapping to keep, the first one ends everything. ``last``: after it there is
+    but a mapping to write, which takes a moment; signals change nothing from there on.
 
     Raises KeyboardInterrupt: with what to tell the user.
     """
+    give_back()
+    ended: list[tuple[str, int]] = []
+    done = False
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if report.stop_asked:
-            raise KeyboardInterrupt("stopped at once. No mapping was written.", number)
+            ended.append(("stopped at once. No mapping was written.", number))
+            raise KeyboardInterrupt(*ended[0])
         if not report.keeps:
-            raise KeyboardInterrupt(
-                "stopped before there was a mapping to keep. No mapping was written.", number
-            )
+            ended.append((UNDONE, number))
+            raise KeyboardInterrupt(*ended[0])
         report.stop_asked = True
         # os.write, not print: a handler may run in the middle of another print.
         clear = b"\r\x1b[2K" if report.shown.live else b""
@@ -212,17 +217,25 @@ def stop_on_interrupt(report: LearnReport) -> Iterator[None]:
             signal.signal(number, ask)
     try:
         yield
+        done = True
+    except Exception:
+        if ended:  # a library, while it was loaded, made something else of the interrupt
+            raise KeyboardInterrupt(*ended[0]) from None
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not (done and last and ignore_for_good()):
+            for number, handler in before.items():
+                signal.signal(number, handler)
         report.shown.close()
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait, so that what is said of the file is true."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore Ctrl-C and SIGTERM, so that what is said of the file is true."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

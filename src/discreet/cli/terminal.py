@@ -18,8 +18,10 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from discreet.cli.options import in_option_terms
 from discreet.errors import DiscreetWarning, InputError, StoppedError
 from discreet.layout import HANG, wrapped
+from discreet.stopping import UNDONE, give_back
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,7 +119,9 @@ def told_warnings(console: Console) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for message in dict.fromkeys(
-        str(each.message) for each in caught if issubclass(each.category, DiscreetWarning)
+        in_option_terms(each.message)
+        for each in caught
+        if isinstance(each.message, DiscreetWarning)
     ):
         print_on(console, f"warning: {message}", "yellow")
 
@@ -157,8 +161,13 @@ def check_out(out: Path, table: Path | None, option: str = "--out") -> None:
 
 
 @contextmanager
-def interruptible(words: str = "stopped. No mapping was written.") -> Iterator[None]:
-    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it."""
+def interruptible(words: str = UNDONE, *, early: bool = False) -> Iterator[None]:
+    """Make Ctrl-C an error of ours before Typer makes a bare exit code of it.
+
+    ``early``: signals still end the process at once, until something in it takes them.
+    """
+    if not early:
+        give_back()
     try:
         yield
     except KeyboardInterrupt as stop:

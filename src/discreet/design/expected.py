@@ -34,7 +34,7 @@ from discreet.design.training_rows import Fold, Rows, Sample
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
 from discreet.leakage.joint_outputs import output_probabilities
 from discreet.mapping.parts import Fact
-from discreet.rounding import percent, percents, with_error
+from discreet.rounding import at_least, percent, percents, with_error
 
 # --- Answers on rows left out ---------------------------------------------------------------
 
@@ -46,6 +46,7 @@ _TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 128_000
 _TREES = 120  # of all classes together, and 30 of each at most
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _LEAST_ROWS = 0.5  # of a class that does not occur
+_LITTLE = 0.2  # of what raw readings gain over guessing
 _TWO_SIDED = 1.96  # standard errors of an interval that holds for 95 %
 
 
@@ -312,6 +313,12 @@ def _score_advantage(scores: Floats, index: Ints) -> float:
 # --- What is asked for, and what is expected ------------------------------------------------
 
 
+_WRITTEN = "the mapping written, on rows left out"
+_WITHOUT_FOLDS = "designs without a fold, on rows left out"
+NOT_MEASURED = "the mapping written, designed on all rows, is usually better, but not measured"
+"""What to add where figures are of designs without a fold."""
+
+
 @dataclass(frozen=True)
 class Request:
     """The wish: no attacker beats guessing by more, no log-ratio exceeds."""
@@ -321,14 +328,80 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What rows left out showed.
+class Shortfall:
+    """What every level that was tried lacked, as it was designed, before noise was added.
 
-    ``advantage``: the attacker's, over guessing, for the fact and the classes it does best on,
-    estimated without bias, and ``advantage_error``, one standard error of it, in
-    ``design/leak_estimates.py``; infinite where each part left out has a class in one group only.
-    ``raw_advantage``: that of boosted trees on the codes of the readings themselves, for the first
-    of the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
+    ``advantage``: the least of all, the larger of what rows left out show and what leaks under the
+    model of the rows learned from, with ``to_spare`` standard errors. ``epsilon``: the least that
+    rows left out show, None if it was not looked at. ``kept``: the share of the symbols that the
+    mapping taken sends as designed; the others are drawn evenly.
+    """
+
+    asked: Request
+    advantage: float
+    epsilon: float | None
+    to_spare: float
+    kept: float = 1.0
+
+    @property
+    def of_advantage(self) -> bool:
+        """Whether no level kept the advantage."""
+        limit = self.asked.max_advantage
+        return limit is not None and self.advantage > limit
+
+    @property
+    def of_epsilon(self) -> bool:
+        """Whether no level kept epsilon."""
+        limit = self.asked.epsilon
+        return None not in (limit, self.epsilon) and self.epsilon > limit  # type: ignore[operator]
+
+    @property
+    def words(self) -> str:
+        """What was seen beside what was asked for."""
+        found = [self._advantage_words()] if self.of_advantage else []
+        found += [self._epsilon_words()] if self.of_epsilon else []
+        said = " and ".join(found) or "either the advantage or epsilon is above what was asked for"
+        said = f"at every level that was tried {said}"
+        if self.kept in (0.0, 1.0):
+            return said
+        return (
+            f"{said}; so {100 * (1.0 - self.kept):.0f} % of the symbols are drawn evenly, and the "
+            "rows that this was chosen by do not show the outcome to be kept"
+        )
+
+    def _advantage_words(self) -> str:
+        limit = self.asked.max_advantage or 0.0
+        if not math.isfinite(self.advantage):
+            return "the error of the advantage is not known, as a class is in one group only"
+        return (
+            "the advantage, on rows left out or under the model of those learned from, is at least "
+            f"{at_least(self.advantage, limit)} with {self.to_spare:g} standard errors to spare "
+            f"(limit: {100 * limit:.4g})"
+        )
+
+    def _epsilon_words(self) -> str:
+        asked, found = f"{self.asked.epsilon:g}", self.epsilon or 0.0
+        if not math.isfinite(found):
+            return f"epsilon is unbounded, as a row rules a class out (limit: {asked})"
+        return f"epsilon is at least {found:.4g} on rows left out (limit: {asked})"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What rows left out showed: of the mapping written, or of designs without a fold.
+
+    From 8000 rows on (with groups, and 100 of them) it is of the very mapping, and ``folds`` is 1.
+    Of fewer rows it is of designs without a fold, each tried on that fold. The mapping written is
+    designed on all rows: it is usually better, but not measured, and the interval is none of it.
+    ``of`` says which.
+
+    ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
+    and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of
+    more than two, all m at once (1 - 1/m at most). It is estimated without bias, and
+    ``advantage_error``, one standard error of it, in ``design/leak_estimates.py``; infinite where
+    each part left out has a class in one group only. ``raw_advantage``: the same, of boosted trees
+    on the codes of the readings themselves, for the first of the parts left out. ``asked``: what
+    ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
     infinite where a certain row rules a class out, and None where the outputs are too many to list
     or nobody asked for it. ``public_error``: of the decisions of the fusion rule.
@@ -342,6 +415,9 @@ class Expected:
     errors to spare, 1.6 where groups are left out in turn. None if there was no wish to search for.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
+    ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.
+    ``shortfall``: what was lacking where ``met`` is false. ``hurried``: whether the figures of raw
+    readings were learned from fewer rows than usual, as time was up.
     ``evidence``: what adds up over rounds, the squared distance between two private classes (as x
     in ``leakage/over_time.py``), with one standard error.
     """
@@ -363,6 +439,19 @@ class Expected:
     asked: float | None = None
     silent: bool = False
     evidence: float = 0.0
+    kept: float = 1.0
+    shortfall: Shortfall | None = None
+    hurried: bool = False
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether the figures are of designs without a fold; pure noise is the same without."""
+        return self.folds > 1 and not self.silent
+
+    @property
+    def of(self) -> str:
+        """What the figures are of, in a few words."""
+        return _WITHOUT_FOLDS if self.by_folds else _WRITTEN
 
     @property
     def guessing_balanced_accuracy(self) -> float:
@@ -378,6 +467,18 @@ class Expected:
     def public_advantage(self) -> float:
         """Balanced accuracy of the fusion rule over guessing."""
         return self.balanced_accuracy - self.guessing_balanced_accuracy
+
+    @property
+    def share_of_raw_gain(self) -> float | None:
+        """What the answers gain over guessing, as a share of what raw readings gain, if they do."""
+        raw = self.raw_balanced_accuracy - self.guessing_balanced_accuracy
+        return self.public_advantage / raw if raw > 0.0 else None
+
+    @property
+    def keeps_little(self) -> bool:
+        """Whether less than a fifth is kept of what raw readings gain over guessing."""
+        share = self.share_of_raw_gain
+        return share is not None and share < _LITTLE
 
     @property
     def useful(self) -> bool:
@@ -420,10 +521,15 @@ def warn_useless(
     advice: str,
 ) -> None:
     """Say that decisions are no better than guessing, on rows left out or those learned from."""
-    where, accuracy = "Even on the rows it was learned from", taught.balanced_accuracy
-    if expected is not None:
+    what, where = "the mapping", "Even on the rows it was learned from"
+    accuracy = taught.balanced_accuracy
+    by_folds = expected is not None and expected.by_folds
+    # That the mapping written names one class always, designs without a fold do not tell.
+    if expected is not None and not (by_folds and taught.constant):
         where, accuracy = "On rows left out", expected.balanced_accuracy
         interval = expected.balanced_low, expected.balanced_high
+        if by_folds:
+            what, advice = "a design without a fold", f"{_sentence(NOT_MEASURED)} {advice}"
     why = ""
     if expected is not None and expected.silent:
         why = "Not met: no level of strictness kept what was asked on held-out rows, with noise "
@@ -432,14 +538,18 @@ def warn_useless(
         always = fact.classes[int(np.argmax(taught.shares))]
         why = f"The fusion rule names {always!r} whatever the symbols are. "
     warnings.warn(
-        f"{why}{where}, as far as they show, the mapping answers {fact.name!r} no better than "
-        f"guessing: its balanced accuracy is {percent(accuracy)} "
-        f"({percents(*interval)} at 95 % confidence), that of guessing "
+        f"{why}{where}, as far as they show, {what} answers {fact.name!r} no better than "
+        f"guessing: its balanced accuracy is "
+        f"{percent(accuracy)} ({percents(*interval)} at 95 % confidence), that of guessing "
         f"{percent(1.0 / len(fact.classes))}. "
         f"{advice}",
         UninformativeMappingWarning,
         stacklevel=_LEVEL,
     )
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def warn_unmet(
@@ -449,12 +559,16 @@ def warn_unmet(
     found = [f"advantage {with_error(expected.advantage, expected.advantage_error)}"]
     if asked["epsilon"] is not None and expected.epsilon is not None:
         found.append(f"epsilon {expected.epsilon:.2f}")
+    lacking = "at no level that was tried enough standard errors to spare"
+    if expected.shortfall is not None:
+        lacking = expected.shortfall.words
+        if expected.shortfall.of_epsilon:
+            advice = f"Of few rows this epsilon errs upwards: ask for a larger one. {advice}"
     limits = [f"{name} {limit:g}" for name, limit in asked.items() if limit is not None]
     warnings.warn(
         f"Not met: at most {' and '.join(limits)} {'was asked for' if stated else 'is the default'}"
-        f". Held-out rows show "
-        f"{' and '.join(found)}, and at no level that was tried enough standard errors to spare. "
-        f"{advice}",
+        f". Rows left out show{', of designs without a fold,' if expected.by_folds else ''} "
+        f"{' and '.join(found)}; {lacking}. {advice}",
         UnmetRequestWarning,
         stacklevel=_LEVEL,
     )

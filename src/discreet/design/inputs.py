@@ -343,12 +343,19 @@ class Target:
     epsilon: float | None = None
 
 
+def epsilon_each(n_symbols: Sequence[int], epsilon: float | None) -> float | None:
+    """Return what each sensor gets of an epsilon; None where outputs are bounded one by one."""
+    if epsilon is None or math.prod(n_symbols) <= MAX_OUTPUTS:
+        return None
+    return epsilon / len(n_symbols)
+
+
 def structural_limit(settings: Settings, target: Target) -> float | None:
     """Return the limit on log Q(z|x)/Q(z|x') of every single sensor, if there is one."""
-    if target.epsilon is None or settings.lists_outputs:
-        return settings.ldp_epsilon
     # Too many outputs to bound one by one: the structural bound C1 adds up over sensors.
-    share = target.epsilon / len(settings.n_symbols)
+    share = epsilon_each(settings.n_symbols, target.epsilon)
+    if share is None:
+        return settings.ldp_epsilon
     return share if settings.ldp_epsilon is None else min(share, settings.ldp_epsilon)
 
 

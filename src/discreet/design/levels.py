@@ -23,6 +23,7 @@ from discreet.design.expected import (
     Answers,
     Expected,
     Request,
+    Shortfall,
     answer_from_codes,
     answer_unseen,
     finish_fusion,
@@ -205,6 +206,7 @@ class LevelSearch:
         self.tried: dict[Target, Tried] = {}
         self.best: Tried | None = None  # of those that keep what was asked
         self.planned, self.done = 1, 0.0
+        self.hurried = False
 
     def take(self, target: Target) -> Found:
         """Return the design for one level, without a search."""
@@ -236,20 +238,28 @@ class LevelSearch:
                 levels, low, high, tried.target, tried.most(self.to_spare), request
             )
         if kept is None:
-            return self._found_none(request)
+            found = self._found_none(request)
+            return replace(found, expected=self._explained(found.expected, request))
         return self._found(kept, met=True, asked=request.max_advantage)
 
     def look_for_use(self, levels: Sequence[Target]) -> list[Expected]:
-        """Return what to expect of the first levels that are of use, three at most."""
+        """Return what to expect of the first levels that are of use, three at most.
+
+        Of use is what is surely better than guessing and keeps a fifth of what raw readings gain.
+        A design that was stopped tells nothing of its level.
+        """
         found: list[Expected] = []
         for level in levels:
             tried = self.try_level(level)
+            if tried.stopped:
+                break
             expected = self._expect(tried, met=None)
             last = found[-1].advantage_with_error if found else 0.0
             known = np.isfinite(expected.advantage_error)
-            if known and expected.useful and expected.advantage_with_error > last + _APART:
+            of_use = expected.useful and not expected.keeps_little
+            if known and of_use and expected.advantage_with_error > last + _APART:
                 found.append(expected)
-            if len(found) == _ALTERNATIVES or tried.stopped:
+            if len(found) == _ALTERNATIVES:
                 break
         return found
 
@@ -271,6 +281,21 @@ class LevelSearch:
         else:
             found = self._add_noise(tried, request)
         return found or self._silent(last.target, asked)
+
+    def _explained(self, expected: Expected | None, request: Request) -> Expected | None:
+        """Return what is expected, with what the levels that were tried lacked."""
+        if expected is None:
+            return None
+        tried = self.tried.values()
+        seen = [each.epsilon for each in tried if each.epsilon is not None]
+        shortfall = Shortfall(
+            request,
+            min(each.most(self.to_spare) for each in tried),
+            min(seen, default=None),
+            self.to_spare,
+            expected.kept,
+        )
+        return replace(expected, shortfall=shortfall)
 
     def _add_noise(self, tried: Sequence[Tried], request: Request) -> Found | None:
         """Add noise to the level with the smallest estimate, until half an error is to spare."""
@@ -344,7 +369,7 @@ class LevelSearch:
         leaks = Leaks(np.zeros(1), np.zeros(1), np.zeros(1))
         expected = self._expect(Tried(target, designs, leaks, None), met=False, asked=asked)
         designed = self._with_fusion(designs[0], self.sample, self.rng)
-        return Found(target, replace(expected, silent=True), designed)
+        return Found(target, replace(expected, silent=True, kept=0.0), designed)
 
     def try_level(self, target: Target) -> Tried:
         """Design without each part in turn, and look at what is left out."""
@@ -418,12 +443,15 @@ class LevelSearch:
         seed = int(self.seeds[0])
         usual = tree_rows(len(self.sample.sizes))
         most = self._at_most(usual)
+        self.hurried |= most != usual
         folds = self.left_out.folds[: None if most == usual else 1]
         return answer_from_codes(self.sample, folds, self.settings.aim, seed, most)
 
     @cached_property
     def _raw_advantage(self) -> float:
-        most = self._at_most(tree_rows(len(self.sample.sizes)))
+        usual = tree_rows(len(self.sample.sizes))
+        most = self._at_most(usual)
+        self.hurried |= most != usual
         return raw_advantage(*self.parts[0], beyond=self.beyond, most=most)
 
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
@@ -439,11 +467,11 @@ class LevelSearch:
         joined = join(answers)
         order = np.concatenate([held for _, held in folds])
         low, high = joined.interval(None if groups is None else groups[order])
-        raw = self._raw_answers
+        raw, leaked = self._raw_answers, self._raw_advantage
         return Expected(
             advantage=tried.leaks.advantage,
             advantage_error=tried.leaks.error,
-            raw_advantage=self._raw_advantage,
+            raw_advantage=leaked,
             epsilon=tried.epsilon,
             public_error=joined.error,
             balanced_accuracy=joined.balanced_accuracy,
@@ -457,6 +485,8 @@ class LevelSearch:
             met=met,
             asked=asked,
             evidence=tried.leaks.evidence,
+            kept=tried.kept,
+            hurried=self.hurried,
         )
 
 

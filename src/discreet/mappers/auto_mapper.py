@@ -46,12 +46,14 @@ class Mapper(PrivacyMapper):
 
     From 8000 rows on (with groups, and 100 of them), some are left out for good, and
     ``expected_`` is what they show of the very mapping. Of fewer rows each fold is left out in
-    turn: ``expected_`` is of designs without a fold, the mapping is designed on all rows.
+    turn: ``expected_`` and its interval are of designs without a fold, on rows left out. The
+    mapping, designed on all rows, is usually better, but not measured.
 
     Parameters
     ----------
     max_advantage : float, optional
-        Ask that no attacker beat guessing by more on new rows; 0.05 if nothing else is asked for.
+        Ask that no attacker beat guessing by more on new rows, telling apart any two classes of a
+        private fact, or all of them at once; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
         standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
@@ -64,7 +66,9 @@ class Mapper(PrivacyMapper):
         for it, and on new rows R is somewhat smaller.
     epsilon : float, optional
         Ask that ``|log p(g|z)/p(g)|`` stay below it, likewise. Where the outputs are too many to
-        list it is shared out among the sensors and holds by construction.
+        list, more than 1024, as of 11 sensors with two symbols each, it is shared out among the
+        sensors and holds by construction: of T sensors each gets epsilon/T, which leaves far less
+        of the answer (``SharedEpsilonWarning``).
     beyond_answer : bool, default=False
         Ask both of attackers who know the public fact.
     rounds : float, default=1
@@ -89,7 +93,9 @@ class Mapper(PrivacyMapper):
     structure_ : Structure
         How counts were smoothed, and which sensors form blocks.
     alternatives_ : list of Expected
-        If the mapping is of no use: what more leak would buy, at up to three levels.
+        If the mapping is of no use, or keeps less than a fifth of what raw readings gain over
+        guessing: what more leak would buy, at up to three levels. They limit the advantage alone,
+        also where ``epsilon`` was asked for.
     mapping_, classes_, useful_, structural_epsilon_, expected_, privacy_ratio_
         As in ``NPOMapper``. ``public_risk_`` is what is minimised, under the model,
         ``private_risk_`` its R and ``threshold_`` the least R asked for.
@@ -182,6 +188,8 @@ class Mapper(PrivacyMapper):
             sample, groups, rng,
             n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
         )  # fmt: skip
+        if parts.too_few is not None and self._looks_for_level(settings):
+            raise parts.too_few  # before anything is counted, and before it is said how long
         design = CountDesign(
             settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
         )
@@ -197,10 +205,13 @@ class Mapper(PrivacyMapper):
     def _keep(self, found: Found, search: LevelSearch) -> None:
         super()._keep(found, search)
         self.alternatives_ = []
-        useless = found.expected is not None and not found.expected.useful
-        if useless and self.rounds == 1 and (asked := self._asked_advantage) is not None:
-            levels = [Target(1.0 - 2.0 * level) for level in _LOOSER if level > asked]
-            self.alternatives_ = search.look_for_use(levels)
+        expected, asked = found.expected, self._asked_advantage
+        poor = expected is not None and (not expected.useful or expected.keeps_little)
+        if poor and self.privacy_ratio is None and self.rounds == 1:
+            levels = [level for level in _LOOSER if asked is None or level > asked]
+            if asked is not None and self.epsilon is not None:
+                levels = [asked, *levels]  # may be of use already without the epsilon
+            self.alternatives_ = search.look_for_use([Target(1.0 - 2.0 * each) for each in levels])
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
@@ -219,9 +230,14 @@ class Mapper(PrivacyMapper):
             return [Target(1.0 - 2.0 * one, self.epsilon)], None
         asked = self._asked_advantage
         levels = [self._level(share, settings) for share in _shares(search)]
-        if asked is None and not settings.lists_outputs:
+        if not self._looks_for_level(settings):
             return levels[:1], None  # structural, holds by construction
         return levels, Request(asked, self.epsilon)
+
+    def _looks_for_level(self, settings: Settings) -> bool:
+        if self.privacy_ratio is not None or self.rounds > 1:
+            return False
+        return self._asked_advantage is not None or settings.lists_outputs
 
     @property
     def _asked_advantage(self) -> float | None:

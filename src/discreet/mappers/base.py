@@ -50,6 +50,7 @@ from discreet.design.inputs import (
     check_number,
     check_readings,
     code_sample,
+    epsilon_each,
     fill_unseen,
     group_index,
     private_facts,
@@ -64,11 +65,13 @@ from discreet.design.problem import (
     design_sample,
     risk_levels,
 )
+from discreet.design.risks import MAX_OUTPUTS
 from discreet.design.training_rows import Sample
 from discreet.errors import (
     BlindKernelWarning,
     InputError,
     Parameter,
+    SharedEpsilonWarning,
 )
 from discreet.mapping.mapping import Mapping, now
 from discreet.mapping.parts import Design, Fact, Source
@@ -458,8 +461,13 @@ class PrivacyMapper(UsesMapping):
             warnings.warn(_blind(kernel, len(names)), BlindKernelWarning, stacklevel=6)
         given = symbol_counts(self.n_symbols, self._names_in)
         counts = dict(zip(self._names_in, given, strict=True))  # of some, no sensor is left
+        n_symbols = tuple(counts[name] for name in names)
+        share = epsilon_each(n_symbols, self.epsilon)
+        if share is not None and (self.ldp_epsilon is None or share < self.ldp_epsilon):
+            said = _shared(self.epsilon, share, len(names))
+            warnings.warn(SharedEpsilonWarning(*said), stacklevel=6)
         return Settings(
-            n_symbols=tuple(counts[name] for name in names),
+            n_symbols=n_symbols,
             kernel=kernel,
             loss=LOSSES[self.loss],
             reg=_PUBLIC_REG / n_rows if self.reg is None else self.reg,
@@ -507,6 +515,18 @@ class PrivacyMapper(UsesMapping):
             source=coded.source,
             expected=None if self.expected_ is None else self.expected_.as_dict(),
         )
+
+
+def _shared(epsilon: float | None, share: float, n_sensors: int) -> list[str]:
+    """Say that every sensor gets a part of epsilon only, and what would help."""
+    asked = Parameter("epsilon")
+    return [
+        asked, f" {epsilon:g} is shared out among the {n_sensors} sensors, {share:.3g} each: "
+        f"together they have more outputs than the {MAX_OUTPUTS} that can be bounded one by one. "
+        "It then holds by construction, for any fact, and leaves far less of the answer. What "
+        "helps: fewer ", Parameter("sensors"), ", ", Parameter("max_advantage"),
+        " instead, or a larger ", asked, ".",
+    ]  # fmt: skip
 
 
 def _blind(kernel: Kernel, n_sensors: int) -> str:
