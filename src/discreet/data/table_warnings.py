@@ -63,7 +63,8 @@ def propose_group(
     rows that are longer than their resemblance lasts. There are at least ``MIN_GROUPS`` groups,
     and no order is found among them.
 
-    ``found``: of the rows. ``table``: in the order that the rows came in.
+    ``found``: of the rows. ``table``: in the order that the rows came in, each with its place in
+    the whole table for an index.
     """
     if found.kind == "copies":
         return None
@@ -83,7 +84,7 @@ def propose_group(
 
 
 def _order_of(
-    groups: NDArray[np.str_] | None,
+    groups: NDArray[Any] | None,
     table: pd.DataFrame,
     sensors: Sequence[str],
     public: str,
@@ -227,6 +228,17 @@ def check_both_orders(
     return worse_of(found, _order_of(None, table.iloc[order], sensors, public, private))
 
 
+def check_groups(
+    groups: Labels,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+) -> Dependence:
+    """Look at the groups of rows, each of which has its place among all for an index."""
+    return _order_of(groups.index[table.index], table, sensors, public, private)
+
+
 def _has_times(column: Column) -> bool:
     """Whether a column holds times; numbers must not fall, as those of a clock do not."""
     if is_numeric(column) and not column.is_monotonic_increasing:
@@ -241,7 +253,7 @@ def _has_times(column: Column) -> bool:
 def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
     """Return the groups, if there are any and enough of them."""
     try:
-        found = group_values(table, spec)
+        found = group_values(table, spec, positions=table.index.to_numpy())
     except InputError:
         return None
     return found if len(np.unique(found)) >= MIN_GROUPS else None
@@ -252,11 +264,12 @@ def _stretches(
 ) -> dict[str, NDArray[np.str_]]:
     """Return groups of successive rows, shortest first, that resemblance does not reach across."""
     length = correlation_length(table[list(sensors)], [table[name] for name in private])
-    longest = len(table) // MIN_GROUPS
-    if found.kind == "apart" and found.lag is not None and found.lag > longest and length == 1:
+    longest = int(table.index[-1] - table.index[0] + 1) // MIN_GROUPS
+    if found.kind == "apart" and (found.lag or 0) * MIN_GROUPS > found.rows and length == 1:
         return {}  # only rows far apart are alike, as in a table appended to itself
     sizes = [size for size in _SIZES if 2 * length <= size <= longest]
-    return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}
+    by_size = {spec: _groups(table, spec) for spec in (f"rows:{size}" for size in sizes)}
+    return {spec: groups for spec, groups in by_size.items() if groups is not None}
 
 
 def _count_copies(
