@@ -194,7 +194,7 @@ def test_an_audit_is_refused_for_late_dependence_streamed_and_in_memory(
                 "--max-advantage", "0.2", "--json", "--quiet",
             )  # fmt: skip
             assert code == (3 if late else 0)
-            assert ("drawn at random" in printed) == (drawn == 5_000)
+            assert ("fit into --memory" in printed) == (drawn == 5_000)
             told.add((table, tuple(json.loads(printed)["independence"])))
     assert len(told) == 2  # the same words of a table, however it was read
 
