@@ -218,7 +218,6 @@ def prepare(
     sensors = [name for name, _ in kept]
     options = _for_sensors(options, sensors)
     dependence, warning = _look_at_order(task, sensors, groups, seen)
-    del seen  # the pass over all rows may need the memory
     plan = Plan(
         tuple(kept),
         tuple(fact.n_classes for fact in facts),
@@ -367,7 +366,7 @@ def _look_at_order(
     if groups is not None:
         return None, warn_of_groups(task.split, groups.n_classes)
     assert seen is not None
-    rows = seen.rows
+    rows = seen.finish()
     found = check_both_orders(rows, sensors, task.public, task.private)
     return found, warn_of_rows(found, rows, sensors, task.public, task.private, task.split.group)
 

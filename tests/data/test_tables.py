@@ -302,7 +302,7 @@ def test_the_same_rows_are_looked_at_whatever_the_batches(n_rows, cuts):
     seen, chunks = Stretches(chunked := Chunks(table, cuts)), []
     for batch in seen.passed(chunked.batches(["who", "fall", "door", "hall", "day"])):
         chunks.append(batch)
-    pd.testing.assert_frame_equal(seen.rows, wanted)
+    pd.testing.assert_frame_equal(seen.finish(), wanted)
     assert sum(map(len, chunks)) == n_rows  # all were passed on
 
 

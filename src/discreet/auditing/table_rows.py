@@ -118,7 +118,7 @@ def audit_data_from_table(
     # Of the table as it came, whichever rows of it serve.
     seen = Stretches(table)
     data = rows.audit_data(chosen, groups, sample, least, others, seen)
-    looked = seen.rows
+    looked = seen.finish()
     asked = groups is None and not assume_independent
     return replace(
         data,

@@ -250,18 +250,19 @@ def _has_times(column: Column) -> bool:
     return True
 
 
-def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
-    """Return the groups, if there are any and enough of them."""
+def _groups(table: pd.DataFrame, spec: str) -> Ints | None:
+    """Return the number of every row's group, if there are any and enough of them."""
     try:
-        found = group_values(table, spec, positions=table.index.to_numpy())
+        texts = group_values(table, spec, positions=table.index.to_numpy())
     except InputError:
         return None
-    return found if len(np.unique(found)) >= MIN_GROUPS else None
+    codes, found = pd.factorize(texts)  # of many rows, texts would take much more memory
+    return codes if len(found) >= MIN_GROUPS else None
 
 
 def _stretches(
     found: Dependence, table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
-) -> dict[str, NDArray[np.str_]]:
+) -> dict[str, Ints]:
     """Return groups of successive rows, shortest first, that resemblance does not reach across."""
     length = correlation_length(table[list(sensors)], [table[name] for name in private])
     longest = int(table.index[-1] - table.index[0] + 1) // MIN_GROUPS
@@ -276,8 +277,9 @@ def _count_copies(
     table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
 ) -> int:
     """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
-    again = table.duplicated([*sensors, public, *private])
-    rest = table[~again]
+    used = table[[*sensors, public, *private]]
+    again = used.duplicated()
+    rest = used[~again]
     if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
         return 0
     found = _order_of(None, rest, sensors, public, private).found

@@ -421,10 +421,10 @@ class Stretches:
                 self._parts.append(batch[self._columns].iloc[self._places[here] - begin])
             yield batch
 
-    @property
-    def rows(self) -> pd.DataFrame:
-        """The rows, each with its place in the table for an index, once all were passed on."""
-        return pd.concat([part for part in self._parts if len(part)])
+    def finish(self) -> pd.DataFrame:
+        """Return the rows, each with its place for an index, once all batches were passed on."""
+        parts, self._parts = [part for part in self._parts if len(part)], []
+        return pd.concat(parts)
 
 
 def read_stretches(table: Table) -> pd.DataFrame:
@@ -432,7 +432,7 @@ def read_stretches(table: Table) -> pd.DataFrame:
     found = Stretches(table)
     for _ in found.passed(table.batches(table.columns)):
         pass
-    return found.rows
+    return found.finish()
 
 
 def first_rows(table: Table, count: int) -> pd.DataFrame:
