@@ -132,6 +132,7 @@ LONG = 60_000
 CAUSES = {
     "late": lambda rng: np.append(rng.normal(size=LONG // 2), np.repeat(rng.normal(size=1500), 20)),
     "none": lambda rng: rng.normal(size=LONG),
+    "shuffled": lambda rng: np.repeat(rng.normal(size=LONG // 2), 2),
 }
 
 
@@ -143,7 +144,10 @@ def long_house(cause, seed=0):
     table["hall"] = (CAUSES[cause](rng) + table["fall"]).round(1)
     table["attic"] = (rng.normal(size=LONG) + table["fall"]).round(1)
     table["door"] = np.where(rng.random(LONG) < 0.5, "open", "shut")
-    return table.assign(when=pd.date_range("2024-01-01", periods=LONG, freq="17s").astype(str))
+    table["when"] = pd.date_range("2024-01-01", periods=LONG, freq="17s").astype(str)
+    if cause == "shuffled":  # pairs of rows that only the times tell
+        table = table.iloc[rng.permutation(LONG)].reset_index(drop=True)
+    return table
 
 
 @pytest.fixture(params=CAUSES)
@@ -158,14 +162,14 @@ def long(request, tmp_path, monkeypatch):
         "options": {"random_state": 0, "ldp_epsilon": 1.0},
         "exclude": [],
     }
-    return request.param == "late", task(paths, **how), task([text], **how)
+    return request.param, task(paths, **how), task([text], **how)
 
 
 def test_late_dependence_is_found_and_the_mapping_the_same_streamed_and_in_memory(
     tmp_path, monkeypatch, long
 ):
-    late, parquet, text = long
-    here = prepare(parquet)
+    cause, parquet, text = long
+    here, late = prepare(parquet), cause != "none"
     assert here.source.dependence.found == late and 9_000 < here.source.dependence.rows < 20_000
     assert (here.warning is not None) == late
     monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
@@ -180,10 +184,11 @@ def test_late_dependence_is_found_and_the_mapping_the_same_streamed_and_in_memor
 def test_an_audit_is_refused_for_late_dependence_streamed_and_in_memory(
     tmp_path, monkeypatch, capsys, long
 ):
-    late, parquet, _ = long
+    cause, parquet, _ = long
+    late = cause != "none"
     (tmp_path / "m.json").write_text(learn(prepare(parquet)).mapping.dumps())
     # Another table of the kind, of which nothing was looked at when the mapping was learned.
-    long_house("late" if late else "none", 5).to_csv(tmp_path / "u.csv", index=False)
+    long_house(cause, 5).to_csv(tmp_path / "u.csv", index=False)
     told = set()
     for memory, drawn in ((1 << 30, 1 << 30), (0, 1 << 30), (0, 5_000)):
         monkeypatch.setattr(table_rows, "_IN_MEMORY", memory)
@@ -201,13 +206,13 @@ def test_an_audit_is_refused_for_late_dependence_streamed_and_in_memory(
 
 @pytest.mark.parametrize("memory", [1 << 30, 0])
 def test_the_order_of_groups_is_that_of_the_whole_table(monkeypatch, long, memory):
-    late, parquet, _ = long
+    cause, parquet, _ = long
     monkeypatch.setattr(table_rows, "_IN_MEMORY", memory)
     mapping = learn(prepare(parquet)).mapping
     table = table_rows.open_rows(parquet.files())
     assert isinstance(table, Stream) == (memory == 0)
     found = audit_data_from_table(mapping, table, group="rows:5").dependence
-    assert found.unit == "groups" and found.found == late
+    assert found.unit == "groups" and found.found == (cause == "late")
     study = prepare(replace(parquet, split=make_split(0.3, 0, "rows:5")))
     assert study_table(study.task, study).order == found
 

@@ -217,7 +217,7 @@ def prepare(
     )
     sensors = [name for name, _ in kept]
     options = _for_sensors(options, sensors)
-    dependence, warning = _look_at_order(task, sensors, groups, seen)
+    dependence, warning = _look_at_order(task, table, sensors, groups, seen)
     plan = Plan(
         tuple(kept),
         tuple(fact.n_classes for fact in facts),
@@ -360,14 +360,18 @@ def _check_training(rows: int, split: Split) -> None:
 
 
 def _look_at_order(
-    task: Task, sensors: list[str], groups: Labels | None, seen: Stretches | None
+    task: Task,
+    table: Table,
+    sensors: list[str],
+    groups: Labels | None,
+    seen: Stretches | None,
 ) -> tuple[Dependence | None, str | None]:
     """Return whether rows taken to be independent look like it, and what to say of them."""
     if groups is not None:
         return None, warn_of_groups(task.split, groups.n_classes)
     assert seen is not None
     rows = seen.finish()
-    found = check_both_orders(rows, sensors, task.public, task.private)
+    found = check_both_orders(rows, sensors, task.public, task.private, table)
     return found, warn_of_rows(found, rows, sensors, task.public, task.private, task.split.group)
 
 

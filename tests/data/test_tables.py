@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.helpers import home, refused
+from support.helpers import Chunks, home, refused
 
 from discreet.data import dependence, tables, text_files
 from discreet.data.opening import CELL_BYTES, memory_needed
@@ -262,19 +262,6 @@ def test_a_parquet_file_that_memory_cannot_hold_is_one_message(tmp_path, monkeyp
 
 
 # --- Rows whose order is looked at -----------------------------------------------------------
-
-
-class Chunks:
-    """A table in batches that are cut anywhere, some of them empty."""
-
-    def __init__(self, table, cuts):
-        self.table, self.rows, self.columns = table, len(table), list(table)
-        self.ends = [0, *sorted(min(cut, len(table)) for cut in cuts), len(table)]
-
-    def batches(self, columns):
-        for begin, end in zip(self.ends, self.ends[1:], strict=False):
-            batch = self.table[columns].iloc[begin:end].reset_index(drop=True)
-            yield batch.set_axis(pd.RangeIndex(begin, end))
 
 
 @pytest.fixture

@@ -313,7 +313,7 @@ class _Labelled:
         source = self.mapping.design.source
         if groups is not None:
             return check_groups(groups, rows, names, public, facts)
-        here = check_both_orders(rows, names, public, facts)
+        here = check_both_orders(rows, names, public, facts, self.table)
         learned = None if self.held_out is None or source is None else source.dependence
         return here if learned is None else worse_of(here, learned)
 

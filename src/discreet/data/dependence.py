@@ -48,10 +48,11 @@ MIN_GROUPS = 10
 """Fewest groups whose order is looked at."""
 MOST_ROWS = 20_000
 """Most rows whose order is looked at; of a longer table, stretches of it."""
+STRETCHES = 12
+"""How many there are: divisible by 2, 3, 4 and 6, to find a table appended to itself."""
 _FEWER_ROWS, _SHUFFLED_CELLS = 2_500, 400_000  # of a wide table; rows times features
 _MOST_CELLS = 2_000_000  # rows times columns that are read once
 _MOST_COMPARED = 100_000  # rows that are searched for copies, or that tell of groups
-_STRETCHES = 12  # divisible by 2, 3, 4 and 6, so that a table appended to itself is found
 _COPIES_ALPHA = 0.0005
 _COMMON, _MOST_LEVELS, _SIGNS = 0.02, 4, 3
 _RESOLUTIONS = (None, 1_000, 100)  # numbers as they are, and in so many bins
@@ -69,8 +70,8 @@ def stretches(n_rows: int, most: int) -> Ints:
     """
     if n_rows <= most:
         return np.arange(n_rows)
-    begins = np.arange(_STRETCHES) * n_rows // _STRETCHES
-    return (begins[:, None] + np.arange(most // _STRETCHES)).ravel()
+    begins = np.arange(STRETCHES) * n_rows // STRETCHES
+    return (begins[:, None] + np.arange(most // STRETCHES)).ravel()
 
 
 def looked_at(n_rows: int, n_columns: int) -> Ints:
