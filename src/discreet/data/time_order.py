@@ -24,7 +24,7 @@ from discreet.data.groups import group_values
 from discreet.data.tables import Table
 from discreet.errors import InputError
 
-Moments = NDArray[Any]  # numbers, texts or dates
+Moments = NDArray[Any]  # numbers, texts in bytes or dates
 
 _PREVIEW = 50  # rows that tell a column without times from one with them
 _CLOCK = 0.95  # share of different values among the whole numbers of a clock
@@ -138,7 +138,8 @@ def _numbers(column: Column) -> Moments:
 
 
 def _written(column: Column) -> Moments:
-    return np.array(written_column(column), dtype=str)
+    # As bytes, which are in the same order and take a quarter of the memory.
+    return np.array([text.encode("utf-8", "surrogatepass") for text in written_column(column)])
 
 
 def _date_reader(column: Column) -> Callable[[Column], Moments] | None:
