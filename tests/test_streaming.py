@@ -1,9 +1,11 @@
 """Learning from files that do not fit in memory, and what may go wrong with them."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,15 +14,17 @@ from support.commands import AT_ONCE, clean_environment, run
 from support.helpers import refused
 
 from discreet import Mapping
+from discreet.auditing import table_rows
 from discreet.auditing.data import AuditOptions
 from discreet.auditing.table_rows import audit_data_from_table
 from discreet.choices import ByColumn
 from discreet.cli.audit import AuditTask, audit_files
-from discreet.data import opening, tables
+from discreet.data import dependence, opening, tables
 from discreet.data.groups import group_values
 from discreet.data.tables import Frame, Stream, open_stream, read_tables
 from discreet.design.counts import counting
 from discreet.errors import InputError, TimesLeftOutWarning
+from discreet.frontiers.study import study_table
 from discreet.learning import learn, open_table, prepare
 from discreet.mappers import base
 from discreet.task import Task, make_split
@@ -122,6 +126,95 @@ def test_a_table_gives_the_same_mapping_streamed_and_in_memory(
         np.testing.assert_array_equal(here.held_out, there.held_out)
         assert len(there.coded.sample.codes) == 1000 < there.coded.n_rows
         assert learn(there).mapping.id == in_memory.id
+
+
+LONG = 60_000
+CAUSES = {
+    "late": lambda rng: np.append(rng.normal(size=LONG // 2), np.repeat(rng.normal(size=1500), 20)),
+    "none": lambda rng: rng.normal(size=LONG),
+    "shuffled": lambda rng: np.repeat(rng.normal(size=LONG // 2), 2),
+}
+
+
+def long_house(cause, seed=0):
+    """More rows than are looked at, whose order tells nothing in the first half of the table."""
+    rng = np.random.default_rng(seed)
+    table = house(LONG, seed).drop(columns=["bath", "day"])
+    # What the sensors tell of the public fact, and nothing of the private one.
+    table["hall"] = (CAUSES[cause](rng) + table["fall"]).round(1)
+    table["attic"] = (rng.normal(size=LONG) + table["fall"]).round(1)
+    table["door"] = np.where(rng.random(LONG) < 0.5, "open", "shut")
+    table["when"] = pd.date_range("2024-01-01", periods=LONG, freq="17s").astype(str)
+    if cause == "shuffled":  # pairs of rows that only the times tell
+        table = table.iloc[rng.permutation(LONG)].reset_index(drop=True)
+    return table
+
+
+@pytest.fixture(params=CAUSES)
+def long(request, tmp_path, monkeypatch):
+    """A long table in Parquet and text, of which the shorter stretches are looked at."""
+    monkeypatch.setattr(dependence, "_MOST_COMPARED", 30_000)
+    table, text = long_house(request.param), tmp_path / "t.csv"
+    paths = write(tmp_path, table)
+    table.to_csv(text, index=False)
+    how = {
+        "method": "randomized-response",
+        "options": {"random_state": 0, "ldp_epsilon": 1.0},
+        "exclude": [],
+    }
+    return request.param, task(paths, **how), task([text], **how)
+
+
+def test_late_dependence_is_found_and_the_mapping_the_same_streamed_and_in_memory(
+    tmp_path, monkeypatch, long
+):
+    cause, parquet, text = long
+    here, late = prepare(parquet), cause != "none"
+    assert here.source.dependence.found == late and 9_000 < here.source.dependence.rows < 20_000
+    assert (here.warning is not None) == late
+    monkeypatch.setattr(opening, "DEFAULT_MEMORY", 1000)
+    for wanted, batch in ((parquet, 4_999), (text, 1 << 16)):
+        monkeypatch.setattr(tables, "BATCH_ROWS", batch)
+        there = prepare(wanted, open_table(wanted, None, tmp_path))
+        assert isinstance(here.table, Frame) and isinstance(there.table, Stream)
+        assert there.source == here.source and there.warning == here.warning
+        assert learn(there).mapping.id == learn(here).mapping.id
+
+
+def test_an_audit_is_refused_for_late_dependence_streamed_and_in_memory(
+    tmp_path, monkeypatch, capsys, long
+):
+    cause, parquet, _ = long
+    late = cause != "none"
+    (tmp_path / "m.json").write_text(learn(prepare(parquet)).mapping.dumps())
+    # Another table of the kind, of which nothing was looked at when the mapping was learned.
+    long_house(cause, 5).to_csv(tmp_path / "u.csv", index=False)
+    told = set()
+    for memory, drawn in ((1 << 30, 1 << 30), (0, 1 << 30), (0, 5_000)):
+        monkeypatch.setattr(table_rows, "_IN_MEMORY", memory)
+        monkeypatch.setattr(table_rows.Sample, "most_rows", lambda *_, most=drawn: most)
+        for table in ("t.csv", "u.csv"):
+            code, printed, _ = run(
+                monkeypatch, capsys, "audit", tmp_path / "m.json", tmp_path / table,
+                "--max-advantage", "0.2", "--json", "--quiet",
+            )  # fmt: skip
+            assert code == (3 if late else 0)
+            assert ("fit into --memory" in printed) == (drawn == 5_000)
+            told.add((table, tuple(json.loads(printed)["independence"])))
+    assert len(told) == 2  # the same words of a table, however it was read
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 0])
+def test_the_order_of_groups_is_that_of_the_whole_table(monkeypatch, long, memory):
+    cause, parquet, _ = long
+    monkeypatch.setattr(table_rows, "_IN_MEMORY", memory)
+    mapping = learn(prepare(parquet)).mapping
+    table = table_rows.open_rows(parquet.files())
+    assert isinstance(table, Stream) == (memory == 0)
+    found = audit_data_from_table(mapping, table, group="rows:5").dependence
+    assert found.unit == "groups" and found.found == (cause == "late")
+    study = prepare(replace(parquet, split=make_split(0.3, 0, "rows:5")))
+    assert study_table(study.task, study).order == found
 
 
 def test_counts_are_those_of_a_loop_over_the_rows(tmp_path, small_sample):

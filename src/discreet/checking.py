@@ -21,7 +21,7 @@ from discreet.auditing.bounds.rows_needed import Plan, Planned, planned, sketch_
 from discreet.data.columns import Labels, plain, written
 from discreet.data.roles import MOST_ROWS, Role, guess_facts
 from discreet.data.table_warnings import propose_group
-from discreet.data.tables import Table, find_files, first_rows
+from discreet.data.tables import Table, find_files, first_rows, read_stretches
 from discreet.data.text_files import TextForm, text_form
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
@@ -188,7 +188,7 @@ def _cure(prepared: Prepared) -> str | None:
     order, task = prepared.source.dependence, prepared.task
     if order is None or not order.found:
         return None
-    rows = first_rows(prepared.table, MOST_ROWS)
+    rows = read_stretches(prepared.table)
     return propose_group(order, rows, prepared.sensors, task.public, task.private)
 
 

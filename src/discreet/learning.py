@@ -26,13 +26,12 @@ from discreet.arrays import Ints
 from discreet.choices import METHODS
 from discreet.cluster import file_parts, run_on
 from discreet.data.columns import Labels, LabelTally, as_series
-from discreet.data.dependence import MOST_ROWS, Dependence
+from discreet.data.dependence import Dependence
 from discreet.data.encoders import Encoder
 from discreet.data.fit_encoders import DEFAULT_STRATEGY, ColumnScan, fit_sensors
 from discreet.data.groups import GroupTally, group_columns
 from discreet.data.opening import open_table as open_files
-from discreet.data.roles import MOST_ROWS as LOOKED_AT
-from discreet.data.roles import Role
+from discreet.data.roles import MOST_ROWS, Role
 from discreet.data.split import Split, hold_out
 from discreet.data.table_warnings import (
     check_both_orders,
@@ -43,7 +42,15 @@ from discreet.data.table_warnings import (
     warn_of_groups,
     warn_of_rows,
 )
-from discreet.data.tables import Frame, Table, add_clock, first_rows, read_tables, take
+from discreet.data.tables import (
+    Frame,
+    Stretches,
+    Table,
+    add_clock,
+    first_rows,
+    read_tables,
+    take,
+)
 from discreet.design.counts.counting import (
     SAMPLED_ROWS,
     Part,
@@ -199,7 +206,8 @@ def prepare(
     held_out = hold_out(task.split, facts, groups)
     _check_training(int((~held_out).sum()), task.split)
     METHODS[task.method].check_row_count(int((~held_out).sum()))
-    sample = _draw_sample(table, sensors, facts, held_out, report)
+    seen = Stretches(table) if groups is None else None
+    sample = _draw_sample(table, sensors, facts, held_out, seen, report)
     kept = fit_sensors(
         sample.rows,
         strategy=options.get("binning", DEFAULT_STRATEGY),
@@ -209,7 +217,7 @@ def prepare(
     )
     sensors = [name for name, _ in kept]
     options = _for_sensors(options, sensors)
-    dependence, warning = _look_at_order(task, table, sensors, groups)
+    dependence, warning = _look_at_order(task, table, sensors, groups, seen)
     plan = Plan(
         tuple(kept),
         tuple(fact.n_classes for fact in facts),
@@ -260,7 +268,7 @@ def _check(
 ) -> tuple[list[Labels], Labels | None]:
     """Return the facts and groups; refuse all that is wrong at once, and warn of the rest."""
     problems = Problems()
-    rows = first_rows(table, LOOKED_AT).iloc[:LOOKED_AT]
+    rows = first_rows(table, MOST_ROWS)
     if table.rows < MIN_ROWS:
         problems.found.append(
             InputError(
@@ -352,13 +360,18 @@ def _check_training(rows: int, split: Split) -> None:
 
 
 def _look_at_order(
-    task: Task, table: Table, sensors: list[str], groups: Labels | None
+    task: Task,
+    table: Table,
+    sensors: list[str],
+    groups: Labels | None,
+    seen: Stretches | None,
 ) -> tuple[Dependence | None, str | None]:
     """Return whether rows taken to be independent look like it, and what to say of them."""
     if groups is not None:
         return None, warn_of_groups(task.split, groups.n_classes)
-    rows = first_rows(table, MOST_ROWS)
-    found = check_both_orders(rows, sensors, task.public, task.private)
+    assert seen is not None
+    rows = seen.finish()
+    found = check_both_orders(rows, sensors, task.public, task.private, table)
     return found, warn_of_rows(found, rows, sensors, task.public, task.private, task.split.group)
 
 
@@ -415,17 +428,22 @@ def _draw_sample(
     sensors: list[str],
     facts: list[Labels],
     held_out: NDArray[np.bool_],
+    seen: Stretches | None,
     report: Report | None,
 ) -> _Drawn:
-    """Bring some of the rows to learn from into memory, the same however the table is read."""
+    """Bring some of the rows to learn from into memory, the same however the table is read.
+
+    ``seen``: gathers rows whose order is looked at, of all columns, on the way.
+    """
     numbers = sample_index(int((~held_out).sum()), SAMPLED_ROWS)
     chosen = ~held_out
     in_sample = np.zeros(int(chosen.sum()), dtype=bool)
     in_sample[numbers] = True
     chosen[chosen] = in_sample
+    batches = table.batches(sensors) if seen is None else seen.passed(table.batches(table.columns))
     parts = [
-        batch[chosen[batch.index]]
-        for batch in _told(table.batches(sensors), "sample", table.rows, report)
+        batch.loc[chosen[batch.index], sensors]
+        for batch in _told(batches, "sample", table.rows, report)
     ]
     rows = pd.concat(parts).reset_index(drop=True)
     return _Drawn(rows, [fact.take(chosen) for fact in facts], numbers, chosen)

@@ -150,7 +150,7 @@ def look_at_roles(task: Task, table: Table) -> list[Role]:
     groups = group_columns(group, columns) if known else []
     times = [] if task.time_column is None else [task.time_column]
     named = roles_named(task.public, task.private, groups, times, task.exclude, task.sensors)
-    return guess_roles(first_rows(table, MOST_ROWS).iloc[:MOST_ROWS], named)
+    return guess_roles(first_rows(table, MOST_ROWS), named)
 
 
 def check_no_log(task: Task, table: Table, roles: Sequence[Role]) -> None:

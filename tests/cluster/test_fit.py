@@ -6,7 +6,7 @@ from support.clusters import home, kill, process_ids, started
 
 from discreet import Mapper, cluster
 from discreet.cluster import fit
-from discreet.data import tables
+from discreet.data import dependence, tables
 from discreet.data.tables import open_stream
 from discreet.errors import LostWorkerWarning
 from discreet.learning import prepare
@@ -62,6 +62,17 @@ def assert_all_counted(wanted, client):
 
 def test_workers_count_what_one_machine_counts(wanted, lasting):
     assert_all_counted(wanted, lasting)
+
+
+def test_rows_that_depend_late_in_a_table_are_found_with_workers(wanted, lasting, monkeypatch):
+    monkeypatch.setattr(dependence, "MOST_ROWS", 600)
+    monkeypatch.setattr(dependence, "_MOST_COMPARED", 900)
+    X, fall, who = home(ROWS)
+    X.iloc[ROWS // 2 :, 0] = np.repeat(X.iloc[: ROWS // 20, 0].to_numpy(), 10)
+    X.assign(fall=fall, who=who).to_parquet(wanted.table, row_group_size=150)
+    assert_all_counted(wanted, lasting)
+    found = prepare(wanted, open_stream(wanted.files()), client=lasting).source.dependence
+    assert found.found and found.rows == 600
 
 
 @pytest.mark.exhaustive

@@ -12,6 +12,8 @@ from discreet.data.dependence import (
     Dependence,
     check_dependence,
     correlation_length,
+    looked_at,
+    stretches,
     worse_of,
 )
 from discreet.data.table_warnings import (
@@ -190,6 +192,49 @@ def test_a_long_table_is_looked_at_in_stretches(rng):
     assert not check({"x": rng.normal(size=60_000)}).found
 
 
+@given(st.integers(1, 10**9), st.integers(12, 3000), st.integers(12, 3000))
+def test_of_stretches_fewer_are_chosen_as_of_the_whole_table(n_rows, one, other):
+    few, many = sorted((one, other))
+    places = stretches(n_rows, many)
+    assert np.all(np.diff(places) > 0) and 0 <= places[0] <= places[-1] < n_rows
+    assert len(places) == (n_rows if n_rows <= many else many // 12 * 12)
+    np.testing.assert_array_equal(places[stretches(len(places), few)], stretches(n_rows, few))
+
+
+LATE = {
+    "next": lambda rng, rows: np.repeat(rng.normal(size=rows // 20), 20),
+    "copies": lambda rng, rows: rng.permutation(np.repeat(rng.normal(size=rows // 2), 2)),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+@pytest.mark.slow
+def test_what_depends_late_in_a_table_is_found_in_its_stretches_alone(rng, kind):
+    rows = 260_000
+    x = np.concatenate([rng.normal(size=rows // 2), LATE[kind](rng, rows // 2)])
+    table = pd.DataFrame({"x": x, "g": rng.integers(2, size=rows)})
+    whole = check_dependence(table[["x"]], [table["g"]])
+    assert whole.found and whole.kind == kind
+    some = table.iloc[looked_at(*table.shape)]
+    assert len(some) < 100_001 and check_dependence(some[["x"]], [some["g"]]) == whole
+    alone = table[: rows // 2]
+    assert not check_dependence(alone[["x"]], [alone["g"]]).found
+
+
+@pytest.mark.slow
+def test_groups_late_in_a_table_are_found_in_its_stretches_alone(rng):
+    rows = 260_000
+    means = np.concatenate([rng.normal(size=6_500), np.repeat(rng.normal(size=650), 10)])
+    table = pd.DataFrame({"x": np.repeat(means, 20), "g": rng.integers(2, size=rows)})
+    groups = np.arange(rows) // 20
+    whole = check_dependence(table[["x"]], [table["g"]], groups=groups)
+    assert whole.found and whole.unit == "groups"
+    places = looked_at(*table.shape)
+    some = table.iloc[places]
+    found = check_dependence(some[["x"]], [some["g"]], groups=groups[places])
+    assert found == whole
+
+
 # --- Copies ----------------------------------------------------------------------------------
 
 
@@ -362,6 +407,18 @@ def test_copied_rows_are_to_be_dropped_and_not_grouped(rng):
     slow = once.assign(x=np.cumsum(rng.normal(size=600)).round(1))  # a series with equal rows
     said = warn_of_rows(check_both_orders(slow, ["x"], "h", ["g"]), slow, ["x"], "h", ["g"], None)
     assert "follow one another resemble" in said and "repeat" not in said
+
+
+@pytest.mark.slow
+def test_groups_proposed_for_a_long_table_are_of_rows_that_follow_one_another(rng):
+    rows = 240_000
+    for length in (100, 4000):
+        table = pd.DataFrame({"x": np.repeat(rng.normal(size=rows // length), length)})
+        table["h"], table["g"] = rng.integers(2, size=(2, rows))
+        some = table.iloc[looked_at(*table.shape)]
+        found = check_dependence(some[["x"]], [some["g"]])
+        spec = propose_group(found, some, ["x"], "h", ["g"])
+        assert spec.startswith("rows:") and int(spec[5:]) > length
 
 
 def test_nothing_is_proposed_where_no_stretch_would_do(rng):

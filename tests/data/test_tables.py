@@ -5,17 +5,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.helpers import home, refused
+from support.helpers import Chunks, home, refused
 
-from discreet.data import tables, text_files
+from discreet.data import dependence, tables, text_files
 from discreet.data.opening import CELL_BYTES, memory_needed
 from discreet.data.split import table_digest
 from discreet.data.tables import (
+    Frame,
+    Stretches,
     can_stream,
     find_files,
+    first_rows,
     open_stream,
+    read_stretches,
     read_table,
     read_tables,
 )
@@ -255,3 +259,55 @@ def test_a_parquet_file_that_memory_cannot_hold_is_one_message(tmp_path, monkeyp
     monkeypatch.setattr(tables, "_memory", lambda: 500)
     with pytest.raises(InputError, match="too large to be held in memory"):
         read_table(tmp_path / "t.parquet")
+
+
+# --- Rows whose order is looked at -----------------------------------------------------------
+
+
+@pytest.fixture
+def few_looked_at(monkeypatch):
+    """Of tables of hundreds of rows, stretches are looked at."""
+    monkeypatch.setattr(dependence, "MOST_ROWS", 60)
+    monkeypatch.setattr(dependence, "_MOST_COMPARED", 150)
+
+
+def looked_at_slowly(table):
+    """The slow twin, for a table in memory: twelve times so many rows, counted one by one."""
+    n_rows, length = len(table), 150 // 12
+    if n_rows <= 150:
+        return list(range(n_rows))
+    return [k * n_rows // 12 + j for k in range(12) for j in range(length)]
+
+
+@pytest.mark.usefixtures("few_looked_at")
+@given(st.integers(1, 900), st.lists(st.integers(0, 900), max_size=30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_same_rows_are_looked_at_whatever_the_batches(n_rows, cuts):
+    table = home(n_rows)
+    wanted = table.iloc[looked_at_slowly(table)]
+    pd.testing.assert_frame_equal(read_stretches(Frame(table)), wanted)
+    seen, chunks = Stretches(chunked := Chunks(table, cuts)), []
+    for batch in seen.passed(chunked.batches(["who", "fall", "door", "hall", "day"])):
+        chunks.append(batch)
+    pd.testing.assert_frame_equal(seen.finish(), wanted)
+    assert sum(map(len, chunks)) == n_rows  # all were passed on
+
+
+@pytest.mark.usefixtures("few_looked_at")
+def test_the_same_rows_are_looked_at_in_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 33)
+    table = home(700)
+    wanted = table.iloc[looked_at_slowly(table)]
+    files = []
+    for k, (begin, end) in enumerate([(0, 1), (1, 340), (340, 700)]):
+        files.append(tmp_path / f"{k}.parquet")
+        table[begin:end].to_parquet(files[-1], row_group_size=70)
+    pd.testing.assert_frame_equal(read_stretches(open_stream(files)), wanted)
+
+
+def test_the_first_rows_are_as_many_as_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 7)
+    home(40).to_parquet(tmp_path / "t.parquet")
+    for table in (Frame(home(40)), open_stream([tmp_path / "t.parquet"])):
+        for count in (5, 7, 20, 99):
+            pd.testing.assert_frame_equal(first_rows(table, count), home(40)[:count])

@@ -25,6 +25,19 @@ def home(n=60, seed=0):
     )
 
 
+class Chunks:
+    """A table in batches that are cut anywhere, some of them empty."""
+
+    def __init__(self, table, cuts):
+        self.table, self.rows, self.columns = table, len(table), list(table)
+        self.ends = [0, *sorted(min(cut, len(table)) for cut in cuts), len(table)]
+
+    def batches(self, columns):
+        for begin, end in zip(self.ends, self.ends[1:], strict=False):
+            batch = self.table[columns].iloc[begin:end].reset_index(drop=True)
+            yield batch.set_axis(pd.RangeIndex(begin, end))
+
+
 def refused(match, call, *args, **kwargs):
     """The call raises an InputError of one line that says this."""
     with pytest.raises(InputError, match=match) as caught:

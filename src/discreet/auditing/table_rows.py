@@ -34,13 +34,13 @@ from discreet.auditing.data import (
 )
 from discreet.auditing.rounds import SeriesData
 from discreet.data.columns import Labels, LabelTally, as_series, check_column, written_column
-from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, worse_of
+from discreet.data.dependence import Dependence, worse_of
 from discreet.data.groups import GroupTally, can_group, group_columns, group_noun
 from discreet.data.opening import CELL_BYTES, DEFAULT_MEMORY, LIBRARY_BYTES, open_table
 from discreet.data.series import read_series
 from discreet.data.split import RowSums, code_sums, hold_out, table_sums
-from discreet.data.table_warnings import check_both_orders, say_shared
-from discreet.data.tables import Frame, Table, add_clock, as_table, find_files, first_rows, take
+from discreet.data.table_warnings import check_both_orders, check_groups, say_shared
+from discreet.data.tables import Frame, Stretches, Table, add_clock, as_table, find_files, take
 from discreet.errors import InputError
 from discreet.mapping.mapping import Mapping
 
@@ -115,14 +115,16 @@ def audit_data_from_table(
     chosen = np.ones(table.rows, dtype=bool) if rows.held_out is None else rows.held_out
     groups = None if group is None else _groups(table, group)
     others = undeclared(mapping, table.columns, list(rows.labels.values()))
-    data = rows.audit_data(chosen, groups, sample, least, others)
-    first = first_rows(table, MOST_ROWS)
+    # Of the table as it came, whichever rows of it serve.
+    seen = Stretches(table)
+    data = rows.audit_data(chosen, groups, sample, least, others, seen)
+    looked = seen.finish()
     asked = groups is None and not assume_independent
     return replace(
         data,
-        dependence=rows.dependence(first, groups),
+        dependence=rows.dependence(looked, groups),
         assumed_independent=assume_independent,
-        shared=say_shared(first, mapping.names, *rows.named) if asked else "",
+        shared=say_shared(looked, mapping.names, *rows.named) if asked else "",
         series=None if time_column is None else rows.series(chosen, groups, time_column),
     )
 
@@ -195,8 +197,12 @@ class _Labelled:
         sample: Sample = _SAMPLE,
         least: int = MIN_CLASS_ROWS,
         others: Sequence[str] = (),
+        seen: Stretches | None = None,
     ) -> AuditData:
-        """Return the mapping with the chosen rows, some or all of those that were held out."""
+        """Return the mapping with the chosen rows, some or all of those that were held out.
+
+        ``seen``: gathers rows of the whole table on the way.
+        """
         mapping, table, held_out = self.mapping, self.table, self.held_out
         origin = UNCHECKED
         if held_out is not None:
@@ -214,7 +220,7 @@ class _Labelled:
             refuse_training(mapping, count, lambda: self._digest(chosen))
             origin += f"; {int(drawn.sum())} of these {count}, drawn at random, fit into --memory"
         attacked = attacked_rows(int(drawn.sum()), sample.seed, sample.most)
-        codes, (public, *private), readings = self._encoded(drawn, attacked, others)
+        codes, (public, *private), readings = self._encoded(drawn, attacked, others, seen)
         unit = "group" if groups is None else group_noun(groups.name, table.columns)
         data = AuditData(
             mapping, codes, public, tuple(private), readings[mapping.names], attacked,
@@ -240,10 +246,17 @@ class _Labelled:
         return SeriesData(time_column, series, codes, public.index, facts, held_out, group)
 
     def _batches(
-        self, chosen: NDArray[np.bool_], others: Sequence[str] = ()
+        self,
+        chosen: NDArray[np.bool_],
+        others: Sequence[str] = (),
+        seen: Stretches | None = None,
     ) -> Iterator[tuple[pd.DataFrame, Ints, list[Ints]]]:
         """Yield some rows at a time, and the codes and classes of the chosen ones among them."""
-        for batch in self.table.batches([*self.mapping.names, *self.labels.values(), *others]):
+        table, names = self.table, [*self.mapping.names, *self.labels.values(), *others]
+        batches = (
+            table.batches(names) if seen is None else seen.passed(table.batches(table.columns))
+        )
+        for batch in batches:
             own = batch[chosen[batch.index]]
             if len(own):
                 codes = encode_compactly(self.mapping, readings_of(self.mapping, own))
@@ -259,14 +272,18 @@ class _Labelled:
         return total.unordered
 
     def _encoded(
-        self, chosen: NDArray[np.bool_], attacked: Ints, others: Sequence[str] = ()
+        self,
+        chosen: NDArray[np.bool_],
+        attacked: Ints,
+        others: Sequence[str] = (),
+        seen: Stretches | None = None,
     ) -> tuple[Ints, list[Labels], pd.DataFrame]:
         """Return codes and classes of the chosen rows, and readings of those that are attacked."""
         kept = np.zeros(self.table.rows, dtype=bool)
         kept[np.flatnonzero(chosen)[attacked]] = True
         found = [
             (codes, batch.loc[kept[batch.index], [*self.mapping.names, *others]], index)
-            for batch, codes, index in self._batches(chosen, others)
+            for batch, codes, index in self._batches(chosen, others, seen)
         ]
         codes, readings, places = zip(*found, strict=True)
         facts = [
@@ -292,13 +309,11 @@ class _Labelled:
 
     def dependence(self, rows: pd.DataFrame, groups: Labels | None) -> Dependence | None:
         """Return the worse of what the table shows and of what was seen when learned from."""
-        mapping, (public, facts) = self.mapping, self.named
-        source = mapping.design.source
+        names, (public, facts) = self.mapping.names, self.named
+        source = self.mapping.design.source
         if groups is not None:
-            labels, index = [rows[name] for name in facts], groups.index[: len(rows)]
-            readings = readings_of(mapping, rows)
-            return check_dependence(readings, labels, public=rows[public], groups=index)
-        here = check_both_orders(rows, mapping.names, public, facts)
+            return check_groups(groups, rows, names, public, facts)
+        here = check_both_orders(rows, names, public, facts, self.table)
         learned = None if self.held_out is None or source is None else source.dependence
         return here if learned is None else worse_of(here, learned)
 

@@ -233,6 +233,7 @@ def _check_files(job: Job) -> None:
 def _compute(job: Job, console: Console) -> Frontier:
     from discreet.cluster import connected
     from discreet.data.table_warnings import describe_order
+    from discreet.data.tables import read_stretches
     from discreet.frontiers.frontier import compute
     from discreet.frontiers.study import check_parameters, study_table
     from discreet.learning import prepare
@@ -247,7 +248,7 @@ def _compute(job: Job, console: Console) -> Frontier:
     if study.order is not None and study.dependence:
         order = describe_order(
             study.order,
-            prepared.rows(slice(None)),
+            read_stretches(prepared.table),
             prepared.sensors,
             task.public,
             task.private,

@@ -48,14 +48,42 @@ MIN_GROUPS = 10
 """Fewest groups whose order is looked at."""
 MOST_ROWS = 20_000
 """Most rows whose order is looked at; of a longer table, stretches of it."""
+STRETCHES = 12
+"""How many there are: divisible by 2, 3, 4 and 6, to find a table appended to itself."""
 _FEWER_ROWS, _SHUFFLED_CELLS = 2_500, 400_000  # of a wide table; rows times features
 _MOST_CELLS = 2_000_000  # rows times columns that are read once
-_MOST_COMPARED = 100_000  # rows that are searched for copies
-_STRETCHES = 12  # divisible by 2, 3, 4 and 6, so that a table appended to itself is found
+_MOST_COMPARED = 100_000  # rows that are searched for copies, or that tell of groups
 _COPIES_ALPHA = 0.0005
 _COMMON, _MOST_LEVELS, _SIGNS = 0.02, 4, 3
 _RESOLUTIONS = (None, 1_000, 100)  # numbers as they are, and in so many bins
 _MOST_BINS = 1_000_000  # either way of the middle
+
+
+# --- Which rows ------------------------------------------------------------------------------
+
+
+def stretches(n_rows: int, most: int) -> Ints:
+    """Return the places of all rows, or of stretches of them that begin at equal distances.
+
+    They depend on nothing else, so that they are the same however a table is read. Of rows that
+    were chosen so, fewer are chosen as they would be of the whole table.
+    """
+    if n_rows <= most:
+        return np.arange(n_rows)
+    begins = np.arange(STRETCHES) * n_rows // STRETCHES
+    return (begins[:, None] + np.arange(most // STRETCHES)).ravel()
+
+
+def looked_at(n_rows: int, n_columns: int) -> Ints:
+    """Return the places of the rows of a table that are kept to see whether rows are independent.
+
+    ``n_columns``: all that the table has. No check of its rows looks at others.
+    """
+    return stretches(n_rows, max(MOST_ROWS, _affordable(_MOST_CELLS, n_columns)))
+
+
+def _affordable(cells: int, n_columns: int) -> int:
+    return min(_MOST_COMPARED, cells // max(1, n_columns))
 
 
 # --- What was found --------------------------------------------------------------------------
@@ -150,10 +178,8 @@ def check_dependence(
     shuffles. The same rows and seed give the same answer. Independent rows are seldom found
     dependent, however many columns there are: ``research.benchmarks.check_tables`` counts.
     """
-    n_rows = len(readings)
-    cells = _cells(facts, public, n_rows)
     rng = np.random.default_rng(seed)
-    features, cells, seen = _to_compare(readings, cells, groups, rng)
+    features, cells, seen = _to_compare(readings, facts, public, groups, rng)
     unit: Literal["rows", "groups"] = "rows" if groups is None else "groups"
     if seen < (MIN_ROWS if groups is None else MIN_GROUPS):
         return Dependence(found=False, rows=seen, unit=unit)
@@ -175,7 +201,7 @@ def correlation_length(readings: pd.DataFrame, facts: Sequence[ArrayLike], *, se
     the number of rows if resemblance lasts that long.
     """
     rng = np.random.default_rng(seed)
-    features, _, n_rows = _to_compare(readings, _cells(facts, None, len(readings)), None, rng)
+    features, _, n_rows = _to_compare(readings, facts, None, None, rng)
     if n_rows < MIN_ROWS or not len(features):
         return n_rows
     lags = np.arange(1, n_rows - MIN_PAIRS)
@@ -188,15 +214,18 @@ def correlation_length(readings: pd.DataFrame, facts: Sequence[ArrayLike], *, se
 # --- Classes ---------------------------------------------------------------------------------
 
 
-def _numbers(values: ArrayLike) -> Ints:
+def _taken(values: ArrayLike, rows: Ints) -> Column:
+    return as_series(values).iloc[rows]  # type: ignore[arg-type]
+
+
+def _numbers(column: Column) -> Ints:
     """Return the classes as numbers from 0."""
-    column = as_series(values)  # type: ignore[arg-type]
     if column.dtype == object:
         column = pd.Series(written_column(column))
     return np.asarray(pd.factorize(column, use_na_sentinel=False)[0], dtype=np.int64)
 
 
-def _cells(facts: Sequence[ArrayLike], public: ArrayLike | None, n_rows: int) -> Ints:
+def _cells(facts: Sequence[Column], public: Column | None, n_rows: int) -> Ints:
     """Return the combination of private classes of every row.
 
     A public fact that the table is sorted by counts among them: rows that were gathered, or
@@ -226,17 +255,20 @@ def _is_sorted(classes: Ints) -> bool:
 
 
 def _to_compare(
-    readings: pd.DataFrame, cells: Ints, groups: ArrayLike | None, rng: np.random.Generator
+    readings: pd.DataFrame,
+    facts: Sequence[ArrayLike],
+    public: ArrayLike | None,
+    groups: ArrayLike | None,
+    rng: np.random.Generator,
 ) -> tuple[Floats, Ints, int]:
     """Return standardised features, one row each, the cells to shuffle in, and how many rows."""
+    rows = _compared(readings, groups is not None)
+    readings = readings.iloc[rows]
+    seen = None if public is None else _taken(public, rows)
+    cells = _cells([_taken(fact, rows) for fact in facts], seen, len(rows))
     if groups is None:
-        affordable = max(_FEWER_ROWS, _SHUFFLED_CELLS // (2 * max(1, readings.shape[1])))
-        rows = _stretches(len(readings), min(MOST_ROWS, affordable))
-        readings, cells = readings.iloc[rows], cells[rows]
-        features = standardised(_features(readings, rng), cells)
-        return features, cells, len(rows)
-    most = _MOST_CELLS // (2 * max(1, readings.shape[1]))
-    number, cells, readings = _numbers(groups)[:most], cells[:most], readings.iloc[:most]
+        return standardised(_features(readings, rng), cells), cells, len(rows)
+    number = _numbers(_taken(groups, rows))
     sizes = np.bincount(number)
     features = centred(_features(readings, rng), cells)
     means = np.stack([np.bincount(number, each) / sizes for each in features])
@@ -244,12 +276,13 @@ def _to_compare(
     return standardised(means, np.zeros_like(common)), common, len(sizes)
 
 
-def _stretches(n_rows: int, most: int) -> Ints:
-    """Return all rows, or stretches that begin at equal distances."""
-    if n_rows <= most:
-        return np.arange(n_rows)
-    begins = np.arange(_STRETCHES) * n_rows // _STRETCHES
-    return (begins[:, None] + np.arange(most // _STRETCHES)).ravel()
+def _compared(readings: pd.DataFrame, in_groups: bool) -> Ints:
+    """Return the places of as many rows as are affordable: groups are shuffled, not their rows."""
+    n_rows, n_columns = readings.shape
+    if in_groups:
+        return stretches(n_rows, _affordable(_MOST_CELLS // 2, n_columns))
+    shuffled = max(_FEWER_ROWS, _affordable(_SHUFFLED_CELLS // 2, n_columns))
+    return stretches(n_rows, min(MOST_ROWS, shuffled))
 
 
 def _features(readings: pd.DataFrame, rng: np.random.Generator) -> Floats:
@@ -321,9 +354,9 @@ def _commonest(cells: Ints, number: Ints) -> Ints:
 
 def _copies(readings: pd.DataFrame, facts: Sequence[ArrayLike]) -> Copies | None:
     """Return rows that occur too often, as they are or in narrow bins."""
-    most = min(_MOST_COMPARED, _MOST_CELLS // max(1, readings.shape[1]))
-    rows = readings.iloc[:most]
-    classes = [_numbers(fact)[:most] for fact in facts]
+    chosen = stretches(len(readings), _affordable(_MOST_CELLS, readings.shape[1]))
+    classes = [_numbers(_taken(fact, chosen)) for fact in facts]
+    rows = readings.iloc[chosen]
     columns = [rows.iloc[:, k] for k in range(rows.shape[1])]
     for bins in _RESOLUTIONS:
         codes = np.column_stack([*classes, *(_codes(column, bins) for column in columns)])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from discreet.arrays import Floats, Ints
 from discreet.data.chance import shuffled_within, standardised
 from discreet.data.columns import Column, as_floats, is_missing, is_numeric
-from discreet.data.dependence import Dependence, check_dependence
+from discreet.data.dependence import MOST_ROWS, Dependence, check_dependence, stretches
 from discreet.data.groups import epoch_seconds, years_first
 from discreet.errors import InputError
 
@@ -30,7 +30,6 @@ _MOST_EQUAL = 0.01  # share of the rows that may have the time of another one
 _SHUFFLES = 199
 _CLEAR_SHUFFLES, _CLEAR = 19, 1.5  # beating 19 of them by half suffices
 _FARTHEST = 8  # rounds before and after whose facts readings may depend on
-_MOST_ROWS = 20_000  # in one stretch of the series; more show the same
 _STRETCHES = (2, 8, 32, 128, 512)  # rounds
 _MOST_LEVELS = 16  # codes of a sensor that are distinguished, the commonest
 
@@ -154,12 +153,12 @@ class HiddenState:
 
 def check_hidden_state(codes: Ints, fact: Ints, series: Series, seed: int = 0) -> HiddenState:
     """Look for what links rounds besides a fact, or a combination of facts, given by its number."""
-    rows = series.order[:_MOST_ROWS]
+    rows = series.order[stretches(len(series.order), MOST_ROWS)]
     readings = pd.DataFrame(codes[rows]).astype("category")
     order = check_dependence(readings, [fact[rows]], seed=seed)
     rng = np.random.default_rng(seed)
-    stretches = _in_stretches(codes[rows], fact[rows], rng)
-    return HiddenState(order, stretches, _depends_on_neighbours(codes, fact, series, rng))
+    uneven = _in_stretches(codes[rows], fact[rows], rng)
+    return HiddenState(order, uneven, _depends_on_neighbours(codes, fact, series, rng))
 
 
 # --- Stretches -----------------------------------------------------------------------------
@@ -208,7 +207,7 @@ def _depends_on_neighbours(
     codes: Ints, fact: Ints, series: Series, rng: np.random.Generator
 ) -> bool:
     """Whether codes depend on a fact nearby given their own: more than in any shuffle."""
-    rows = series.order[:_MOST_ROWS]
+    rows = series.order[stretches(len(series.order), MOST_ROWS)]
     levels, own = [_commonest(column) for column in codes[rows].T], _numbered(fact[rows])
     nearby = [
         (there, own[there], _numbered(fact[place[there]]))

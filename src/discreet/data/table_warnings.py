@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,6 @@ from discreet.data.columns import (
     understood,
     unusable_kind,
     word_kind,
-    written_column,
 )
 from discreet.data.dependence import (
     MIN_GROUPS,
@@ -37,13 +35,13 @@ from discreet.data.dependence import (
 from discreet.data.groups import as_noun, group_values
 from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.data.split import Split, held_out_groups
+from discreet.data.tables import Table
+from discreet.data.time_order import find_clock, has_times, in_time
 from discreet.errors import InputError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
 
-_PREVIEW = 50  # rows that tell a column without times from one with them
 _FEWEST_SHARED = 4  # values of a column that rows may belong together by
-_CLOCK = 0.95  # share of different values among the whole numbers of a clock
 _CHANCE = 0.001  # that a private fact is the same in all rows of each value, by luck
 _DIFFERENT = 0.3  # least share of different rows: of few readings, equal rows are no copies
 _SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
@@ -63,12 +61,13 @@ def propose_group(
     rows that are longer than their resemblance lasts. There are at least ``MIN_GROUPS`` groups,
     and no order is found among them.
 
-    ``found``: of the rows. ``table``: in the order that the rows came in.
+    ``found``: of the rows. ``table``: in the order that the rows came in, each with its place in
+    the whole table for an index.
     """
     if found.kind == "copies":
         return None
     facts = (public, *private)
-    times = [str(name) for name in table.columns if name not in facts and _has_times(table[name])]
+    times = [str(name) for name in table.columns if name not in facts and has_times(table[name])]
     specs = [f"{name}:{unit}" for name in times for unit in ("day", "week", "hour")]
     by_time = {spec: each for spec in specs if (each := _groups(table, spec)) is not None}
     shared = [each.column for each in find_shared(table, sensors, public, private)
@@ -83,7 +82,7 @@ def propose_group(
 
 
 def _order_of(
-    groups: NDArray[np.str_] | None,
+    groups: NDArray[Any] | None,
     table: pd.DataFrame,
     sensors: Sequence[str],
     public: str,
@@ -142,7 +141,7 @@ def _same_apart(codes: Ints, lag: int) -> bool:
 
 def _repeating(column: Column) -> Ints | None:
     """Return numbers for the values of a column that may name homes; None for any other one."""
-    if is_missing(column).any() or _has_times(column):
+    if is_missing(column).any() or has_times(column):
         return None
     if is_numeric(column) and np.any(as_floats(column) % 1):
         return None
@@ -164,43 +163,6 @@ def _settles(codes: Ints, fact: Column) -> bool:
 # --- Order -----------------------------------------------------------------------------------
 
 
-def time_order(table: pd.DataFrame, used: Collection[str]) -> Ints | None:
-    """Return the rows in the order of a column of times that is not used, if that is another one.
-
-    A series that was shuffled is still a series. Whole numbers of which hardly two are equal are
-    those of a clock or of a counter.
-    """
-    for name in map(str, table.columns):
-        moments = None if name in used else _moments(table[name])
-        if moments is not None and np.any(np.diff(order := np.argsort(moments, kind="stable")) < 0):
-            return order.astype(np.int64)
-    return None
-
-
-def _moments(column: Column) -> NDArray[Any] | None:
-    """Return what sorts the values of a clock; None for a column that is none."""
-    if is_missing(column).any():
-        return None
-    if is_numeric(column):
-        values = as_floats(column)
-        whole = not np.any(values % 1)
-        return values if whole and len(np.unique(values)) >= _CLOCK * len(values) else None
-    if _has_times(column):
-        return np.array(written_column(column), dtype=str)
-    return _as_dates(column)
-
-
-def _as_dates(column: Column) -> NDArray[Any] | None:
-    """Read dates as people write them, the day before the month; None if they are none."""
-    for part in (column.iloc[:_PREVIEW], column):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # pandas guesses the format, row by row
-            dates = pd.to_datetime(part.astype(str), errors="coerce", dayfirst=True, utc=True)
-        if dates.isna().any():
-            return None
-    return dates.to_numpy()
-
-
 def say_shared(
     table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
 ) -> str:
@@ -217,54 +179,66 @@ def say_shared(
 
 
 def check_both_orders(
-    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+    rows: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+    table: Table | None = None,
 ) -> Dependence:
-    """Look at the rows as they come and, if a column tells the time, in the order of that."""
-    found = _order_of(None, table, sensors, public, private)
-    order = None if found.found else time_order(table, {*sensors, public, *private})
-    if order is None:
+    """Look at the rows as they come and, if a column tells the time, in the order of that.
+
+    ``rows``: those of a ``table`` whose order is looked at; all there are if there is none.
+    """
+    used = [*sensors, public, *private]
+    found = _order_of(None, rows, sensors, public, private)
+    clock = None if found.found else find_clock(rows, used)
+    if clock is None:
         return found
-    return worse_of(found, _order_of(None, table.iloc[order], sensors, public, private))
+    ordered = in_time(clock, rows, table, used)
+    return worse_of(found, _order_of(None, ordered, sensors, public, private))
 
 
-def _has_times(column: Column) -> bool:
-    """Whether a column holds times; numbers must not fall, as those of a clock do not."""
-    if is_numeric(column) and not column.is_monotonic_increasing:
-        return False
+def check_groups(
+    groups: Labels,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+) -> Dependence:
+    """Look at the groups of rows, each of which has its place among all for an index."""
+    return _order_of(groups.index[table.index], table, sensors, public, private)
+
+
+def _groups(table: pd.DataFrame, spec: str) -> Ints | None:
+    """Return the number of every row's group, if there are any and enough of them."""
     try:
-        group_values(pd.DataFrame({"time": column.iloc[:_PREVIEW]}), "time:day")
-    except InputError:
-        return False
-    return True
-
-
-def _groups(table: pd.DataFrame, spec: str) -> NDArray[np.str_] | None:
-    """Return the groups, if there are any and enough of them."""
-    try:
-        found = group_values(table, spec)
+        texts = group_values(table, spec, positions=table.index.to_numpy())
     except InputError:
         return None
-    return found if len(np.unique(found)) >= MIN_GROUPS else None
+    codes, found = pd.factorize(texts)  # of many rows, texts would take much more memory
+    return codes if len(found) >= MIN_GROUPS else None
 
 
 def _stretches(
     found: Dependence, table: pd.DataFrame, sensors: Sequence[str], private: Sequence[str]
-) -> dict[str, NDArray[np.str_]]:
+) -> dict[str, Ints]:
     """Return groups of successive rows, shortest first, that resemblance does not reach across."""
     length = correlation_length(table[list(sensors)], [table[name] for name in private])
-    longest = len(table) // MIN_GROUPS
-    if found.kind == "apart" and found.lag is not None and found.lag > longest and length == 1:
+    longest = int(table.index[-1] - table.index[0] + 1) // MIN_GROUPS
+    if found.kind == "apart" and (found.lag or 0) * MIN_GROUPS > found.rows and length == 1:
         return {}  # only rows far apart are alike, as in a table appended to itself
     sizes = [size for size in _SIZES if 2 * length <= size <= longest]
-    return {f"rows:{size}": group_values(table, f"rows:{size}") for size in sizes}
+    by_size = {spec: _groups(table, spec) for spec in (f"rows:{size}" for size in sizes)}
+    return {spec: groups for spec, groups in by_size.items() if groups is not None}
 
 
 def _count_copies(
     table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
 ) -> int:
     """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
-    again = table.duplicated([*sensors, public, *private])
-    rest = table[~again]
+    used = table[[*sensors, public, *private]]
+    again = used.duplicated()
+    rest = used[~again]
     if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
         return 0
     found = _order_of(None, rest, sensors, public, private).found

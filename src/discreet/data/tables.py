@@ -22,10 +22,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.data.columns import check_names, is_numeric, understood
+from discreet.data.dependence import looked_at
 from discreet.data.groups import clock_columns, with_clock
 from discreet.data.roles import hint_at_import
 from discreet.data.text_files import ALWAYS_EXPANDED, MOST_EXPANDED, read_text_table
@@ -399,14 +401,48 @@ def take(table: Table, chosen: NDArray[Any], columns: Sequence[str]) -> pd.DataF
     return parts[0] if len(parts) == 1 else pd.concat(parts)
 
 
+class Stretches:
+    """The rows of a table whose order is looked at, kept while it is gone over for something else.
+
+    They are the same in memory and streamed: see ``dependence.looked_at``.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._columns = table.columns
+        self._places = looked_at(table.rows, len(self._columns))
+        self._parts: list[pd.DataFrame] = []
+
+    def passed(self, batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """Pass on all batches of a table, which have all of its columns."""
+        for batch in batches:
+            if len(batch):
+                begin, end = batch.index[0], batch.index[-1] + 1
+                here = slice(*np.searchsorted(self._places, [begin, end]))
+                self._parts.append(batch[self._columns].iloc[self._places[here] - begin])
+            yield batch
+
+    def finish(self) -> pd.DataFrame:
+        """Return the rows, each with its place for an index, once all batches were passed on."""
+        parts, self._parts = [part for part in self._parts if len(part)], []
+        return pd.concat(parts)
+
+
+def read_stretches(table: Table) -> pd.DataFrame:
+    """Return the rows whose order is looked at, where no other pass meets them."""
+    found = Stretches(table)
+    for _ in found.passed(table.batches(table.columns)):
+        pass
+    return found.finish()
+
+
 def first_rows(table: Table, count: int) -> pd.DataFrame:
-    """Return all columns and rows of a table in memory, and the first rows of another."""
+    """Return all columns of the first rows."""
     parts: list[pd.DataFrame] = []
     for batch in table.batches(table.columns):
-        parts.append(batch)
+        parts.append(batch.iloc[:count])
         if sum(map(len, parts)) >= count:
             break
-    return parts[0] if isinstance(table, Frame) else pd.concat(parts).iloc[:count]
+    return pd.concat(parts).iloc[:count]
 
 
 def _parquet(file: Path) -> Any:

@@ -47,6 +47,8 @@ from discreet.data.encoders import encode_table
 from discreet.data.fit_encoders import fit_encoders
 from discreet.data.split import split_rows, table_digest
 from discreet.data.strict_model import explain
+from discreet.data.table_warnings import check_groups
+from discreet.data.tables import read_stretches
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim, aim_for
 from discreet.design.inputs import (
@@ -187,10 +189,8 @@ def study_table(task: Task, prepared: Prepared, *, assume_independent: bool = Fa
     _check_held_out(len(prepared.audit))
     order = prepared.source.dependence
     if groups is not None:
-        facts = [table[name] for name in task.private]
-        order = check_dependence(
-            table[prepared.sensors], facts, public=table[task.public], groups=groups.index
-        )
+        looked = read_stretches(prepared.table)
+        order = check_groups(groups, looked, prepared.sensors, task.public, task.private)
     return Study(
         table[prepared.sensors],
         table[task.public],

@@ -1,0 +1,159 @@
+"""Rows in the order of a column of times, where they come in another one.
+
+A series that was shuffled is still a series. Which column is a clock is judged by the rows whose
+order is looked at. If a table has more rows than these, few of them follow one another in time, so
+that the table is gone over once more: for stretches of time, each with the rows that follow the
+moment at which it begins. They are the same whatever the batches are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from discreet.arrays import Ints
+from discreet.data.columns import Column, is_missing, is_numeric, written_column
+from discreet.data.dependence import MOST_ROWS, STRETCHES, stretches
+from discreet.data.groups import group_values
+from discreet.data.tables import Table
+from discreet.errors import InputError
+
+Moments = NDArray[Any]  # numbers, texts in bytes or dates
+
+_PREVIEW = 50  # rows that tell a column without times from one with them
+_CLOCK = 0.95  # share of different values among the whole numbers of a clock
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A column of times that rows are not in the order of.
+
+    ``read``: what sorts its values, any of them. ``moments``: of the rows that were looked at.
+    """
+
+    column: str
+    read: Callable[[Column], Moments]
+    moments: Moments
+
+
+def find_clock(rows: pd.DataFrame, used: Collection[str]) -> Clock | None:
+    """Return a column of times that is not used, if these rows are in another order.
+
+    Whole numbers of which hardly two are equal are those of a clock or of a counter.
+    """
+    for name in map(str, rows.columns):
+        read = None if name in used else _reader(rows[name])
+        if read is None:
+            continue
+        clock = Clock(name, read, read(rows[name]))
+        if np.any(np.diff(_order(clock.moments)) < 0):
+            return clock
+    return None
+
+
+def in_time(clock: Clock, rows: pd.DataFrame, table: Table | None, used: list[str]) -> pd.DataFrame:
+    """Return rows in the order of a clock, each with its place in the table for an index.
+
+    ``rows``: those that were looked at, all there are if there is no ``table``. ``used``: the
+    columns that are needed.
+    """
+    if table is None or table.rows == len(rows):
+        return rows.iloc[_order(clock.moments)]
+    ordered = np.sort(clock.moments, kind="stable")
+    found = [_Stretch(begin) for begin in ordered[stretches(len(ordered), STRETCHES)]]
+    for batch in table.batches([*used, clock.column]):
+        places = np.flatnonzero(~is_missing(batch[clock.column]))
+        moments = clock.read(batch[clock.column].iloc[places])
+        order = _order(moments)
+        order = order[~pd.isna(moments[order])]
+        for each in found:
+            each.add(batch[used], places[order], moments[order])
+    # Where few rows have many moments, one stretch reaches into the next.
+    joined = pd.concat([each.rows for each in found if each.rows is not None])
+    return joined[~joined.index.duplicated()]
+
+
+class _Stretch:
+    """The first rows, by time and place, from a moment on."""
+
+    def __init__(self, begin: Any) -> None:
+        self._begin, self._most = begin, MOST_ROWS // STRETCHES
+        self._moments: Moments = np.array([])
+        self.rows: pd.DataFrame | None = None
+
+    def add(self, batch: pd.DataFrame, places: Ints, moments: Moments) -> None:
+        """Take what belongs here of later rows, given by places in the order of their moments."""
+        first = int(np.searchsorted(moments, self._begin))
+        here = slice(first, first + self._most)
+        if len(self._moments) == self._most:  # of equal moments, earlier rows are first
+            here = slice(first, min(here.stop, int(np.searchsorted(moments, self._moments[-1]))))
+        new = batch.iloc[places[here]]
+        if self.rows is None:
+            self._moments, self.rows = moments[here], new
+        elif len(new):
+            both = np.concatenate([self._moments, moments[here]])
+            chosen = _order(both)[: self._most]
+            self._moments, self.rows = both[chosen], pd.concat([self.rows, new]).iloc[chosen]
+
+
+def _order(moments: Moments) -> Ints:
+    return np.argsort(moments, kind="stable").astype(np.int64)
+
+
+# --- Which columns tell times ----------------------------------------------------------------
+
+
+def has_times(column: Column) -> bool:
+    """Whether a column holds times; numbers must not fall, as those of a clock do not."""
+    if is_numeric(column) and not column.is_monotonic_increasing:
+        return False
+    try:
+        group_values(pd.DataFrame({"time": column.iloc[:_PREVIEW]}), "time:day")
+    except InputError:
+        return False
+    return True
+
+
+def _reader(column: Column) -> Callable[[Column], Moments] | None:
+    """Return what turns the values of a clock into what sorts them; None if this is no clock."""
+    if is_missing(column).any():
+        return None
+    if is_numeric(column):
+        values = _numbers(column)
+        whole = not np.any(values % 1)
+        return _numbers if whole and len(np.unique(values)) >= _CLOCK * len(values) else None
+    return _written if has_times(column) else _date_reader(column)
+
+
+def _numbers(column: Column) -> Moments:
+    """Return numbers; other rows than those that were looked at may hold something else."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _written(column: Column) -> Moments:
+    # As bytes, which are in the same order and take a quarter of the memory.
+    return np.array([text.encode("utf-8", "surrogatepass") for text in written_column(column)])
+
+
+def _date_reader(column: Column) -> Callable[[Column], Moments] | None:
+    """Return what reads dates as people write them, the day before the month; None if none are."""
+
+    def read(part: Column) -> Moments:
+        dates = pd.to_datetime(
+            part.astype(str), format=form, errors="coerce", dayfirst=True, utc=True
+        )
+        return dates.dt.tz_localize(None).to_numpy()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of dates with the month before the day
+        # Of one form for all rows, so that it does not matter in which batch a row is.
+        form = pd.tseries.api.guess_datetime_format(str(column.iloc[0]), dayfirst=True) or "mixed"
+        known = all(not np.isnat(read(part)).any() for part in (column.iloc[:_PREVIEW], column))
+    return read if known else None
