@@ -540,12 +540,14 @@ def _kept_line(expected: Expected) -> str:
     )
 
 
-_NOISE = "NOT met: what was asked for leaves nothing to say; the symbols are noise", "31"
+def _noise_line(by_default: bool = False) -> tuple[str, str]:
+    met = "not met: the default" if by_default else "NOT met: what was asked for"
+    return f"{met} leaves nothing to say; the symbols are noise", "31"
 
 
 def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[str, str]:
     if mapper.expected_ is not None and mapper.expected_.silent:
-        return _NOISE
+        return _noise_line()
     told = "knows the public fact and " if figure.beyond_answer else ""
     line = (
         f"an attacker who {told}sees {figure.rounds:,} rounds beats guessing {figure.fact!r} by "
@@ -564,7 +566,7 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
             return f"private enough: epsilon {epsilon:g} holds by construction, for any fact", "32"
         return "private or not: no limit was asked for, and the audit measures it", "33"
     if expected.silent:
-        return _NOISE
+        return _noise_line(is_default(mapper))
     secrets = " or ".join(repr(fact.name) for fact in mapper.mapping_.private)
     told = ", who knows the public fact," if getattr(mapper, "beyond_answer", False) else ""
     tried = ", tried on designs without a fold," if expected.by_folds else ""
