@@ -18,7 +18,7 @@ A missing reading has the last code of its own when ``missing`` is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -269,7 +269,7 @@ def look_up_table(
     """Yield the codes of one sensor after the other, as ``encode_table`` returns them."""
     table = with_clock(table, (name for name, _ in sensors))
     names = [str(column) for column in table.columns]
-    columns = {name: column for name, (_, column) in zip(names, table.items(), strict=True)}
+    columns = dict(zip(names, _columns(table), strict=True))
     for name, encoder in sensors:
         if name not in columns:
             raise InputError(f"no column {name!r} in the table. {suggest(name, names)}")
@@ -280,16 +280,24 @@ def look_up_table(
         yield look_up_column(columns[name], encoder, name)
 
 
+def _columns(table: pd.DataFrame) -> Iterable[Column | NDArray[Any]]:
+    """Return the columns; as plain arrays where all are whole numbers, of which there are many."""
+    kinds = set(table.dtypes)
+    if len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind in "iu":
+        return table.to_numpy().T
+    return (column for _, column in table.items())
+
+
 def encode_column(column: Column, encoder: Encoder, name: str) -> NDArray[np.int64]:
     """Return the code of each reading."""
     return look_up_column(column, encoder, name).codes()
 
 
-def look_up_column(column: Column, encoder: Encoder, name: str) -> LookedUp:
+def look_up_column(column: Column | NDArray[Any], encoder: Encoder, name: str) -> LookedUp:
     """Look up the code of each reading; where they are few whole numbers, each is coded once."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "iu" and len(column) > _FEW_INTEGERS:
-        values = np.ascontiguousarray(column.to_numpy())  # of a table in rows, it is scattered
+        values = np.ascontiguousarray(column)  # of a table in rows, it is scattered
         least, most = _ends(values)
         # A code out of range is refused below, by its name.
         known = not isinstance(encoder, CodesEncoder) or 0 <= least <= most < encoder.size
@@ -297,7 +305,8 @@ def look_up_column(column: Column, encoder: Encoder, name: str) -> LookedUp:
             book = _codes_of(encoder, least, most)
             places = values if least == 0 else values.astype(np.int64) - least
             return LookedUp(places, book, encoder.n_codes)
-    codes = encoder.encode(_as_read(column, encoder), name)
+    series = column if isinstance(column, pd.Series) else pd.Series(column)
+    codes = encoder.encode(_as_read(series, encoder), name)
     return LookedUp(codes, np.arange(encoder.n_codes), encoder.n_codes)
 
 

@@ -42,7 +42,7 @@ from discreet.rounding import at_least, percent, percents, with_error
 _DRAWS, _MOST_DRAWN = 20, 40_000
 _ROWS_AT_ONCE = 20_000
 # Rows that the classifier on codes is learned from, and tried on: fewer where each has many codes.
-_TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 128_000
+_TREE_ROWS, _LEAST_TREE_ROWS, _TREE_CODES = 8_000, 3_000, 96_000
 _TREES = 120  # of all classes together, and 30 of each at most
 _LEAST_OF_CLASS = 100  # of its rows, however many there are of others
 _LEAST_ROWS = 0.5  # of a class that does not occur

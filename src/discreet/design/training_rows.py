@@ -195,7 +195,8 @@ def _deals(cells: Ints, groups: Ints | None, count: int, rng: np.random.Generato
 
 
 def _deal_rows(cells: Ints, count: int, rng: np.random.Generator) -> Ints:
-    order = np.argsort(rng.permutation(len(cells)))
+    order = np.empty(len(cells), dtype=np.int64)
+    order[rng.permutation(len(cells))] = np.arange(len(cells))
     order = order[np.argsort(cells[order], kind="stable")]
     fold = np.empty(len(cells), dtype=np.int64)
     fold[order] = np.arange(len(cells)) % count
