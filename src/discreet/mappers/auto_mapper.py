@@ -54,7 +54,7 @@ class Mapper(PrivacyMapper):
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows, telling apart any two classes of a
         private fact, or all of them at once; 0.05 if nothing else is asked for.
-        The limit under the model is tightened until rows left out show it to be kept, with 1.25
+        The limit under the model is tightened until rows left out show it to be kept, with 1.5
         standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
         that keeps it with one standard error to spare; without one, it draws a share of the symbols
