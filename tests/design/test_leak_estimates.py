@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from support.matrices import crossed
 
 from discreet.data.columns import Labels
@@ -325,3 +326,25 @@ def test_of_a_class_that_an_answer_excludes_nothing_leaks_beyond_it():
         tables(4, rng), alike.take(slice(200)), alike.take(slice(200, 400)), beyond=True
     )
     assert average([found]).advantage + average([found]).error == 0.0
+
+
+def test_attackers_that_learned_see_a_state_that_nobody_named():
+    """Eleven sensors all follow a state: in the middle for one class, on either side for the other.
+
+    No symbol is more frequent in a class, and no pair of symbols tells much. The truth is exact.
+    """
+    rng = np.random.default_rng(13)
+    g = rng.integers(2, size=12_000)
+    state = np.where(g == 1, 1, 2 * rng.integers(2, size=12_000))  # 0 or 2, or 1
+    chances = np.array([0.35, 0.5, 0.65])
+    codes = (rng.random((12_000, 11)) < chances[state][:, None]).astype(np.int64)
+    h = Labels("h", rng.integers(2, size=12_000), range(2))
+    sample = Sample(codes, (2,) * 11, h, (Labels("g", g, range(2)),))
+    ours = [np.eye(2)] * 11
+    ones = np.arange(12)
+    p = [binom.pmf(ones, 11, chance) for chance in chances]
+    truth = 0.25 * np.abs(p[1] - 0.5 * (p[0] + p[2])).sum()
+    parts = sample.take(np.arange(8000)), sample.take(np.arange(8000, 12_000))
+    blind, seeing = (estimate_leaks(ours, *parts, learned=each) for each in (False, True))
+    assert blind.advantage < 0.6 * truth
+    assert 0.75 * truth < seeing.advantage < truth + 2 * seeing.error

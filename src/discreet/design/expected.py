@@ -412,7 +412,8 @@ class Expected:
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.5 standard
-    errors to spare, 1.6 where groups are left out in turn. None if there was no wish to search for.
+    errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in ways that no
+    design sees. None if there was no wish to search for.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.

@@ -34,6 +34,7 @@ _MOST_LISTED, _ROWS_EACH = 1024, 16
 _PAIRS = 4  # of sensors, that are looked at together for each question
 _PAIRED_ROWS = 10_000  # that they are chosen by
 _MOST_ROWS = 5_000  # that the spread is taken from
+_CELLS, _DRAWS = 12, 2  # of what attackers score that learned, and symbols drawn for each row
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
@@ -112,14 +113,15 @@ def estimate_leaks(
     groups: Ints | None = None,
     *,
     beyond: bool = False,
+    learned: bool = False,
 ) -> Leaks:
     """Estimate from ``unseen`` what tables leak that were designed on ``known``.
 
     ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
-    know the public fact.
+    know the public fact. ``learned``: whether attackers learn from ``known``, too.
     """
     n_rows = len(known.codes) + len(unseen.codes)
-    return _estimate_all(tables, known, unseen, groups, beyond, n_rows, _unfitted)
+    return _estimate_all(tables, known, unseen, groups, beyond, n_rows, _unfitted, learned)
 
 
 def estimate_fitted_leaks(
@@ -143,6 +145,7 @@ def _estimate_all(
     beyond: bool,
     n_rows: int,
     correct: _Correction,
+    learned: bool = False,
 ) -> Leaks:
     found = []
     for inside, rows in _audiences(known, unseen, beyond):
@@ -153,7 +156,7 @@ def _estimate_all(
             found += [
                 _estimate(view, index, classes, own, correct)
                 for classes in _questions(_present(held.index[inside], index))
-                for view in _views(shown, known, held, inside, classes, n_rows)
+                for view in _views(shown, known, held, inside, classes, n_rows, learned)
             ]
     return Leaks(*np.reshape(found, (-1, 3)).T)
 
@@ -215,6 +218,12 @@ class _Shown:
         return _symbol_noise(self.tables, self.codes)
 
     @cached_property
+    def drawn(self) -> list[Floats]:
+        """Symbols of every row, drawn a few times: ones for all but each sensor's first."""
+        rng = np.random.default_rng(0)
+        return [_draw(self.symbols, rng) for _ in range(_DRAWS)]
+
+    @cached_property
     def listed(self) -> Floats:
         return output_probabilities(self.tables, self.codes)
 
@@ -226,6 +235,7 @@ def _views(
     inside: Ints,
     classes: tuple[int, ...],
     n_rows: int,
+    learned: bool,
 ) -> Iterator[_View]:
     tables = shown.tables
     own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
@@ -234,12 +244,51 @@ def _views(
         yield _View(shown.listed, None, _origin(tables, others))
         return
     yield _View(shown.symbols, shown.noise, _symbols(tables, others[:_ORIGIN_ROWS]).mean(axis=0))
-    if shown.n_outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * shown.n_outputs:
+    if lists_all(shown.n_outputs, n_rows):
         yield _View(shown.listed, None, _origin(tables, others))
+    if learned and len(classes) == 2:
+        yield _learned(shown, _symbols(tables, others), held.index[own], classes)
     for pair in _telling_pairs(tables, others, held.index[own]):
         some = [tables[t] for t in pair]
         seen = output_probabilities(some, shown.codes[:, pair])
         yield _View(seen, None, _origin(some, others[:, pair]))
+
+
+def _learned(shown: _Shown, others: Floats, index: Ints, classes: tuple[int, ...]) -> _View:
+    """Return how boosted trees score drawn symbols, in cells.
+
+    What all sensors follow, and nobody named, shows there: a state that is often on either side for
+    one class and in the middle for the other moves no symbol by itself. ``others``: what known rows
+    show, of which the trees learn; ``index``: their classes.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    trees = HistGradientBoostingClassifier(
+        max_iter=40,
+        learning_rate=0.15,
+        max_leaf_nodes=8,
+        min_samples_leaf=50,
+        early_stopping=False,
+        random_state=0,
+    )
+    rng = np.random.default_rng(1)
+    drawn = np.concatenate([_draw(others, rng) for _ in range(_DRAWS)])
+    trees.fit(drawn, np.tile(index == classes[1], _DRAWS))
+    edges = np.quantile(trees.decision_function(drawn), np.arange(1, _CELLS) / _CELLS)
+    seen, rows = np.zeros((len(shown.codes), _CELLS)), np.arange(len(shown.codes))
+    for values in shown.drawn:
+        seen[rows, np.searchsorted(edges, trees.decision_function(values))] += 1.0 / _DRAWS
+    return _View(seen, None, np.full(_CELLS, 1.0 / _CELLS))
+
+
+def _draw(shown: Floats, rng: np.random.Generator) -> Floats:
+    return (rng.random(shown.shape) < shown).astype(np.float64)
+
+
+def lists_all(n_outputs: float, n_rows: int) -> bool:
+    """Tell whether so many rows show every one of so many outputs well enough to look at it."""
+    few = n_outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * n_outputs
+    return n_outputs <= MAX_LISTED or few
 
 
 def _origin(tables: Sequence[Floats], others: Ints) -> Floats:

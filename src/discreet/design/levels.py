@@ -51,6 +51,7 @@ LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
 _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 _TO_SPARE = 1.5  # standard errors: the least strict of several levels that pass flatters itself
+_TO_SPARE_HIDDEN = 3.0  # the same where sensors depend in ways that attackers may not have learned
 _TO_SPARE_IN_GROUPS = 1.6  # the same where groups are few, which tell the error roughly
 # The same where nothing is shown, of levels as they are and with noise added, and shares of symbols
 # to send, the others drawn evenly: docs/decisions/0024-one-search.md
@@ -179,7 +180,9 @@ class Found:
 class LevelSearch:
     """Designs at one level after the other, each time without the same parts.
 
-    ``beyond``: attackers know the public fact. ``n_jobs``: designs at the same time.
+    ``beyond``: attackers know the public fact. ``hidden``: sensors depend in ways that no design
+    sees, so that attackers are learned, too, and more is to spare. ``n_jobs``: designs at the same
+    time.
     """
 
     def __init__(
@@ -192,14 +195,18 @@ class LevelSearch:
         rng: np.random.Generator,
         *,
         beyond: bool = False,
+        hidden: bool = False,
         report: Report | None = None,
         n_jobs: int = 1,
     ) -> None:
+        self.hidden = hidden
         self.settings, self.sample, self.groups, self.design = settings, sample, groups, design
         self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
         self.left_out = parts
         self.few_groups = None if parts.for_good else groups
         self.to_spare = _TO_SPARE if self.few_groups is None else _TO_SPARE_IN_GROUPS
+        if hidden:
+            self.to_spare = _TO_SPARE_HIDDEN
         self.seeds = rng.integers(2**63, size=len(parts.folds))
         self.parts = [(sample.take(known), sample.take(unseen)) for known, unseen in parts.folds]
         self.last: dict[int, Tables] = {}
@@ -399,7 +406,7 @@ class LevelSearch:
 
     def _leaks(self, tables: Tables, k: int) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
-        return estimate_leaks(tables, *self.parts[k], own, beyond=self.beyond)
+        return estimate_leaks(tables, *self.parts[k], own, beyond=self.beyond, learned=self.hidden)
 
     def _design_part(self, target: Target, k: int) -> Designed:
         designed = self.design(

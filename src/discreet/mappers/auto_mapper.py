@@ -20,6 +20,7 @@ from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
+from discreet.design.leak_estimates import lists_all
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper
@@ -55,7 +56,8 @@ class Mapper(PrivacyMapper):
         Ask that no attacker beat guessing by more on new rows, telling apart any two classes of a
         private fact, or all of them at once; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.5
-        standard errors to spare, 1.6 where groups are left out in turn (``expected_.met``). If they
+        standard errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in
+        ways that no block holds and outputs are too many to look at (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
         that keeps it with one standard error to spare; without one, it draws a share of the symbols
         evenly, so that half a standard error is to spare. Where groups are left out in turn, the
@@ -194,9 +196,13 @@ class Mapper(PrivacyMapper):
             settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
         )
         self.structure_ = design.structure
+        # Of outputs that are looked at one by one, nothing is hidden.
+        listed = lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))
+        hidden = design.structure.left_over and not listed
         search = LevelSearch(
             settings, sample, groups, parts, design, rng,
-            beyond=beyond, report=limited, n_jobs=self.n_jobs or 1,
+            beyond=beyond, hidden=hidden, report=limited,
+            n_jobs=self.n_jobs or 1,
         )  # fmt: skip
         if report is not None and limited is not None:
             limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))

@@ -5,7 +5,7 @@ import pytest
 from support.matrices import crossed
 
 from discreet.design.counts.counting import count_pairs
-from discreet.design.counts.estimate import dependence, find_blocks
+from discreet.design.counts.estimate import _depends_beyond, dependence, find_blocks
 
 
 def blocks_of(codes, cell, n_symbols=2):
@@ -54,3 +54,15 @@ def test_a_block_stays_small_enough_to_list():
     assert max(map(len, found)) == 5
     found = blocks_of(codes, np.zeros(400, dtype=int), n_symbols=4)
     assert max(map(len, found)) == 2
+
+
+def test_dependence_that_no_block_holds_is_told():
+    """Eight sensors follow one state; a block has room for five. A copy is held by its block."""
+    rng = np.random.default_rng(0)
+    cell, state = rng.integers(2, size=(2, 4000))
+    noise = rng.random((4000, 8)) < 0.2
+    for codes, told in ((state[:, None] ^ noise, True), (np.tile(state, (2, 1)).T, False)):
+        codes = codes.astype(np.int64)
+        sizes = [2] * codes.shape[1]
+        strength = dependence(count_pairs(codes, sizes, cell, 2), sizes)
+        assert _depends_beyond(strength, find_blocks(strength, sizes)) is told

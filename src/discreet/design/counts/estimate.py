@@ -98,6 +98,14 @@ def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, .
     return sorted({joint for joint in block.values() if len(joint) > 1})
 
 
+def _depends_beyond(strength: Floats, blocks: Sequence[tuple[int, ...]]) -> bool:
+    """Tell whether two sensors depend that are in no block together."""
+    apart = strength > 0
+    for block in blocks:
+        apart[np.ix_(block, block)] = False
+    return bool(apart.any())
+
+
 # --- Smoothing ------------------------------------------------------------------------------
 
 _WIDTHS = (0.0, 0.4, 0.6, 0.9, 1.4)
@@ -245,10 +253,14 @@ _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is know
 
 @dataclass(frozen=True)
 class Structure:
-    """What is chosen once, from all rows: how to smooth, and which sensors form blocks."""
+    """What is chosen once, from all rows: how to smooth, and which sensors form blocks.
+
+    ``left_over``: whether sensors surely depend that no block holds together.
+    """
 
     smoothing: list[Smoothing]
     blocks: list[tuple[int, ...]]
+    left_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -303,7 +315,9 @@ def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> 
     folds = [[table[k][kept].astype(np.float64) for table in counts.by_code] for k in range(FOLDS)]
     smoothing = choose_smoothing(Alphabets(sample.sizes, sample.ordered), folds, _ALIKE)
     pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), counts.n_cells)
-    return Structure(smoothing, find_blocks(dependence(pairs, sample.sizes), n_symbols))
+    strength = dependence(pairs, sample.sizes)
+    blocks = find_blocks(strength, n_symbols)
+    return Structure(smoothing, blocks, _depends_beyond(strength, blocks))
 
 
 def estimate_counts(sample: Sample, counts: Counts, structure: Structure) -> CountModel:
