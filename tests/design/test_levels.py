@@ -213,7 +213,7 @@ def tried(advantage, error, under_model=0.0, epsilon=None):
 
 @given(st.floats(0.0, 0.4), st.floats(0.001, 0.1), st.floats(0.0, 0.4), st.floats(0.01, 0.5))
 def test_met_is_estimate_plus_standard_errors_within_the_limit(middle, error, model, limit):
-    most = max(middle, model) + 1.5 * error
+    most = max(middle, model) + 1.25 * error
     if abs(most - limit) > 1e-6:
         assert tried(middle, error, model).keeps(Request(limit)) == (most <= limit)
 
@@ -278,12 +278,12 @@ def test_warnings_say_that_designs_without_a_fold_were_tried():
 
 
 def lacking(asked, advantage, epsilon=None, kept=1.0):
-    return Shortfall(asked, advantage, epsilon, 1.5, kept)
+    return Shortfall(asked, advantage, epsilon, 1.25, kept)
 
 
 def test_what_levels_lacked_is_said_beside_the_limit():
     both = Request(0.05, 1.0)
-    assert "is at least 5.01 points with 1.5 standard" in lacking(both, 0.0501, 0.5).words
+    assert "is at least 5.01 points with 1.25 standard" in lacking(both, 0.0501, 0.5).words
     found = lacking(both, 0.039, 2.378, kept=0.75)
     assert found.of_epsilon and not found.of_advantage
     assert "at least 2.378 on rows left out (limit: 1); so 25 % of the symbols" in found.words
@@ -296,8 +296,8 @@ def test_a_search_that_finds_no_level_tells_what_was_lacking(rng):
     searched = search(600, rng, Speaking())
     believe(searched, 0.03, (0.06, 0.05, 0.04, 0.02, 0.01))
     found = searched.find(LEVELS[:5], Request(0.04)).expected
-    assert found.shortfall.advantage == pytest.approx(0.01 + 1.5 * 0.03, abs=0.03)
-    with pytest.warns(UnmetRequestWarning, match=r"Not met: .* with 1\.5 standard errors"):
+    assert found.shortfall.advantage == pytest.approx(0.01 + 1.25 * 0.03, abs=0.03)
+    with pytest.warns(UnmetRequestWarning, match=r"Not met: .* with 1\.25 standard errors"):
         warn_unmet(found, {"advantage": 0.04, "epsilon": None}, "Add rows.")
 
 

@@ -411,7 +411,7 @@ class Expected:
     public class always. The balanced accuracy of any guessing is ``guessing_balanced_accuracy``.
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
-    left out tried the very mapping. ``met``: whether what was asked for is kept with 1.5 standard
+    left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in ways that no
     design sees. None if there was no wish to search for.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with

@@ -55,7 +55,7 @@ class Mapper(PrivacyMapper):
     max_advantage : float, optional
         Ask that no attacker beat guessing by more on new rows, telling apart any two classes of a
         private fact, or all of them at once; 0.05 if nothing else is asked for.
-        The limit under the model is tightened until rows left out show it to be kept, with 1.5
+        The limit under the model is tightened until rows left out show it to be kept, with 1.25
         standard errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in
         ways that no block holds and outputs are too many to look at (``expected_.met``). If they
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
