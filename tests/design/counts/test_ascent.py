@@ -121,7 +121,7 @@ def test_a_short_climb_asks_whether_to_stop(rng):
     """Many short climbs are screened: a limit of time has to be seen among them."""
     problem, asked = pose(0.05), []
     start = [np.full((k, n), 1.0 / n) for k, n in zip(SIZES, SYMBOLS, strict=True)]
-    climb(problem, start, rng, 5, lambda share: bool(asked.append(share)))
+    climb(problem, [start], rng, 5, lambda share: bool(asked.append(share)))
     assert asked == [1.0]
 
 
@@ -131,12 +131,30 @@ def test_a_climb_gains_within_the_limits(block):
         problem = pose(0.03, 0.5, block=block, seed=seed)
         (solved,) = find_starts(problem.units.model, SYMBOLS, WAYS[:1])
         start = settle(problem, problem.above_floors(solved))
-        found = settle(problem, climb(problem, start.tables, np.random.default_rng(0)))
+        (ended,) = climb(problem, [start.tables], np.random.default_rng(0))
+        found = settle(problem, ended)
         assert found.advantage <= 0.03 + 1e-8
         assert found.epsilon <= 0.5 + 1e-8
         assert found.worth > start.worth - 0.005
         assert min(table.min() for table in found.tables) >= 0.002 - 1e-12
         np.testing.assert_allclose([t.sum(axis=1).mean() for t in found.tables], 1.0)
+
+
+@pytest.mark.parametrize("kind", [{}, {"epsilon": 0.5}, {"beyond": True}, {"block": (0, 2)}])
+@pytest.mark.parametrize("at_once", [2, 5])
+def test_climbs_that_take_steps_together_end_where_they_end_alone(kind, at_once, monkeypatch, rng):
+    problem = pose(0.03, **kind)
+    starts = [random_tables(SIZES, SYMBOLS, seed=k) for k in range(5)]
+    each = problem.listed.shape[1] * len(problem.units.model.prior)
+    monkeypatch.setattr(ascent, "_AT_ONCE_CHANCES", at_once * each)
+    asked = []
+    together = climb(problem, starts, rng, 30, lambda share: bool(asked.append(share)))
+    assert asked == sorted(asked)
+    assert asked[-1] == 1.0
+    for start, found in zip(starts, together, strict=True):
+        (alone,) = climb(problem, [start], rng, 30)
+        for table, other in zip(found, alone, strict=True):
+            np.testing.assert_allclose(table, other, atol=1e-9)
 
 
 def test_programs_of_single_sensors_beat_a_search_at_random():

@@ -39,6 +39,7 @@ STEPS, _PACE = 120, 0.15
 _STEEPEST = 9.0  # logit
 _TOLD, _TOLD_SECONDS = 20, 0.5  # steps, and seconds, between two reports at most
 _SLOWER = ((0.6, 1.0), (0.85, 0.3), (1.0, 0.1))  # the pace up to each share of the steps
+_AT_ONCE_CHANCES = 2**15  # of outputs given cells, in all climbs that take steps together
 _AVERAGED = 0.85  # tables after this share of the steps are averaged
 # Of a unit of leak above its limit, in public accuracy: to begin with, at most, and by how much it
 # rises with every step, for good and at once, where the leak is twice the limit.
@@ -136,6 +137,14 @@ class Problem:
             if len(rows) > 1:
                 yield rows
 
+    @property
+    def climbs_at_once(self) -> int:
+        """How many climbs take their steps together: none is slower by that."""
+        if self.listed is None:
+            return 1
+        each = self.listed.shape[1] * len(self.units.model.prior)
+        return max(1, _AT_ONCE_CHANCES // int(each))
+
     def weigh(
         self, chances: Floats, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[Any], Floats]:
@@ -189,26 +198,29 @@ class Problem:
 
     def _prices(self, look: Look, duals: Duals) -> Floats:
         """Return what a unit of each attacker's gain costs."""
-        of, prices = self.attackers.of, np.zeros(len(look.gains))
+        of, prices = self.attackers.of, np.zeros(look.gains.shape)
         if self.limits.advantage is not None:
-            prices[self.limited] = duals(look.gains[self.limited])
+            prices[..., self.limited] = duals(look.gains[..., self.limited])
         for own, (share, _) in zip(of[len(self.guarded) :], self.within, strict=True):
-            prices[own[look.gains[own].argmax()]] = _WITHIN * share
+            most = own[look.gains[..., own].argmax(axis=-1)]
+            np.put_along_axis(prices, most[..., None], _WITHIN * share, axis=-1)
         return prices
 
     def evidence_slope(self, padded: Floats) -> Floats | float:
         """Return the slope in the tables of the root of evidence over that of its limit."""
         if self.limits.evidence is None:
             return 0.0
+        if padded.ndim > 3:
+            return np.stack([self.evidence_slope(one) for one in padded])
         x, slope = self.evidence.worst(padded)
         over = x > self.limits.evidence
-        return slope * (0.5 / math.sqrt(x * self.limits.evidence)) if over else 0.0
+        return slope * (0.5 / math.sqrt(x * self.limits.evidence) if over else 0.0)
 
     def _ratios(self, weights: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield log p(output|class)/p(output), and both probabilities, for each fact."""
         for rows, base in zip(self.guarded, self.bases, strict=True):
             given = np.maximum(rows @ weights, _TINY)
-            overall = np.maximum(base @ weights, _TINY)
+            overall = np.maximum(base[None] @ weights, _TINY)
             yield np.log(given / overall), given, overall
 
     def _ratio_slope(self, weights: Floats, epsilon: float) -> Floats:
@@ -217,7 +229,8 @@ class Problem:
         facts = zip(self._ratios(weights), self.guarded, self.bases, strict=True)
         for (ratios, given, overall), rows, base in facts:
             side = np.where(np.abs(ratios) > epsilon, np.sign(ratios), 0.0)
-            found += rows.T @ (side * overall / given) - np.outer(base, side.sum(axis=0))
+            found += rows.T @ (side * overall / given)
+            found -= base[:, None] * side.sum(axis=-2, keepdims=True)
         return found
 
 
@@ -228,11 +241,11 @@ class Duals:
     moves them to and fro.
     """
 
-    def __init__(self, limit: float | None, count: int) -> None:
+    def __init__(self, limit: float | None, count: int | tuple[int, ...]) -> None:
         self.limit, self.lasting = limit or 0.0, np.full(count, _PRICE)
 
     def __call__(self, gains: Floats) -> Floats:
-        over = gains / self.limit - 1.0
+        over = gains / self.limit - 1.0  # of every attacker, on the last axis
         self.lasting = (self.lasting + _LASTING * over).clip(0.0, _DEAREST)
         return np.asarray((self.lasting + _AT_ONCE * over).clip(0.0, _DEAREST))
 
@@ -253,7 +266,7 @@ class Attackers:
 
     def look(self, weights: Floats) -> Look:
         """Look at p(output|cell) of some outputs."""
-        apart = self.apart @ weights if len(self.apart) else np.empty((0, weights.shape[1]))
+        apart = self.apart.reshape(-1, weights.shape[-2]) @ weights
         return Look(self, apart, [rows @ weights for rows in self.several])
 
 
@@ -262,58 +275,96 @@ class Look:
 
     def __init__(self, attackers: Attackers, apart: Floats, given: Sequence[Floats]) -> None:
         self.attackers, self.apart, self.given = attackers, apart, given
-        among_all = [float((p.max(axis=0) - p.mean(axis=0)).sum()) / len(p) for p in given]
-        self.gains = np.append(0.25 * np.abs(apart).sum(axis=1), among_all)
+        gains = [(p.max(axis=-2) - p.mean(axis=-2)).sum(axis=-1) / p.shape[-2] for p in given]
+        two = 0.25 * np.abs(apart).sum(axis=-1)
+        self.gains = np.concatenate([two, *(each[..., None] for each in gains)], axis=-1)
 
     def slope(self, prices: Floats) -> Floats:
         """Return the slope in p(output|cell) of all gains together, each at its price."""
-        told, pairs = self.attackers, len(self.apart)
-        dear = np.flatnonzero(prices[:pairs])
-        sides = np.sign(self.apart[dear]) * (0.25 * prices[dear, None])
+        told, pairs = self.attackers, self.apart.shape[-2]
+        dear = np.flatnonzero(prices[..., :pairs].reshape(-1, pairs).any(axis=0))
+        sides = np.sign(self.apart[..., dear, :]) * (0.25 * prices[..., dear, None])
         found = told.apart[dear].T @ sides if pairs else np.zeros(1)
-        for rows, given, price in zip(told.several, self.given, prices[pairs:], strict=True):
-            if price:
-                found = found + price / len(rows) * _best_rows(rows - rows.mean(axis=0), given)
+        for k, (rows, given) in enumerate(zip(told.several, self.given, strict=True), start=pairs):
+            if prices[..., k].any():
+                best = _best_rows(rows - rows.mean(axis=0), given)
+                found = found + prices[..., k, None, None] / len(rows) * best
         return np.asarray(found)
 
 
 def _best_rows(rows: Floats, given: Floats) -> Floats:
     """Return for each output the row of the class that has the most of it, as columns."""
     if len(rows) == 2:
-        more = np.multiply.outer(rows[1] - rows[0], given[1] > given[0])
-        return np.asarray(more + rows[0][:, None])
-    return np.asarray(rows.T[:, np.argmax(given, axis=0)])
+        more = given[..., 1:, :] > given[..., :1, :]
+        return np.asarray((rows[1] - rows[0])[:, None] * more + rows[0][:, None])
+    return np.asarray(np.moveaxis(rows.T[:, np.argmax(given, axis=-2)], 0, -2))
 
 
 def climb(
     problem: Problem,
-    start: Sequence[Floats],
+    starts: Sequence[Sequence[Floats]],
     rng: np.random.Generator,
     steps: int = STEPS,
     stop: Callable[[float], bool] = lambda _share: False,
-    price: float = PRICES[0],
+    prices: Sequence[float] | None = None,
     *,
     near: bool = False,
-) -> list[Floats]:
-    """Follow the slope of logits (Adam), and return the average of the last tables.
+) -> list[list[Floats]]:
+    """Climb from every start; ``stop`` may ask for the tables as they are.
 
-    ``stop`` is called with the share that is done, and may ask for the tables as they are.
-    ``near``: whether the start is nearly what is looked for, so that steps are small.
+    ``stop`` is called with the share that is done. ``prices``: of evidence, for each start.
+    ``near``: whether starts are nearly what is looked for, so that steps are small. Where outputs
+    are few, climbs take their steps together; a start that is not begun is left out.
     """
-    units, rise = problem.units, _Rise()
-    duals = Duals(problem.limits.advantage, len(problem.limited))
+    at_once = problem.climbs_at_once
+    prices = [PRICES[0]] * len(starts) if prices is None else prices
+    found: list[list[Floats]] = []
+    stopped = False
+    for begin in range(0, len(starts), at_once):
+        some = [problem.units.pad(start) for start in starts[begin : begin + at_once]]
+        done, share = begin / len(starts), len(some) / len(starts)
+
+        def ask(part: float, done: float = done, share: float = share) -> bool:
+            nonlocal stopped
+            stopped = stop(done + share * part)
+            return stopped
+
+        price = np.reshape(prices[begin : begin + at_once], (-1, 1, 1, 1))
+        own = np.stack(some), price
+        if at_once == 1:
+            own = own[0][0], own[1][0]
+        ended = _ascend(problem, *own, rng, steps, ask, near=near)
+        found += map(problem.units.cut, ended.reshape(-1, *some[0].shape))
+        if stopped:
+            break
+    return found
+
+
+def _ascend(
+    problem: Problem,
+    padded: Floats,
+    price: Floats,
+    rng: np.random.Generator,
+    steps: int,
+    stop: Callable[[float], bool],
+    *,
+    near: bool,
+) -> Floats:
+    """Follow the slope of logits (Adam), and return the average of the last tables."""
+    units, rise, before = problem.units, _Rise(), padded.shape[:-3]
+    duals = Duals(problem.limits.advantage, (*before, len(problem.limited)))
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
     room = 1.0 - floor.sum(axis=2, keepdims=True)
-    logits = _logits(units.pad(start), floor, room, units.used)
+    logits = _logits(padded, floor, room, units.used)
     least = np.where(units.used[:, None, :], -_STEEPEST, -np.inf)
     kept, total, last = 0, np.zeros_like(logits), time.monotonic()
     paces = _SLOWER[1:] if near else _SLOWER
     for step in range(steps):
         soft = np.exp(logits)
-        soft /= soft.sum(axis=2, keepdims=True)
+        soft /= soft.sum(axis=-1, keepdims=True)
         padded = floor + room * soft
         slope = room * _table_slope(problem, padded, rng, duals, price)
-        slope = soft * (slope - np.sum(soft * slope, axis=2, keepdims=True))
+        slope = soft * (slope - np.sum(soft * slope, axis=-1, keepdims=True))
         quick = next(pace for share, pace in paces if step < share * steps)
         logits = (logits + _PACE * quick * rise(slope)).clip(least, _STEEPEST)
         due = (step + 1) % _TOLD == 0 or step + 1 == steps
@@ -324,11 +375,11 @@ def climb(
             total, kept = total + padded, kept + 1
         if stopped:
             break
-    return units.cut(total / kept)
+    return np.asarray(total / kept)
 
 
 def _table_slope(
-    problem: Problem, padded: Floats, rng: np.random.Generator, duals: Duals, price: float
+    problem: Problem, padded: Floats, rng: np.random.Generator, duals: Duals, price: Floats
 ) -> Floats:
     """Return the slope of what is maximised in the tables."""
     chances, products = problem.units.chances(padded)
@@ -388,6 +439,7 @@ def settle(problem: Problem, tables: list[Floats]) -> Judged:
 # --- Starts ---------------------------------------------------------------------------------
 
 _STEPS = 100
+_UNLIKE, _REDRAWN = 2.0, 0.3  # deviation of logits that are drawn, and share of codes
 _LESS_WITHIN = 0.3  # of the weight, where differences overall count as well
 
 
@@ -456,6 +508,19 @@ def draw_start(
         leaning = np.eye(n)[np.argmax(score, axis=1)]
         tables.append(0.9 * leaning + 0.1 / n)
     return tables
+
+
+def hop_from(tables: Sequence[Floats], rng: np.random.Generator) -> list[Floats]:
+    """Return tables of which one or two send some codes otherwise, as drawn.
+
+    Sensors that are alike climb alike, and the best tables often give them different parts.
+    """
+    found = list(tables)
+    for t in rng.choice(len(found), size=min(len(found), int(rng.integers(1, 3))), replace=False):
+        drawn = np.exp(_UNLIKE * rng.normal(size=found[t].shape))
+        drawn /= drawn.sum(axis=1, keepdims=True)
+        found[t] = np.where(rng.random((len(drawn), 1)) < _REDRAWN, drawn, found[t])
+    return found
 
 
 def solve_programs(use: Floats, shown: Floats) -> Floats:

@@ -21,6 +21,7 @@ from discreet.design.counts.ascent import (
     climb,
     draw_start,
     find_starts,
+    hop_from,
     settle,
 )
 from discreet.design.counts.counting import CountedRows, Counts
@@ -48,9 +49,11 @@ _STEPS_TO_BLIND = 480
 _NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 _TIMED = 4  # steps, to tell how long many will take
-_SCREENED = 0.5  # share of the work that screening is, about
-FLOOR = 0.002
-"""Least entry of a table: with a zero, no audit could bound a log-ratio."""
+# Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
+_HOPS, _HOPS_EACH, _HOPPED = 3, 16, 4
+# Least entry of a table, and where an epsilon is asked for: with a zero, no audit could bound a
+# log-ratio.
+_FLOOR, _FLOOR_FOR_EPSILON = 0.0005, 0.002
 
 
 def design_on_counts(
@@ -71,23 +74,19 @@ def design_on_counts(
     """
     problem = pose(settings, model, target, beyond, evidence)
     tell = _Teller(report, problem.limits.advantage)
-    first, found = [(list(start), PRICES[0]) for start in starts], list[Judged]()
+    search, last = _Search(problem, settings, rng, tell), _count_steps(problem)
+    if starts:
+        search.climb([list(start) for start in starts], int(_NEAR * last), 0.2, near=True)
     if evidence:
         ways, prices = zip(*_BLIND[: 3 * settings.n_restarts], strict=True)
-        first += zip(find_starts(model, settings.n_symbols, ways), prices, strict=True)
+        blind = find_starts(model, settings.n_symbols, ways)
+        search.climb(blind, _STEPS_TO_BLIND, 1.0, prices)
     elif settings.n_restarts:
-        solved, screened = _screen(problem, settings, rng, tell)
-        found.append(settle(problem, solved))
-        first += [(tables, PRICES[0]) for tables in screened]
-    for k, (start, price) in enumerate(first):
-        steps = _STEPS_TO_BLIND if evidence else _count_steps(problem)
-        near = k < len(starts)
-        steps = int(_NEAR * steps) if near else steps
-        part = tell.part(found, _SCREENED + (1 - _SCREENED) * k / len(first), 1 / len(first))
-        found.append(settle(problem, climb(problem, start, rng, steps, part, price, near=near)))
-        if tell.stopped:
-            break
-    best, done = max(found, key=lambda each: each.merit), len(found)
+        search.climb(search.screen(0.5), last, 0.75)
+    if not evidence:
+        for k in range(_HOPS if _is_small(problem) else 0):
+            search.hop(0.75 + 0.25 * (k + 1) / _HOPS)
+    best, done = search.best, len(search.found)
     allowed = problem.limits.advantage
     return Designed(
         best.tables,
@@ -134,35 +133,103 @@ def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
     return count, settings.n_restarts if fewer >= 1.0 and listed else 1
 
 
-def _screen(
-    problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
-) -> tuple[list[Floats], list[list[Floats]]]:
-    """Climb a little from many starts; return the best of those solved for, and what got furthest.
+def _stages(problem: Problem, settings: Settings) -> list[tuple[int, int]]:
+    """Return the numbers of climbs, and of their steps, of a search without tables near by."""
+    if not settings.n_restarts:
+        return []
+    count, kept = _count_starts(problem, settings)
+    screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
+    hops = [(_HOPS_EACH, STEPS)] * (_HOPS if _is_small(problem) else 0)
+    return [*screened, (kept, _count_steps(problem)), *hops]
 
-    Where little stands in the way of the best tables, those solved for are better than what climbs
-    on drawn outputs end with.
+
+def _count_together(problem: Problem, stages: Sequence[tuple[int, int]]) -> int:
+    """Return how many steps are taken, of climbs together."""
+    return sum(math.ceil(count / problem.climbs_at_once) * steps for count, steps in stages)
+
+
+def _from_another_limit(settings: Settings) -> Settings:
+    """Return how to search where tables for another limit are known."""
+    return replace(settings, n_restarts=1 if settings.lists_outputs else 0)
+
+
+class _Search:
+    """Climbs from many starts; ``found``: where they ended, with as much noise as it takes.
+
+    Each step of the search is told up to which share of the whole it goes.
     """
-    model, (count, kept) = problem.units.model, _count_starts(problem, settings)
-    solved = find_starts(model, settings.n_symbols, WAYS[:count])
-    starts = solved = [problem.above_floors(tables) for tables in solved]
-    best = max(map(problem.judge, solved), key=lambda each: each.merit)
-    while len(starts) < count:
-        starts = [*starts, draw_start(model, settings.n_symbols, rng)]
-    rounds = [(STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)]
-    begin, span = 0.0, _SCREENED / len(rounds)
-    for steps, left in rounds:
-        found: list[Judged] = []
-        for start in starts:
-            part = tell.part(found, begin, span / len(starts))
-            found.append(problem.judge(climb(problem, start, rng, steps, part)))
-            begin += span / len(starts)
-            if tell.stopped:
+
+    def __init__(
+        self, problem: Problem, settings: Settings, rng: np.random.Generator, tell: _Teller
+    ) -> None:
+        self.problem, self.settings, self.rng, self.tell = problem, settings, rng, tell
+        self.found: list[Judged] = []
+        self.done = 0.0
+
+    @property
+    def best(self) -> Judged:
+        return max(self.found, key=lambda each: each.merit)
+
+    def climb(
+        self,
+        starts: Sequence[Sequence[Floats]],
+        steps: int,
+        until: float,
+        prices: Sequence[float] | None = None,
+        *,
+        near: bool = False,
+    ) -> None:
+        """Climb, and keep where climbs end."""
+        if self.tell.stopped and self.found:
+            return
+        ended = self._climb(starts, steps, until, prices, near=near)
+        self.found += [settle(self.problem, tables) for tables in ended]
+
+    def screen(self, until: float) -> list[list[Floats]]:
+        """Climb a little from many starts, and return what got furthest.
+
+        Where little stands in the way of the best tables, those solved for are better than what
+        climbs on drawn outputs end with: the best of them is kept as it is.
+        """
+        problem, model = self.problem, self.problem.units.model
+        count, kept = _count_starts(problem, self.settings)
+        solved = find_starts(model, self.settings.n_symbols, WAYS[:count])
+        starts = solved = [problem.above_floors(tables) for tables in solved]
+        self.found.append(settle(problem, self._furthest(solved, 1)[0]))
+        while len(starts) < count:
+            starts = [*starts, draw_start(model, self.settings.n_symbols, self.rng)]
+        for steps, left in ((STEPS // 12, max(count // 4, kept)), (STEPS // 6, kept)):
+            ended = self._climb(starts, steps, 0.5 * (self.done + until))
+            starts = self._furthest(ended, left)
+            if self.tell.stopped:
                 break
-        found.sort(key=lambda each: -each.merit)
-        starts = [each.tables for each in found[:left]]
-        if tell.stopped:
-            break
-    return best.tables, starts[:kept]
+        return starts[:kept]
+
+    def hop(self, until: float) -> None:
+        """Climb from tables near the best so far, and go on from what got furthest."""
+        if self.tell.stopped:
+            return
+        best = sorted(self.found, key=lambda each: -each.merit)[:_HOPPED]
+        starts = [hop_from(best[k % len(best)].tables, self.rng) for k in range(_HOPS_EACH)]
+        ended = self._climb(starts, STEPS, until)
+        self.found += [settle(self.problem, each) for each in self._furthest(ended, _HOPPED)]
+
+    def _climb(
+        self,
+        starts: Sequence[Sequence[Floats]],
+        steps: int,
+        until: float,
+        prices: Sequence[float] | None = None,
+        *,
+        near: bool = False,
+    ) -> list[list[Floats]]:
+        part = self.tell.part(self.found, self.done, until - self.done)
+        self.done = until
+        return climb(self.problem, starts, self.rng, steps, part, prices, near=near)
+
+    def _furthest(self, tables: Sequence[list[Floats]], count: int) -> list[list[Floats]]:
+        found = sorted(map(self.problem.judge, tables), key=lambda each: -each.merit)
+        return [each.tables for each in found[:count]]
 
 
 class _Teller:
@@ -191,8 +258,9 @@ class _Teller:
 def _limits(settings: Settings, target: Target, beyond: bool, evidence: bool) -> Limits:
     advantage = None if target.ratio is None else 0.5 * (1.0 - target.ratio)
     local = structural_limit(settings, target)
+    least = _FLOOR if target.epsilon is None else _FLOOR_FOR_EPSILON
     floors = [
-        FLOOR if local is None else max(FLOOR, 1.0 / (math.exp(min(local, 700.0)) + n - 1))
+        least if local is None else max(least, 1.0 / (math.exp(min(local, 700.0)) + n - 1))
         for n in settings.n_symbols
     ]
     epsilon = target.epsilon if settings.lists_outputs else None
@@ -257,7 +325,7 @@ class CountDesign:
         model = self._model(left_out, rng)
         settings, part = self.settings, left_out is not None
         if starts and part:  # it goes on from the last level
-            settings = replace(settings, n_restarts=1 if settings.lists_outputs else 0)
+            settings = _from_another_limit(settings)
         elif self.evidence and part:
             settings = replace(settings, n_restarts=1)
         return design_on_counts(
@@ -266,18 +334,19 @@ class CountDesign:
 
     def seconds(self, parts: Sequence[Ints | None], target: Target, levels: int) -> float:
         """Return about how long designs at so many levels take, by the time of a few steps."""
-        rng = np.random.default_rng(0)
+        rng, settings = np.random.default_rng(0), self.settings
         begin = time.perf_counter()
         model = self._model(parts[0], rng)
-        problem = pose(self.settings, model, target, self.beyond, self.evidence)
-        start = climb(problem, find_starts(model, self.settings.n_symbols, WAYS[:1])[0], rng, 1)
+        problem = pose(settings, model, target, self.beyond, self.evidence)
+        starts = find_starts(model, settings.n_symbols, WAYS[:1]) * problem.climbs_at_once
+        starts = climb(problem, starts, rng, 1)
         made = time.perf_counter()
-        climb(problem, start, rng, _TIMED)
+        climb(problem, starts, rng, _TIMED)
         each = (time.perf_counter() - made) / _TIMED
-        screened, kept = _count_starts(problem, self.settings)
-        last = _count_steps(problem)
-        first = screened * (STEPS // 12 + STEPS // 24) + kept * last
-        steps = first + (levels - 1) * (first // 3 + int(_NEAR * last))
+        near = (1, int(_NEAR * _count_steps(problem)))
+        some = _stages(problem, _from_another_limit(settings))
+        steps = _count_together(problem, _stages(problem, settings))
+        steps += (levels - 1) * _count_together(problem, [near, *some])
         return len(parts) * (levels * (made - begin) + each * steps)
 
     def _model(self, left_out: Ints | None, rng: np.random.Generator) -> CountModel:

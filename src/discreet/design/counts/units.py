@@ -71,27 +71,41 @@ class Units:
         pairs = enumerate(zip(self.sizes, self.n_symbols, strict=True))
         return [padded[t, :size, :n].copy() for t, (size, n) in pairs]
 
-    def chances(self, padded: Floats) -> tuple[Floats, list[Products]]:
-        """Return p(unit's output|cell), columns by cells, and what the way back needs."""
-        singles = padded[self.singles].transpose(0, 2, 1) @ self.given
-        parts, products = [singles.reshape(-1, len(self.model.prior))], []
-        for block in self.model.blocks:
-            tables = [padded[t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors]
-            products.append(Products(tables, block.codes))
-            parts.append(products[-1].by_output @ block.given.T)
-        return np.concatenate(parts), products
+    def chances(self, padded: Floats) -> tuple[Floats, list[list[Products]]]:
+        """Return p(unit's output|cell), columns by cells, and what the way back needs.
 
-    def pull_back(self, slope: Floats, products: Sequence[Products]) -> Floats:
+        Of many sets of tables at once, too: the last three axes are those of one.
+        """
+        before = padded.shape[:-3]
+        singles = padded[..., self.singles, :, :].swapaxes(-1, -2) @ self.given
+        parts, products = [singles.reshape(*before, -1, len(self.model.prior))], []
+        for block in self.model.blocks:
+            own = [
+                Products([one[t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors],
+                         block.codes)
+                for one in padded.reshape(-1, *padded.shape[-3:])
+            ]  # fmt: skip
+            sent = np.stack([each.by_output for each in own]) @ block.given.T
+            parts.append(sent.reshape(*before, *sent.shape[-2:]))
+            products.append(own)
+        return np.concatenate(parts, axis=-2), products
+
+    def pull_back(self, slope: Floats, products: Sequence[Sequence[Products]]) -> Floats:
         """Turn the slope in p(unit's output|cell) into that in the padded tables."""
-        found = np.zeros((len(self.sizes), max(self.sizes), max(self.n_symbols)))
-        n_single = len(self.singles) * max(self.n_symbols)
-        singles = slope[:n_single].reshape(len(self.singles), max(self.n_symbols), slope.shape[1])
-        found[self.singles] = self.given @ singles.transpose(0, 2, 1)
+        before, widest = slope.shape[:-2], max(self.n_symbols)
+        found = np.zeros((*before, len(self.sizes), max(self.sizes), widest))
+        n_single = len(self.singles) * widest
+        shape = (*before, len(self.singles), widest, slope.shape[-1])
+        singles = slope[..., :n_single, :].reshape(shape)
+        found[..., self.singles, :, :] = self.given @ singles.swapaxes(-1, -2)
         places = self.edges[len(self.singles) :]
-        for k, (block, product) in enumerate(zip(self.model.blocks, products, strict=True)):
-            own = slope[places[k] : places[k + 1]] @ block.given
-            for t, table in zip(block.sensors, product.pull_back(own), strict=True):
-                found[t, : self.sizes[t], : self.n_symbols[t]] = table
+        sets = found.reshape(-1, *found.shape[-3:])
+        for k, (block, own) in enumerate(zip(self.model.blocks, products, strict=True)):
+            moved = slope[..., places[k] : places[k + 1], :] @ block.given
+            slopes = moved.reshape(-1, *moved.shape[-2:])
+            for one, product, each in zip(sets, own, slopes, strict=True):
+                for t, table in zip(block.sensors, product.pull_back(each), strict=True):
+                    one[t, : self.sizes[t], : self.n_symbols[t]] = table
         return found
 
     @property
@@ -101,17 +115,19 @@ class Units:
     def log_chances(self, chances: Floats, shown: NDArray[Any]) -> NDArray[Any]:
         """Return log p(output|cell), cells by outputs."""
         logs = np.log(np.maximum(chances, _LEAST_CHANCE))
-        first = logs[self.first]
-        more = (logs[self.rest] - first[self.owner]).T.astype(shown.dtype)
-        found: NDArray[Any] = more @ shown + first.sum(axis=0)[:, None].astype(shown.dtype)
+        first = logs[..., self.first, :]
+        more = logs[..., self.rest, :] - first[..., self.owner, :]
+        found: NDArray[Any] = more.swapaxes(-1, -2).astype(shown.dtype) @ shown
+        found += first.sum(axis=-2)[..., None].astype(shown.dtype)
         return found
 
     def add_up(self, values: NDArray[Any], shown: NDArray[Any]) -> Floats:
         """Return the sum of values, cells by outputs, over the outputs that show each column."""
-        found = np.empty((self.edges[-1], len(values)))
-        found[self.rest] = rest = shown @ values.T
+        found = np.empty((*values.shape[:-2], self.edges[-1], values.shape[-2]))
+        found[..., self.rest, :] = rest = shown @ values.swapaxes(-1, -2)
         begins = self.first - np.arange(len(self.first))
-        found[self.first] = values.sum(axis=1) - np.add.reduceat(rest, begins)
+        added = np.add.reduceat(rest, begins, axis=-2)
+        found[..., self.first, :] = values.sum(axis=-1)[..., None, :] - added
         return found
 
     def list_outputs(self) -> Floats:
