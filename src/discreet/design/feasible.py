@@ -149,7 +149,8 @@ class Designed:
     """A mapping and the risks it has on the training rows.
 
     ``fusion`` is the fusion rule where it comes with the tables. ``leak`` is an attacker's
-    advantage under the model that was designed on, where there is one.
+    advantage under the model that was designed on, where there is one; ``over_draws`` says whether
+    it allows for what the rows might as well have shown.
     """
 
     tables: list[Floats]
@@ -161,3 +162,4 @@ class Designed:
     history: list[float] = field(default_factory=list)
     fusion: Fusion | None = None
     leak: float = 0.0
+    over_draws: bool = False

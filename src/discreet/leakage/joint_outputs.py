@@ -26,19 +26,22 @@ _COLLAPSED_AT_ONCE = 2**19
 class Products:
     """Q(z|x_i) of every row and output, kept for the way back to the tables.
 
-    Outputs run along the first axis and rows along the last one, so that every
+    Outputs run along the last axis but one and rows along the last one, so that every
     operation sweeps over contiguous rows: with a handful of symbols the other
-    order would be all overhead.
+    order would be all overhead. Tables may have axes before: several sets of them at once.
     """
 
     def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
-        self._codes, self._sizes = codes.T, [len(table) for table in tables]
-        self._factors = [table.T.take(c, 1) for table, c in zip(tables, self._codes, strict=True)]
+        self._codes, self._sizes = codes.T, [table.shape[-2] for table in tables]
+        pairs = zip(tables, self._codes, strict=True)
+        self._factors = [table.swapaxes(-1, -2).take(c, axis=-1) for table, c in pairs]
         kind = np.result_type(*tables)  # of single precision if all tables are
-        self._prefixes = [np.ones((1, len(codes)), kind)]  # products over the first t sensors
+        before = tables[0].shape[:-2]
+        # Products over the first t sensors.
+        self._prefixes = [np.ones((*before, 1, len(codes)), kind)]
         for factor in self._factors:
-            wider = self._prefixes[-1][:, None, :] * factor
-            self._prefixes.append(wider.reshape(-1, len(codes)))
+            wider = self._prefixes[-1][..., :, None, :] * factor[..., None, :, :]
+            self._prefixes.append(wider.reshape(*before, -1, len(codes)))
 
     @property
     def by_output(self) -> Floats:
@@ -54,11 +57,12 @@ class Products:
         gradients: list[Floats] = [np.empty(0)] * len(self._sizes)
         for t in range(len(self._sizes) - 1, -1, -1):
             factor, before = self._factors[t], self._prefixes[t]
-            block = slope.reshape(len(before), len(factor), -1)
-            own = np.einsum("an,azn->zn", before, block)
-            gradients[t] = scatter_rows(own.T, self._codes[t], self._sizes[t])
+            shape = (*factor.shape[:-2], before.shape[-2], *factor.shape[-2:])
+            block = slope.reshape(shape)
+            own = np.einsum("...an,...azn->...zn", before, block)
+            gradients[t] = scatter_rows(own.swapaxes(-1, -2), self._codes[t], self._sizes[t])
             if t:
-                slope = np.einsum("azn,zn->an", block, factor)
+                slope = np.einsum("...azn,...zn->...an", block, factor)
         return gradients
 
 
@@ -87,11 +91,13 @@ def pull_back(tables: Sequence[Floats], codes: Ints, slope: Floats) -> list[Floa
 
 
 def scatter_rows(values: Floats, index: Ints, size: int) -> Floats:
-    """Add up rows of ``values`` that share an index."""
-    width = values.shape[1]
-    cells = index[:, None] * width + np.arange(width)
-    sums = np.bincount(cells.ravel(), values.ravel(), size * width).astype(np.float64, copy=False)
-    return sums.reshape(size, width)
+    """Add up rows of ``values``, the last axis but one, that share an index."""
+    *before, _, width = values.shape
+    sets = np.arange(math.prod(before))[:, None, None] * (size * width)
+    cells = sets + (index[:, None] * width + np.arange(width))
+    length = math.prod(before) * size * width
+    sums = np.bincount(cells.ravel(), values.ravel(), length).astype(np.float64, copy=False)
+    return sums.reshape(*before, size, width)
 
 
 # --- Sums over rows, and what the tables alone say -------------------------------------------

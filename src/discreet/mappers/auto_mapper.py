@@ -193,8 +193,9 @@ class Mapper(PrivacyMapper):
         if parts.too_few is not None and self._looks_for_level(settings):
             raise parts.too_few  # before anything is counted, and before it is said how long
         design = CountDesign(
-            settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
-        )
+            settings, counted, parts.left_out, rng,
+            beyond=beyond, evidence=evidence, grouped=groups is not None,
+        )  # fmt: skip
         self.structure_ = design.structure
         # Of outputs that are looked at one by one, nothing is hidden.
         listed = lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))

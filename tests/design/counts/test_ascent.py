@@ -12,10 +12,10 @@ from discreet.design.counts.ascent import (
     Problem,
     climb,
     find_starts,
+    hop_from,
     settle,
     solve_programs,
 )
-from discreet.design.counts.units import Units
 from discreet.leakage.exact import advantage, balanced_accuracy, information_epsilon
 
 SIZES, SYMBOLS, PRICE = (3, 2, 4), (2, 3, 2), 4.0
@@ -25,7 +25,7 @@ HALVES = np.array([0.5, 0.5])
 def pose(limit=None, epsilon=None, *, beyond=False, block=(), seed=0):
     model = random_model(SIZES, block=block, seed=seed)
     limits = Limits(limit, epsilon, [0.002] * len(SIZES), beyond)
-    return Problem(Units(model, SYMBOLS), limits, HALVES)
+    return Problem(model, SYMBOLS, limits, HALVES)
 
 
 def outputs_of(problem, tables):
@@ -50,6 +50,52 @@ def test_beyond_the_answer_is_the_worst_public_class():
     given = outputs_of(problem, tables)  # cells are (h, g) = 00, 01, 10, 11
     told = [advantage(given[:, [0, 1]].T), advantage(given[:, [2, 3]].T)]
     assert problem.judge(tables).advantage == pytest.approx(max(told))
+
+
+def draw_models(count=3):
+    return [random_model(SIZES, block=(), seed=k) for k in range(1, count + 1)]
+
+
+def test_what_leaks_is_the_root_of_the_mean_square_over_draws_of_the_model():
+    tables, draws = random_tables(SIZES, SYMBOLS), draw_models()
+    limits = Limits(0.05, None, [0.002] * len(SIZES))
+    problem = Problem(random_model(SIZES, block=()), SYMBOLS, limits, HALVES, draws)
+    alone = [Problem(each, SYMBOLS, limits, HALVES).judge(tables) for each in draws]
+    judged = problem.judge(tables)
+    squares = [each.advantage**2 for each in alone]
+    assert judged.advantage == pytest.approx(np.sqrt(np.mean(squares)))
+    assert judged.within == pytest.approx(np.mean([each.within for each in alone]))
+
+
+def test_slope_over_draws_is_that_of_what_is_maximised():
+    tables, draws = random_tables(SIZES, SYMBOLS), draw_models()
+    limits = Limits(0.01, None, [0.002] * len(SIZES))
+    problem = Problem(random_model(SIZES, block=()), SYMBOLS, limits, HALVES, draws)
+    weights = outputs_of(problem, tables).T
+
+    def value(weights):
+        look = problem.attackers.look(weights)
+        worth = (problem.public @ weights).max(axis=0).sum()
+        own = zip(problem.within, problem.attackers.of[len(problem.guarded) :], strict=True)
+        within = sum(share * look.gains[each].max() for (share, _), each in own)
+        return worth - PRICE * problem.leaks(look.gains).sum() - ascent._WITHIN * within
+
+    slope = problem.slope(weights, lambda gains: np.full(gains.shape, PRICE))
+    for place in [(0, 0), (3, 1), (7, 2), (11, 3)]:
+        ahead, behind = weights.copy(), weights.copy()
+        ahead[place] += 1e-7
+        behind[place] -= 1e-7
+        assert slope[place] == pytest.approx((value(ahead) - value(behind)) / 2e-7, abs=1e-4)
+
+
+def test_a_hop_redraws_some_codes_of_one_or_two_sensors(rng):
+    tables = random_tables(SIZES, SYMBOLS)
+    for _ in range(50):
+        changed = []
+        for table, other in zip(tables, hop_from(tables, rng), strict=True):
+            np.testing.assert_allclose(other.sum(axis=1), 1.0)
+            changed.append(bool((table != other).any()))
+        assert sum(changed) <= 2
 
 
 def test_drawn_outputs_estimate_the_listed_figures(monkeypatch):

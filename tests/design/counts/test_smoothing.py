@@ -1,13 +1,20 @@
 import numpy as np
 import pytest
+from support.count_worlds import random_model
 
+from discreet.data.columns import Labels
+from discreet.design.counts.counting import count_codes
 from discreet.design.counts.estimate import (
     Alphabets,
     Smoothing,
+    Structure,
     choose_smoothing,
+    estimate_counts,
     estimate_sensors,
+    join_models,
     spread,
 )
+from discreet.design.training_rows import Sample
 
 
 def counts_of(codes, cell, sizes):
@@ -108,3 +115,34 @@ def test_sensors_of_a_kind_at_once_are_estimated_as_one_by_one(rng):
     for kind, size in (((0, 1, 3), 4), ((2,), 3)):
         for t, slow in slow_estimate(counts, kind, spread(size, size, 0.6), how):
             np.testing.assert_allclose(found[t], slow, rtol=1e-12)
+
+
+def test_draws_scatter_around_what_the_rows_show_as_other_rows_would(rng):
+    """Mean and spread are those of estimates from fresh rows of the same world."""
+    h, g = rng.integers(2, size=(2, 900))
+    codes = np.stack([(h + g + rng.integers(3, size=900)), rng.integers(2, size=900)], axis=1)
+    facts = (Labels("h", h, range(2)), Labels("g", g, range(2)))
+    sample = Sample(codes, (5, 2), facts[0], facts[1:], (0, 0))
+    counts = count_codes(codes, sample.sizes, sample.facts, np.arange(900))
+    structure = Structure([Smoothing(0.0, 0.0, 0.25)] * 2, [(0, 1)])
+    model = estimate_counts(sample, counts, structure)
+    draws = [estimate_counts(sample, counts, structure, rng) for _ in range(400)]
+    for k, of in enumerate([*model.given, model.blocks[0].given]):
+        drawn = np.stack([[*each.given, each.blocks[0].given][k] for each in draws])
+        rows = 900 * model.prior[:, None]
+        np.testing.assert_allclose(drawn.sum(axis=2), 1.0)
+        np.testing.assert_allclose(drawn.mean(axis=0), of, atol=0.01)
+        np.testing.assert_allclose(drawn.std(axis=0), np.sqrt(of * (1 - of) / rows), atol=0.006)
+    priors = np.stack([each.prior for each in draws])
+    np.testing.assert_allclose(priors.mean(axis=0), model.prior, atol=0.004)
+
+
+def test_joined_models_are_one_model_that_mixes_them():
+    models = [random_model((3, 2), seed=k) for k in range(2)]
+    joined = join_models(models)
+    assert joined.prior.sum() == pytest.approx(1.0)
+    expected = np.mean([each.public_shares() for each in models], axis=0)
+    np.testing.assert_allclose(joined.public_shares(), expected)
+    mixed = [np.mean([m.prior @ m.given[t] for m in models], axis=0) for t in range(2)]
+    for t in range(2):
+        np.testing.assert_allclose(joined.prior @ joined.given[t], mixed[t])

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import comb
 
 from discreet.arrays import Floats
-from discreet.design.counts.estimate import CountModel
+from discreet.design.counts.estimate import CountModel, join_models
 from discreet.design.counts.units import Evidence, Units
 
 # --- The ascent -----------------------------------------------------------------------------
@@ -96,38 +96,45 @@ class Judged:
         return self.worth - _DEAREST * self.excess - _WITHIN * self.within
 
 
-@dataclass
 class Problem:
-    """What to maximise, as rows over cells."""
+    """What to maximise, as rows over cells.
 
-    units: Units
-    limits: Limits
-    worth: Floats
+    ``draws``: models that the rows might as well have shown. What tables leak is then the root of
+    the mean square over all of them: tables that are flat under one model alone are not under
+    others. ``worth``: of a right decision for each public class.
+    """
 
-    def __post_init__(self) -> None:
-        model = self.units.model
-        self.public = self.worth[:, None] * model.class_rows(0)
-        classes = np.unique(model.facts[:, 0]) if self.limits.beyond else [None]
+    def __init__(
+        self,
+        model: CountModel,
+        n_symbols: Sequence[int],
+        limits: Limits,
+        worth: Floats,
+        draws: Sequence[CountModel] = (),
+    ) -> None:
+        self.model, self.limits, self.n_draws = model, limits, max(len(draws), 1)
+        self.units = Units(join_models(draws) if draws else model, n_symbols)
+        cells = self.units.model
+        self.public = worth[:, None] * cells.class_rows(0)
+        draw = np.repeat(np.arange(self.n_draws), len(cells.prior) // self.n_draws)
+        inside = [draw == k for k in range(self.n_draws)]
+        by_class = [cells.facts[:, 0] == h for h in np.unique(cells.facts[:, 0])]
         self.guarded: list[Floats] = []  # p(cell|class) for each fact, and what attackers know
         self.bases: list[Floats] = []  # p(cell) to the same attackers
-        for h in classes:
-            known = np.full(len(model.prior), True) if h is None else model.facts[:, 0] == h
+        for known in _intersections(inside, by_class if limits.beyond else []):
             for rows in self._told(known):
                 self.guarded.append(rows)
-                self.bases.append(model.prior * known / model.prior[known].sum())
-        self.within = self._within()
+                self.bases.append(cells.prior * known / cells.prior[known].sum())
+        # What attackers see who know the public class, with the weight of that class.
+        self.within: list[tuple[float, Floats]] = []
+        if not limits.beyond and limits.evidence is None:
+            for known in _intersections(inside, by_class):
+                share = float(cells.prior[known].sum())
+                self.within += [(share, rows) for rows in self._told(known)]
         self.attackers = Attackers([*self.guarded, *(rows for _, rows in self.within)])
         self.limited = np.concatenate([np.empty(0, int), *self.attackers.of[: len(self.guarded)]])
         self.listed = self.units.list_outputs() if self.units.n_outputs <= MAX_LISTED else None
         self.evidence = Evidence(self.units)
-
-    def _within(self) -> list[tuple[float, Floats]]:
-        """Return what attackers see who know the public class, with the weight of that class."""
-        model = self.units.model
-        if self.limits.beyond or self.limits.evidence is not None:
-            return []
-        known = [model.facts[:, 0] == h for h in np.unique(model.facts[:, 0])]
-        return [(float(model.prior[own].sum()), rows) for own in known for rows in self._told(own)]
 
     def _told(self, known: NDArray[np.bool_]) -> Iterator[Floats]:
         """Yield p(cell|class) of each private fact that differs within some cells."""
@@ -171,8 +178,7 @@ class Problem:
         chances, _ = self.units.chances(self.units.pad(tables))
         _, weights = self.weigh(chances, count, rng)
         look = self.attackers.look(weights)
-        most = [float(look.gains[own].max()) for own in self.attackers.of]
-        advantage = max(most[: len(self.guarded)], default=0.0)
+        advantage = float(self.leaks(look.gains).max(initial=0.0))
         epsilon = 0.0
         if self.limits.epsilon is not None and self.listed is not None:
             epsilon = max(float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
@@ -183,8 +189,8 @@ class Problem:
             x, _ = self.evidence.worst(self.units.pad(tables))
             excess = max(excess, x / self.limits.evidence - 1.0)
         worth = float((self.public @ weights).max(axis=0).sum())
-        own = zip(self.within, most[len(self.guarded) :], strict=True)
-        within = sum(share * gain for (share, _), gain in own)
+        own = zip(self.within, self.attackers.of[len(self.guarded) :], strict=True)
+        within = sum(share * float(look.gains[each].max()) for (share, _), each in own)
         return Judged(list(tables), worth, advantage, epsilon, max(excess, 0.0), within)
 
     def slope(self, weights: Floats, duals: Duals) -> Floats:
@@ -196,15 +202,34 @@ class Problem:
             found -= self._ratio_slope(weights, self.limits.epsilon)
         return found
 
+    def leaks(self, gains: Floats) -> Floats:
+        """Return the leak to each attacker whose gain is limited, over all draws of the model."""
+        if self.n_draws == 1:
+            return np.asarray(gains[..., self.limited])
+        return np.asarray(np.sqrt(np.mean(self._by_draw(gains) ** 2, axis=-2)))
+
+    def _by_draw(self, gains: Floats) -> Floats:
+        own = gains[..., self.limited]
+        return np.asarray(own.reshape(*own.shape[:-1], self.n_draws, -1))
+
     def _prices(self, look: Look, duals: Duals) -> Floats:
         """Return what a unit of each attacker's gain costs."""
         of, prices = self.attackers.of, np.zeros(look.gains.shape)
         if self.limits.advantage is not None:
-            prices[..., self.limited] = duals(look.gains[..., self.limited])
+            prices[..., self.limited] = self._limit_prices(look.gains, duals)
         for own, (share, _) in zip(of[len(self.guarded) :], self.within, strict=True):
             most = own[look.gains[..., own].argmax(axis=-1)]
             np.put_along_axis(prices, most[..., None], _WITHIN * share, axis=-1)
         return prices
+
+    def _limit_prices(self, gains: Floats, duals: Duals) -> Floats:
+        """Return what a unit of each limited gain costs: draws with larger ones count for more."""
+        leaks = self.leaks(gains)
+        prices = duals(leaks)
+        if self.n_draws == 1:
+            return prices
+        each = (prices / np.maximum(leaks, _ROUNDING))[..., None, :] / self.n_draws
+        return np.asarray((each * self._by_draw(gains)).reshape(*prices.shape[:-1], -1))
 
     def evidence_slope(self, padded: Floats) -> Floats | float:
         """Return the slope in the tables of the root of evidence over that of its limit."""
@@ -232,6 +257,12 @@ class Problem:
             found += rows.T @ (side * overall / given)
             found -= base[:, None] * side.sum(axis=-2, keepdims=True)
         return found
+
+
+def _intersections(
+    some: Sequence[NDArray[np.bool_]], others: Sequence[NDArray[np.bool_]]
+) -> list[NDArray[np.bool_]]:
+    return [one & other for one in some for other in others] if others else list(some)
 
 
 class Duals:
@@ -352,7 +383,8 @@ def _ascend(
 ) -> Floats:
     """Follow the slope of logits (Adam), and return the average of the last tables."""
     units, rise, before = problem.units, _Rise(), padded.shape[:-3]
-    duals = Duals(problem.limits.advantage, (*before, len(problem.limited)))
+    n_limits = len(problem.limited) // problem.n_draws
+    duals = Duals(problem.limits.advantage, (*before, n_limits))
     floor = np.array(problem.limits.floors)[:, None, None] * units.used[:, None, :]
     room = 1.0 - floor.sum(axis=2, keepdims=True)
     logits = _logits(padded, floor, room, units.used)

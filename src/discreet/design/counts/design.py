@@ -50,7 +50,9 @@ _NEAR = 2 / 3  # of the steps, from tables that were designed for another limit
 _BLIND = [(Way("within", 16.0, lean), price) for price in PRICES for lean in (1.0, -1.0, 0.0)]
 _TIMED = 4  # steps, to tell how long many will take
 # Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
-_HOPS, _HOPS_EACH, _HOPPED = 3, 16, 4
+_HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
+# Models that rows might as well have shown, and the most rows that these are drawn for.
+_DRAWS, _MOST_DRAWN_FROM = 16, 20_000
 # Least entry of a table, and where an epsilon is asked for: with a zero, no audit could bound a
 # log-ratio.
 _FLOOR, _FLOOR_FOR_EPSILON = 0.0005, 0.002
@@ -65,48 +67,59 @@ def design_on_counts(
     starts: Sequence[Sequence[Floats]] = (),
     report: Report | None = None,
     *,
+    draws: Sequence[CountModel] = (),
     evidence: bool = False,
 ) -> Designed:
     """Climb from several starts and keep the best; a report that asks to stop keeps it so far.
 
+    ``draws``: models that the rows might as well have shown, under which tables are kept flat, too.
     ``evidence``: whether the limit is one on what a round adds to many (``Evidence``); then
     ``beyond`` leaves out what the answer tells.
     """
-    problem = pose(settings, model, target, beyond, evidence)
-    tell = _Teller(report, problem.limits.advantage)
-    search, last = _Search(problem, settings, rng, tell), _count_steps(problem)
-    if starts:
-        search.climb([list(start) for start in starts], int(_NEAR * last), 0.2, near=True)
+    rough = pose(settings, model, target, beyond, evidence)
+    problem = pose(settings, model, target, beyond, evidence, draws) if draws else rough
+    tell = _Teller(report, rough.limits.advantage)
+    first, search = (_Search(each, settings, rng, tell) for each in (rough, problem))
+    steps = _count_steps(rough)
     if evidence:
         ways, prices = zip(*_BLIND[: 3 * settings.n_restarts], strict=True)
-        blind = find_starts(model, settings.n_symbols, ways)
-        search.climb(blind, _STEPS_TO_BLIND, 1.0, prices)
-    elif settings.n_restarts:
-        search.climb(search.screen(0.5), last, 0.75)
-    if not evidence:
-        for k in range(_HOPS if _is_small(problem) else 0):
-            search.hop(0.75 + 0.25 * (k + 1) / _HOPS)
-    best, done = search.best, len(search.found)
-    allowed = problem.limits.advantage
+        first.climb(find_starts(model, settings.n_symbols, ways), _STEPS_TO_BLIND, 0.5, prices)
+    elif settings.n_restarts and not (starts and draws):
+        first.climb(first.screen(0.3), steps, 0.5)
+    if draws:
+        search.climb(first.take_best(), int(_NEAR * steps), 0.6, near=True)
+    else:
+        search = first
+    if starts:
+        search.climb([list(start) for start in starts], int(_NEAR * steps), 0.7, near=True)
+    for k in range(_HOPS if _hops(rough) else 0):
+        search.hop(0.7 + 0.3 * (k + 1) / _HOPS)
+    best, allowed = search.best, rough.limits.advantage
     return Designed(
         best.tables,
         1.0 - best.worth,
         np.array([0.5 - best.advantage]),
         np.array([0.0 if allowed is None else 0.5 - allowed]),
-        done,
+        len(search.found),
         stopped=tell.stopped,
-        fusion=model_fusion(problem.units, best.tables),
+        fusion=model_fusion(rough.units, best.tables),
         leak=best.advantage,
+        over_draws=bool(draws),
     )
 
 
 def pose(
-    settings: Settings, model: CountModel, target: Target, beyond: bool, evidence: bool
+    settings: Settings,
+    model: CountModel,
+    target: Target,
+    beyond: bool,
+    evidence: bool,
+    draws: Sequence[CountModel] = (),
 ) -> Problem:
     """Return what to maximise for a target."""
     worth = settings.aim.worth(model.public_shares())
     limits = _limits(settings, target, beyond, evidence)
-    return Problem(Units(model, settings.n_symbols), limits, worth)
+    return Problem(model, settings.n_symbols, limits, worth, draws)
 
 
 def _count_steps(problem: Problem) -> int:
@@ -116,13 +129,20 @@ def _count_steps(problem: Problem) -> int:
 
 
 def _is_small(problem: Problem) -> bool:
-    chances = problem.units.n_outputs * len(problem.units.model.prior)
+    chances = problem.units.n_outputs * len(problem.model.prior)
     return problem.listed is not None and chances <= _FEW_CHANCES / 8
+
+
+def _hops(problem: Problem) -> bool:
+    """Tell whether climbs are so cheap that many more of them cost little."""
+    blocks = sum(block.given.size for block in problem.model.blocks)
+    cheap = _is_small(problem) and blocks <= _FEW_CHANCES / 8
+    return cheap and problem.limits.evidence is None
 
 
 def _count_starts(problem: Problem, settings: Settings) -> tuple[int, int]:
     """Return how many starts to climb a little from, and how many of them to go on with."""
-    listed, model = problem.listed is not None, problem.units.model
+    listed, model = problem.listed is not None, problem.model
     count = (_LISTED_STARTS if listed else _DRAWN_STARTS) * settings.n_restarts
     count *= _MORE_STARTS if _is_small(problem) else 1
     # A step costs more, the more outputs or sensors there are.
@@ -139,7 +159,7 @@ def _stages(problem: Problem, settings: Settings) -> list[tuple[int, int]]:
         return []
     count, kept = _count_starts(problem, settings)
     screened = [(count, STEPS // 12), (max(count // 4, kept), STEPS // 6)]
-    hops = [(_HOPS_EACH, STEPS)] * (_HOPS if _is_small(problem) else 0)
+    hops = [(_HOPS_EACH, STEPS)] * (_HOPS if _hops(problem) else 0)
     return [*screened, (kept, _count_steps(problem)), *hops]
 
 
@@ -170,6 +190,10 @@ class _Search:
     def best(self) -> Judged:
         return max(self.found, key=lambda each: each.merit)
 
+    def take_best(self) -> list[list[Floats]]:
+        best = sorted(self.found, key=lambda each: -each.merit)
+        return [each.tables for each in best[:_HOPPED]]
+
     def climb(
         self,
         starts: Sequence[Sequence[Floats]],
@@ -191,7 +215,7 @@ class _Search:
         Where little stands in the way of the best tables, those solved for are better than what
         climbs on drawn outputs end with: the best of them is kept as it is.
         """
-        problem, model = self.problem, self.problem.units.model
+        problem, model = self.problem, self.problem.model
         count, kept = _count_starts(problem, self.settings)
         solved = find_starts(model, self.settings.n_symbols, WAYS[:count])
         starts = solved = [problem.above_floors(tables) for tables in solved]
@@ -209,8 +233,8 @@ class _Search:
         """Climb from tables near the best so far, and go on from what got furthest."""
         if self.tell.stopped:
             return
-        best = sorted(self.found, key=lambda each: -each.merit)[:_HOPPED]
-        starts = [hop_from(best[k % len(best)].tables, self.rng) for k in range(_HOPS_EACH)]
+        best = self.take_best()
+        starts = [hop_from(best[k % len(best)], self.rng) for k in range(_HOPS_EACH)]
         ended = self._climb(starts, STEPS, until)
         self.found += [settle(self.problem, each) for each in self._furthest(ended, _HOPPED)]
 
@@ -292,7 +316,7 @@ class CountDesign:
     """Designs on the counts of all rows but those left out.
 
     ``structure``, smoothing and blocks, is chosen once, without the rows that are left out for
-    good.
+    good. ``grouped``: whether rows may depend on one another.
     """
 
     def __init__(
@@ -304,10 +328,13 @@ class CountDesign:
         *,
         beyond: bool = False,
         evidence: bool = False,
+        grouped: bool = False,
     ) -> None:
-        self.settings, self.counted = settings, counted
+        self.settings, self.counted, self.grouped = settings, counted, grouped
         self.beyond, self.evidence = beyond, evidence
-        self.models: dict[int, CountModel] = {}  # by the rows left out, which outlive this
+        # By the rows left out, which outlive this: what they say, and what they might have said.
+        self.models: dict[int, CountModel] = {}
+        self.draws: dict[int, list[CountModel]] = {}
         self.counts: dict[int, Counts] = {}
         sample = self._some(for_good, PAIRED_ROWS, rng)
         counts = self._counts(for_good)
@@ -328,9 +355,11 @@ class CountDesign:
             settings = _from_another_limit(settings)
         elif self.evidence and part:
             settings = replace(settings, n_restarts=1)
+        draws = self._draws(left_out, target)
         return design_on_counts(
-            settings, model, target, self.beyond, rng, starts, report, evidence=self.evidence
-        )
+            settings, model, target, self.beyond, rng, starts, report,
+            draws=draws, evidence=self.evidence,
+        )  # fmt: skip
 
     def seconds(self, parts: Sequence[Ints | None], target: Target, levels: int) -> float:
         """Return about how long designs at so many levels take, by the time of a few steps."""
@@ -356,6 +385,24 @@ class CountDesign:
             counts = self._counts(left_out)
             self.models[id(left_out)] = estimate_counts(sample, counts, self.structure)
         return self.models[id(left_out)]
+
+    def _draws(self, left_out: Ints | None, target: Target) -> list[CountModel]:
+        """Return models that all rows but some might have shown, where that matters and is cheap.
+
+        Draws take rows for independent; limits on many rounds allow for sampling errors already.
+        """
+        model = self._model(left_out, np.random.default_rng(0))
+        problem = pose(self.settings, model, target, self.beyond, self.evidence)
+        rows = int(self._counts(left_out).cells.sum())
+        few = rows <= _MOST_DRAWN_FROM and not self.grouped
+        if target.epsilon is not None or not (few and _hops(problem)):
+            return []
+        if id(left_out) not in self.draws:
+            rng = np.random.default_rng(0)
+            sample = self._some(left_out, BLOCK_ROWS if self.structure.blocks else 0, rng)
+            given = sample, self._counts(left_out), self.structure, rng
+            self.draws[id(left_out)] = [estimate_counts(*given) for _ in range(_DRAWS)]
+        return self.draws[id(left_out)]
 
     def _counts(self, left_out: Ints | None) -> Counts:
         if left_out is None:

@@ -306,6 +306,21 @@ class CountModel:
         return np.bincount(self.facts[:, 0], self.prior).astype(np.float64)
 
 
+def join_models(models: Sequence[CountModel]) -> CountModel:
+    """Return one model of several that are equally likely, with the cells of all."""
+    first = models[0]
+    blocks = [
+        replace(block, given=np.concatenate([each.blocks[k].given for each in models]))
+        for k, block in enumerate(first.blocks)
+    ]
+    return CountModel(
+        np.concatenate([each.facts for each in models]),
+        np.concatenate([each.prior for each in models]) / len(models),
+        [np.concatenate(tables) for tables in zip(*(each.given for each in models), strict=True)],
+        blocks,
+    )
+
+
 def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> Structure:
     """Choose the smoothing by the likelihood of folds left out, and find the blocks.
 
@@ -320,17 +335,28 @@ def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> 
     return Structure(smoothing, blocks, _depends_beyond(strength, blocks))
 
 
-def estimate_counts(sample: Sample, counts: Counts, structure: Structure) -> CountModel:
-    """Return what the counts say, with joint codes of blocks from the sample's rows."""
+def estimate_counts(
+    sample: Sample,
+    counts: Counts,
+    structure: Structure,
+    rng: np.random.Generator | None = None,
+) -> CountModel:
+    """Return what the counts say, with joint codes of blocks from the sample's rows.
+
+    With ``rng``: what other rows of the same world might have said. Each count is then drawn from
+    a gamma law whose mean and variance are the count.
+    """
     kept = counts.cells > 0
+    cells = counts.cells[kept].astype(np.float64)
     totals = [table.sum(axis=0)[kept].astype(np.float64) for table in counts.by_code]
+    if rng is not None:
+        cells, totals = rng.gamma(cells), [rng.gamma(table) for table in totals]
     alphabets = Alphabets(sample.sizes, sample.ordered)
     given = estimate_sensors(alphabets, totals, structure.smoothing)
     rows = _rows_behind(alphabets, counts.cells[kept], structure.smoothing)
-    prior = counts.cells[kept] / counts.cells.sum()
     cell = (np.cumsum(kept) - 1)[cell_index(sample.facts)]
-    blocks = [_count_block(sensors, sample.codes, cell, given) for sensors in structure.blocks]
-    return CountModel(counts.facts[kept], prior, given, blocks, rows)
+    blocks = [_count_block(own, sample.codes, cell, given, rng) for own in structure.blocks]
+    return CountModel(counts.facts[kept], cells / cells.sum(), given, blocks, rows)
 
 
 def _rows_behind(alphabets: Alphabets, rows: Ints, smoothing: Sequence[Smoothing]) -> Floats:
@@ -347,10 +373,18 @@ def _rows_behind(alphabets: Alphabets, rows: Ints, smoothing: Sequence[Smoothing
     return found
 
 
-def _count_block(sensors: tuple[int, ...], codes: Ints, cell: Ints, given: list[Floats]) -> Block:
+def _count_block(
+    sensors: tuple[int, ...],
+    codes: Ints,
+    cell: Ints,
+    given: list[Floats],
+    rng: np.random.Generator | None,
+) -> Block:
     distinct, row = np.unique(codes[:, sensors], axis=0, return_inverse=True)
     joint = np.zeros((len(given[0]), len(distinct)))
     np.add.at(joint, (cell, row.ravel()), 1.0)
+    if rng is not None:
+        joint = rng.gamma(joint)
     # Few rows of a cell would make joint codes certain that are not: one row more for each
     # sensor, as independent sensors would share it out among the joint codes that occur.
     alone = np.prod([given[t][:, distinct[:, k]] for k, t in enumerate(sensors)], axis=0)

@@ -71,7 +71,7 @@ class Units:
         pairs = enumerate(zip(self.sizes, self.n_symbols, strict=True))
         return [padded[t, :size, :n].copy() for t, (size, n) in pairs]
 
-    def chances(self, padded: Floats) -> tuple[Floats, list[list[Products]]]:
+    def chances(self, padded: Floats) -> tuple[Floats, list[Products]]:
         """Return p(unit's output|cell), columns by cells, and what the way back needs.
 
         Of many sets of tables at once, too: the last three axes are those of one.
@@ -80,17 +80,12 @@ class Units:
         singles = padded[..., self.singles, :, :].swapaxes(-1, -2) @ self.given
         parts, products = [singles.reshape(*before, -1, len(self.model.prior))], []
         for block in self.model.blocks:
-            own = [
-                Products([one[t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors],
-                         block.codes)
-                for one in padded.reshape(-1, *padded.shape[-3:])
-            ]  # fmt: skip
-            sent = np.stack([each.by_output for each in own]) @ block.given.T
-            parts.append(sent.reshape(*before, *sent.shape[-2:]))
-            products.append(own)
+            tables = [padded[..., t, : self.sizes[t], : self.n_symbols[t]] for t in block.sensors]
+            products.append(Products(tables, block.codes))
+            parts.append(products[-1].by_output @ block.given.T)
         return np.concatenate(parts, axis=-2), products
 
-    def pull_back(self, slope: Floats, products: Sequence[Sequence[Products]]) -> Floats:
+    def pull_back(self, slope: Floats, products: Sequence[Products]) -> Floats:
         """Turn the slope in p(unit's output|cell) into that in the padded tables."""
         before, widest = slope.shape[:-2], max(self.n_symbols)
         found = np.zeros((*before, len(self.sizes), max(self.sizes), widest))
@@ -99,13 +94,10 @@ class Units:
         singles = slope[..., :n_single, :].reshape(shape)
         found[..., self.singles, :, :] = self.given @ singles.swapaxes(-1, -2)
         places = self.edges[len(self.singles) :]
-        sets = found.reshape(-1, *found.shape[-3:])
-        for k, (block, own) in enumerate(zip(self.model.blocks, products, strict=True)):
-            moved = slope[..., places[k] : places[k + 1], :] @ block.given
-            slopes = moved.reshape(-1, *moved.shape[-2:])
-            for one, product, each in zip(sets, own, slopes, strict=True):
-                for t, table in zip(block.sensors, product.pull_back(each), strict=True):
-                    one[t, : self.sizes[t], : self.n_symbols[t]] = table
+        for k, (block, product) in enumerate(zip(self.model.blocks, products, strict=True)):
+            own = slope[..., places[k] : places[k + 1], :] @ block.given
+            for t, table in zip(block.sensors, product.pull_back(own), strict=True):
+                found[..., t, : self.sizes[t], : self.n_symbols[t]] = table
         return found
 
     @property
