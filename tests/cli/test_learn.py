@@ -632,7 +632,9 @@ def test_where_no_estimate_is_within_the_wish_the_symbols_are_noise(command):
     code, printed, _ = command("learn", "few.csv", *asked)
     assert code == 3
     assert "\nNOT met: what was asked for leaves nothing to say" in printed
-    said = r"pure noise: .* to keep 1 point, .* \(raw readings: \d+\.\d\); NOT MET"
+    said = (
+        r"pure noise: no design .* within 1 point, even with .* \(raw readings: \d+\.\d\); NOT MET"
+    )
     assert re.search(said, printed)
     assert all(np.ptp(table, axis=0).max() < 1e-6 for table in Mapping.load("m").tables)
 

@@ -123,7 +123,7 @@ def learn(
         option(
             "E",
             "Ask that no symbols shift the log-probability of a private class by more; shared out "
-            "among the sensors if they have more than 1024 outputs, as eleven have.",
+            "among the sensors if they have more than 1024 joint outputs.",
             is_positive,
         ),
     ] = None,
@@ -646,10 +646,9 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     unmet = "the default is not met" if by_default else "NOT MET"
     if expected.silent:
         return (
-            f"the symbols are pure noise: no level that was tried is likely to keep "
-            f"{plain_points(expected.asked or 0.0)}, nor one with 80 % of the symbols drawn evenly "
-            f"(raw readings: "
-            f"{_raw_gain(expected)}); {unmet}"
+            "the symbols are pure noise: no design that was tried is likely to stay within "
+            f"{plain_points(expected.asked or 0.0)}, even with 80 % of its symbols replaced by "
+            f"random ones (raw readings: {_raw_gain(expected)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"
     if expected.shortfall is not None:
