@@ -669,7 +669,7 @@ def same(path):
 def of_use(printed):
     """The levels named, each as points, what it is promised to be worth, and its command."""
     named = re.findall(
-        r"^of use would be a limit of ([\d.]+) points?(?: instead of epsilon [\d.]+)? "
+        r"^a limit of ([\d.]+) points?(?: instead of epsilon [\d.]+)? would leave something of use "
         r"\(rows left out show [\d.−]+ ± [\d.]+ points\), error about [\d.]+ %, "
         r"balanced accuracy ([\d.]+) %: (discreet learn .*)$",
         printed,

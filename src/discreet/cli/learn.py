@@ -683,7 +683,7 @@ def _alternative_lines(mapper: PrivacyMapper, again: Sequence[str]) -> list[str]
     if others:
         return [_alternative_line(each, mapper.epsilon, again) for each in others]
     poor = not expected.useful or expected.keeps_little
-    return ["no level that would be of use was found, as far as the time allowed"] if poor else []
+    return ["no limit that leaves something of use was found in the time allowed"] if poor else []
 
 
 def _alternative_line(expected: Expected, epsilon: float | None, again: Sequence[str]) -> str:
@@ -691,8 +691,8 @@ def _alternative_line(expected: Expected, epsilon: float | None, again: Sequence
     limit = expected.asked or 0.0
     instead = "" if epsilon is None else f" instead of epsilon {epsilon:g}"
     return (
-        f"of use would be a limit of {plain_points(limit)}{instead} (rows left out show "
-        f"{with_error(expected.advantage, expected.advantage_error)}), error about "
+        f"a limit of {plain_points(limit)}{instead} would leave something of use (rows left out "
+        f"show {with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
         f"{with_limit(again, limit)}"
