@@ -8,6 +8,7 @@ process at once, in one line. This file is loaded before all others and imports 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from types import FrameType
@@ -18,6 +19,7 @@ _SIGNALLED = 128  # and the number of the signal, as shells have it
 # SIGTERM is how they are meant to end, which is no failure: they die of it until they take it.
 _SERVICES = {"serve", "sensor", "dashboard", "record", "demo"}
 _before: dict[int, Any] = {}
+_taken: list[int] = []
 _owner: list[int] = []  # the process that took signals over; what it forks is none of ours
 
 
@@ -30,6 +32,7 @@ def take_over() -> None:
         if handler is signal.SIG_IGN or (service and number == signal.SIGTERM):
             continue
         _before[number] = handler
+        _taken.append(number)
         signal.signal(number, _end)
 
 
@@ -40,13 +43,33 @@ def give_back() -> None:
         signal.signal(number, handler)
 
 
-def ignore_for_good() -> bool:
-    """Let signals change nothing any more, since there is a result; only where they were ours."""
+def ignore() -> bool:
+    """Let signals change nothing while a result is written; tell whether they were ours."""
     if _owner != [os.getpid()]:
         return False  # a test, or a program that calls a command, goes on
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _taken:
         signal.signal(number, signal.SIG_IGN)
     return True
+
+
+def end_with(code: int) -> None:
+    """Let a signal end this process at once with the exit code of its result, which is written.
+
+    Whatever is printed may wait for a reader for ever. Only where signals were ours.
+    """
+    if _owner == [os.getpid()]:
+        for number in _taken:
+            signal.signal(number, lambda *_: os._exit(code))
+
+
+def say(line: str) -> None:
+    """Print a line on stderr in a handler, unless that fails or would wait for a reader."""
+    try:
+        if os.name == "nt" or select.select([], [2], [], 0)[1]:
+            # Not by print: a handler may run in the middle of another print.
+            os.write(2, f"{line}\n".encode())
+    except OSError:
+        pass
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
@@ -55,5 +78,5 @@ def _end(number: int, _frame: FrameType | None) -> None:
         os.kill(os.getpid(), number)
         return
     # Not by an exception, which an import would turn into another; nothing is open yet.
-    os.write(2, f"discreet: {UNDONE}\n".encode())
+    say(f"discreet: {UNDONE}")
     os._exit(_SIGNALLED + number)

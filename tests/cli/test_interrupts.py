@@ -10,6 +10,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -218,6 +220,61 @@ def test_a_signal_while_libraries_are_loaded_ends_in_one_line(tmp_path, name, nu
     assert (code, out) == (128 + number, "")
     assert err == "discreet: stopped before there was a result; nothing was written.\n"
     assert not (tmp_path / "home.json").exists()
+
+
+@pytest.mark.parametrize("closed", ["the only reader left", "closed"])
+def test_a_signal_while_libraries_are_loaded_tells_by_its_code_even_if_nobody_reads(
+    tmp_path, closed
+):
+    read, write = os.pipe()
+    code = SLOW_IMPORT.format(name="pandas") + ENTER
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "learn", "home.csv", *FACTS, "--out", "home.json"],
+        cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=write, text=True,
+        preexec_fn=(lambda: os.close(2)) if closed == "closed" else None,
+    ) as process:  # fmt: skip
+        os.close(write)
+        os.close(read)
+        assert "loading" in process.stdout.readline()
+        process.terminate()
+        assert process.wait(PATIENCE) == 143
+
+
+def full_pipe():
+    """Return both ends of a pipe that takes nothing more."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 4096)
+    os.set_blocking(write, True)
+    return read, write
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("unread", ["stdout", "stderr", "json"])
+@pytest.mark.parametrize(("limit", "code"), [("0.4", 0), ("0.001", 3)])
+def test_output_that_nobody_reads_does_not_outlive_a_signal(tmp_path, number, unread, limit, code):
+    rooms().to_csv(tmp_path / "home.csv", index=False)
+    arguments = ["learn", "home.csv", *FACTS, "--exclude", "day", "--out", "home.json"]
+    arguments += ["--max-advantage", limit, "--time-limit", "1s", "--write-config", "home.toml"]
+    read, write = full_pipe()
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    streams["stderr" if unread == "stderr" else "stdout"] = write
+    flags = {"stderr": ["--quiet"], "json": ["--json"]}.get(unread, [])
+    with subprocess.Popen(
+        [sys.executable, "-c", ENTER, *arguments, *flags],
+        cwd=tmp_path, env=clean_environment(), **streams,
+    ) as process:  # fmt: skip
+        os.close(write)
+        assert eventually((tmp_path / "home.toml").exists, PATIENCE)
+        if unread != "stderr" or code:  # the warning of a limit that is not met waits there
+            time.sleep(0.5)
+            assert process.poll() is None
+            process.send_signal(number)
+        assert process.wait(PATIENCE) == code
+        os.close(read)
+    Mapping.load(tmp_path / "home.json")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -18,6 +18,7 @@ from discreet.errors import (
     UnmetRequestWarning,
 )
 from discreet.leakage.chains import Chain, figures_between
+from research.benchmarks.hidden_state import draw_rows, make_world
 from research.paper.synthetic import draw_table, exact_figures, exact_joint, tables_by_reading
 
 
@@ -208,6 +209,25 @@ def test_if_nothing_useful_is_left_looser_levels_are_named():
     assert 1 <= len(levels) <= 3
     assert levels == sorted(levels)
     assert all(each.useful for each in fitted.alternatives_)
+
+
+@pytest.mark.slow
+def test_a_limit_that_is_named_gives_what_was_promised_where_three_errors_are_to_spare():
+    rng = np.random.default_rng(2)
+    X, h, g = draw_rows(*make_world(12, rng), 2500, rng)
+
+    def expected_and_others(limit):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = Mapper(max_advantage=limit, random_state=2, time_budget=None)
+            fitted.fit(X, h, private=pd.Series(g, name="g"))
+        return fitted.expected_, fitted.alternatives_
+
+    promised, *_ = expected_and_others(0.01)[1]
+    found, _ = expected_and_others(promised.asked)
+    assert found.met and found.balanced_accuracy == pytest.approx(
+        promised.balanced_accuracy, abs=0.005
+    )
 
 
 def many_sensors(n_rows=600, count=11):

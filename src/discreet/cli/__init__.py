@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from discreet.errors import DiscreetError, StoppedError
 BAD_INPUT = 2
 SIGNALLED = 128  # and the number of the signal, as shells have it: 130, 143
 UNREAD = 1
+# What all versions of Typer say of a text where a number belongs.
+_NO_NUMBER = re.compile(r"Invalid value for '(.+?)': .*\bvalid (number|float|integer)\b")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 COMMANDS = {  # in the order of the help; the file of each
@@ -93,6 +96,8 @@ def _usage_message(error: Any, arguments: Sequence[str]) -> str:
     seen = _value_of(param, arguments)
     if seen is None and getattr(error, "ctx", None) is not None:  # a file of options may say it
         seen = (error.ctx.default_map or {}).get(getattr(param, "name", None))
+    if seen is not None and (found := _NO_NUMBER.match(text)):
+        text = f"{found[1]} must be {'a whole number' if found[2] == 'integer' else 'a number'}"
     if seen is not None and repr(seen) not in text:
         text = f"{text.rstrip('.')}, got {seen!r}"
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See: {command} --help"

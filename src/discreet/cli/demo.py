@@ -104,7 +104,7 @@ def run_demo(folder: Path, seed: int, seconds: float | None = 0.0) -> Learned:
     plain_print(f"$ {shlex.join(command)}")
     split = make_split(0.3, seed, None)
     task = Task(table, "fall", ["who"], split=split, options={"random_state": seed})
-    learned, _ = run_learn(replace(task, options={**task.options, "ldp_epsilon": _EPSILON}), out)
+    learned, *_ = run_learn(replace(task, options={**task.options, "ldp_epsilon": _EPSILON}), out)
     mapping = Mapping.load(out)
     plain_print()
     _show_figures(mapping)

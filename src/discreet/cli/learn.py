@@ -6,6 +6,8 @@ Progress, warnings and errors go to stderr; what a script may want to read, to s
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.choices import METHODS
-from discreet.cli.learn_json import allowing, command_for, is_default, result
+from discreet.cli.learn_json import Outcome, is_default, result, with_limit
 from discreet.cli.options import (
     MOST_SYMBOLS,
     Binning,
@@ -45,6 +47,7 @@ from discreet.cli.options import (
     option,
     option_name,
     read_config,
+    same_command,
     seconds_of,
     whole_number,
     write_config,
@@ -62,10 +65,11 @@ from discreet.cli.terminal import (
 )
 from discreet.errors import InputError, as_argument
 from discreet.rounding import gain, percent, percents, plain_points, points, with_error
+from discreet.stopping import end_with
 
 if TYPE_CHECKING:
     from discreet.design.expected import Expected
-    from discreet.learning import Learned, Prepared
+    from discreet.learning import Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
@@ -119,7 +123,7 @@ def learn(
         option(
             "E",
             "Ask that no symbols shift the log-probability of a private class by more; shared out "
-            "among the sensors if they have more than 1024 outputs, as eleven have.",
+            "among the sensors if they have more than 1024 joint outputs.",
             is_positive,
         ),
     ] = None,
@@ -296,18 +300,33 @@ def learn(
         if config_out is not None:
             for file in (*task.files(), out):
                 check_out(config_out, file, "--write-config")
-        learned, figure = run_learn(
+        again = same_command(context, without=("max_advantage", "epsilon"))
+        outcome = run_learn(
             task, out, memory=most, work_dir=work_dir, dask=dask, quiet=quiet or as_json,
-            rounds=rounds, stay=stay, last=True,
+            rounds=rounds, stay=stay, again=again,
+            finish=partial(_finish, context, config_out),
         )  # fmt: skip
-        if config_out is not None:
-            write_config(context, config_out)
+        met = _met(outcome.learned.mapper, outcome.figure)
         if as_json:
             following = _audit_command(task, out, rounds, stay)
-            met = _met(learned.mapper, figure)
-            print_json(result(learned, out, met, following, figure))
-    stated = (max_advantage, epsilon) != (None, None)
-    return LIMIT_NOT_MET if stated and _met(learned.mapper, figure) is False else 0
+            print_json(result(outcome, out, met, following, again))
+    return _exit_code(outcome.learned.mapper, outcome.figure)
+
+
+def _finish(
+    context: typer.Context,
+    config_out: Path | None,
+    mapper: PrivacyMapper,
+    figure: RoundsFigure | None,
+) -> int:
+    """Write the options, where that was asked for, and return the exit code."""
+    if config_out is not None:
+        write_config(context, config_out)
+    return _exit_code(mapper, figure)
+
+
+def _exit_code(mapper: PrivacyMapper, figure: RoundsFigure | None) -> int:
+    return LIMIT_NOT_MET if not is_default(mapper) and _met(mapper, figure) is False else 0
 
 
 def _met(mapper: PrivacyMapper, figure: RoundsFigure | None) -> bool | None:
@@ -355,19 +374,22 @@ def run_learn(
     quiet: bool = False,
     rounds: int | None = None,
     stay: float | None = None,
-    last: bool = False,
-) -> tuple[Learned, RoundsFigure | None]:
-    """Learn as asked, write the mapping, and say what was done; of many rounds, their figure.
+    again: Sequence[str] = (),
+    finish: Callable[[PrivacyMapper, RoundsFigure | None], int] | None = None,
+) -> Outcome:
+    """Learn as asked, write the mapping, and say what was done.
 
     ``out``: where the mapping goes. Nothing is written unless all goes well. ``memory``: bytes that
     learning may take; a table that takes more is streamed. ``work_dir``: where a text table that is
     streamed is copied to; beside the mapping by default. ``dask``: the cluster that goes over the
-    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. ``last``: nothing
-    follows but the end of the process. Raises InputError: before the work where possible, with what
-    to do. Raises ClusterError: if the cluster does not answer, or has lost all its workers. Raises
-    KeyboardInterrupt: if the user wanted an end and no mapping.
+    rows: a scheduler's address, or "local:N". ``quiet``: print warnings only. ``again``: the
+    command that was given, without its limits. ``finish``: does what is left once the mapping is
+    written, and returns the exit code of the process; without it, more follows. Raises InputError:
+    before the work where possible, with what to do. Raises ClusterError: if the cluster does not
+    answer, or has lost all its workers. Raises KeyboardInterrupt: if the user wanted an end and no
+    mapping.
     """
-    from discreet.cli.progress import LearnReport, stop_on_interrupt
+    from discreet.cli.progress import LearnReport, stop_on_interrupt, undisturbed
     from discreet.cluster import connected
     from discreet.learning import learn, open_table, prepare
 
@@ -377,23 +399,33 @@ def run_learn(
         check_out(out, file)
     console = plain_console()
     report = LearnReport(console, quiet=quiet)
-    with told_warnings(console), stop_on_interrupt(report, last=last), connected(dask) as client:
-        folder = work_dir or out.resolve().parent
-        table = open_table(task, memory, folder)
-        prepared = prepare(task, table, report=report, client=client)
-        if not quiet:
-            print_on(console, announce(prepared))
-        if prepared.warning:
-            print_on(console, f"warning: {prepared.warning}", "yellow")
-        if rounds is None:
-            learned, figure = learn(prepared, report=report), None
-        else:
-            from discreet.learning_for_rounds import learn_for_rounds
+    warned: list[str] = []
+    with told_warnings(console, warned):
+        with stop_on_interrupt(report, last=finish is not None), connected(dask) as client:
+            folder = work_dir or out.resolve().parent
+            table = open_table(task, memory, folder)
+            prepared = prepare(task, table, report=report, client=client)
+            if not quiet:
+                print_on(console, announce(prepared))
+            if prepared.warning:
+                warned.append(prepared.warning)
+                print_on(console, f"warning: {prepared.warning}", "yellow")
+            if rounds is None:
+                learned, figure = learn(prepared, report=report), None
+            else:
+                from discreet.learning_for_rounds import learn_for_rounds
 
-            learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
-    following = _audit_command(task, out, rounds, stay)
-    save(learned.mapper, out, quiet, following, figure)
-    return learned, figure
+                learned, figure = learn_for_rounds(prepared, rounds, stay, report=report)
+        with undisturbed():
+            learned.mapper.mapping_.save(out)
+            code = None if finish is None else finish(learned.mapper, figure)
+        if code is not None:  # whatever is printed from here on may find nobody who reads it
+            end_with(code)
+    if figure is not None and not figure.met:
+        warned.append(say_rounds(figure))
+    outcome = Outcome(learned, figure, warned)
+    _tell(outcome, out, quiet, _audit_command(task, out, rounds, stay), again)
+    return outcome
 
 
 def say_rounds(figure: RoundsFigure) -> str:
@@ -423,25 +455,16 @@ def say_rounds(figure: RoundsFigure) -> str:
     return f"{line}. NOT MET: {figure.rows:,} rows {why}; {more}."
 
 
-def save(
-    mapper: PrivacyMapper,
-    out: Path,
-    quiet: bool,
-    audit: str,
-    figure: RoundsFigure | None = None,
-) -> None:
-    """Write the mapping and say what was done; ``audit``: the command that checks it."""
-    from discreet.cli.progress import undisturbed
-
-    with undisturbed():
-        mapper.mapping_.save(out)
-        if not quiet:
-            print_lines(summarise(mapper, out, figure))
-        if figure is not None and not figure.met:
-            warn(say_rounds(figure))
-        if not quiet:
-            for line, colour in _closing(mapper, audit, figure):
-                print_verdict(line, colour)
+def _tell(outcome: Outcome, out: Path, quiet: bool, audit: str, again: Sequence[str]) -> None:
+    """Say what was done; ``audit``: the command that checks the mapping."""
+    mapper, figure = outcome.learned.mapper, outcome.figure
+    if not quiet:
+        print_lines(summarise(mapper, out, figure, again))
+    if figure is not None and not figure.met:
+        warn(say_rounds(figure))
+    if not quiet:
+        for line, colour in _closing(mapper, audit, figure):
+            print_verdict(line, colour)
 
 
 def announce(prepared: Prepared) -> str:
@@ -465,8 +488,13 @@ def announce(prepared: Prepared) -> str:
     return line + ("; streamed, since there are too many for memory" if streamed else "")
 
 
-def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = None) -> list[str]:
-    """Return the closing lines: what was written and what may be said of it."""
+def summarise(
+    mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None, again: Sequence[str]
+) -> list[str]:
+    """Return the closing lines: what was written and what may be said of it.
+
+    ``again``: the command that was given, without its limits.
+    """
     from discreet.design.expected import NOT_MEASURED
 
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
@@ -486,7 +514,7 @@ def summarise(mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None = No
             f"private risk {mapper.private_risk_:.4f} on the training rows, "
             f"floor {mapper.threshold_:.4f}"
         )
-    lines += _alternative_lines(mapper)
+    lines += _alternative_lines(mapper, again)
     if mapper.mapping_.chain is not None:
         lines.append(_chain_line(mapper.mapping_.chain, mapper.mapping_.public))
     bound = mapper.structural_epsilon_
@@ -618,10 +646,9 @@ def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     unmet = "the default is not met" if by_default else "NOT MET"
     if expected.silent:
         return (
-            f"the symbols are pure noise: no level that was tried is likely to keep "
-            f"{plain_points(expected.asked or 0.0)}, nor one with 80 % of the symbols drawn evenly "
-            f"(raw readings: "
-            f"{_raw_gain(expected)}); {unmet}"
+            "the symbols are pure noise: no design that was tried is likely to stay within "
+            f"{plain_points(expected.asked or 0.0)}, even with 80 % of its symbols replaced by "
+            f"random ones (raw readings: {_raw_gain(expected)}); {unmet}"
         )
     met = "the default is met" if by_default else "what was asked for is met"
     if expected.shortfall is not None:
@@ -647,28 +674,28 @@ def _raw_gain(expected: Expected) -> str:
     return gain(expected.raw_advantage) + ", roughly" * expected.hurried
 
 
-def _alternative_lines(mapper: PrivacyMapper) -> list[str]:
+def _alternative_lines(mapper: PrivacyMapper, again: Sequence[str]) -> list[str]:
     """Say what more leak would buy, if the answers are worth little."""
     expected, others = mapper.expected_, getattr(mapper, "alternatives_", None)
     searched = mapper.privacy_ratio is None and getattr(mapper, "rounds", 1) == 1
     if expected is None or others is None or not searched:
         return []
     if others:
-        return [_alternative_line(each, mapper.epsilon) for each in others]
+        return [_alternative_line(each, mapper.epsilon, again) for each in others]
     poor = not expected.useful or expected.keeps_little
-    return ["no level that would be of use was found, as far as the time allowed"] if poor else []
+    return ["no limit that leaves something of use was found in the time allowed"] if poor else []
 
 
-def _alternative_line(expected: Expected, epsilon: float | None) -> str:
+def _alternative_line(expected: Expected, epsilon: float | None, again: Sequence[str]) -> str:
     """Say what more leak would buy, and how to ask for it; ``epsilon``: asked for instead."""
-    limit = allowing(expected)
+    limit = expected.asked or 0.0
     instead = "" if epsilon is None else f" instead of epsilon {epsilon:g}"
     return (
-        f"of use would be a limit of {plain_points(limit)}{instead} (rows left out show "
-        f"{with_error(expected.advantage, expected.advantage_error)}), error about "
+        f"a limit of {plain_points(limit)}{instead} would leave something of use (rows left out "
+        f"show {with_error(expected.advantage, expected.advantage_error)}), error about "
         f"{percent(expected.public_error)}, balanced accuracy "
         f"{percent(expected.balanced_accuracy)}: "
-        f"{command_for(limit)}"
+        f"{with_limit(again, limit)}"
     )
 
 

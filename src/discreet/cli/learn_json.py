@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from discreet.design.expected import Expected, Shortfall
@@ -15,14 +15,25 @@ if TYPE_CHECKING:
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import PublicChain
 
-_REPLACED = ("--max-advantage", "--epsilon")  # by the limit that a command is to have instead
+
+class Outcome(NamedTuple):
+    """What ``learn`` came to; ``figure``: of many rounds. ``warnings``: as they were printed."""
+
+    learned: Learned
+    figure: RoundsFigure | None
+    warnings: list[str]
 
 
 def result(
-    learned: Learned, out: Path, met: bool | None, following: str, figure: RoundsFigure | None
+    outcome: Outcome, out: Path, met: bool | None, following: str, again: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the result for a program; ``following``: the command to run next."""
+    """Return the result for a program; ``following``: the command to run next.
+
+    ``again``: the command that was given, without its limits.
+    """
+    learned, figure, warned = outcome
     mapper, expected = learned.mapper, learned.mapper.expected_
+    others = getattr(mapper, "alternatives_", [])
     return {
         "out": str(out),
         "mapping_id": mapper.mapping_.id,
@@ -31,33 +42,20 @@ def result(
         "stopped": mapper.stopped_,
         "asked": _asked(mapper),
         "expected": None if expected is None else _expected(expected),
-        "alternatives": [_alternative(each) for each in getattr(mapper, "alternatives_", [])],
+        "alternatives": [_alternative(each, again) for each in others],
         "structural_epsilon": _finite(mapper.structural_epsilon_),
         "training": _training(mapper),
         "remembers": _chain(mapper.mapping_.chain),
         "rounds": None if figure is None else figure.as_dict(),
         "rows": _rows(learned.prepared),
+        "warnings": warned,
         "next": following,
     }
 
 
-def allowing(expected: Expected) -> float:
-    """Return the limit to ask for to have what is expected.
-
-    What rows left out show with a standard error to spare, rounded up: so much they allow.
-    """
-    return math.ceil(100.0 * expected.advantage_with_error) / 100.0
-
-
-def command_for(advantage: float) -> str:
-    """Return the command that was given, with another limit."""
-    given, skip = [], False
-    for each in sys.argv[1:]:
-        if not skip and each not in _REPLACED and each.partition("=")[0] not in _REPLACED:
-            given.append(each)
-        skip = each in _REPLACED and not skip
-    limit = ["--max-advantage", f"{advantage:g}"]
-    return shlex.join(["discreet", *given, *limit] if given[:1] == ["learn"] else limit)
+def with_limit(command: Sequence[str], limit: float | None) -> str:
+    """Return a command that names no limit, with one."""
+    return shlex.join([*command, "--max-advantage", f"{limit or 0.0:.12g}"])
 
 
 def is_default(mapper: PrivacyMapper) -> bool:
@@ -110,16 +108,15 @@ def _shortfall(shortfall: Shortfall) -> dict[str, Any]:
     }
 
 
-def _alternative(expected: Expected) -> dict[str, Any]:
+def _alternative(expected: Expected, again: Sequence[str]) -> dict[str, Any]:
     """Return what more leak would buy, and how to ask for it."""
-    limit = allowing(expected)
     return {
-        "limit": limit,
+        "limit": expected.asked,
         "advantage": expected.advantage,
         "advantage_standard_error": expected.advantage_error,
         "public_error": expected.public_error,
         "balanced_accuracy": expected.balanced_accuracy,
-        "command": command_for(limit),
+        "command": with_limit(again, expected.asked),
     }
 
 

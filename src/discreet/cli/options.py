@@ -22,7 +22,14 @@ import typer
 from typer.core import TyperCommand
 
 from discreet.choices import KERNELS, LOSSES, METHODS, ByColumn
-from discreet.errors import DiscreetError, DiscreetWarning, InputError, Parameter, shown
+from discreet.errors import (
+    DiscreetError,
+    DiscreetWarning,
+    InputError,
+    Parameter,
+    as_argument,
+    shown,
+)
 from discreet.files import write_whole
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # as powers of two
@@ -482,17 +489,42 @@ def _load(path: Path) -> dict[str, Any]:
 
 def write_config(context: typer.Context, path: Path) -> None:
     """Write the options that were given, typed or by another file."""
-    given = {}
+    lines = [f"{_key(each.name)} = {_in_toml(value)}\n" for each, value in _given(context)]
+    write_whole(path, "".join(lines))
+
+
+def same_command(context: typer.Context, without: Collection[str] = ()) -> list[str]:
+    """Return the command with the options that were given, those of a file written out.
+
+    ``without``: names of parameters to leave out.
+    """
+    found = context.command_path.split()
+    for each, value in _given(context):
+        if each.name not in without:
+            found += _typed(each, value)
+    return found
+
+
+def _given(context: typer.Context) -> list[tuple[Any, Any]]:
+    """Return what was typed or stands in a file of options, but for the names of such files."""
+    found = []
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
-        if source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP"):
-            given[each.name or ""] = context.params[each.name or ""]
-    lines = [
-        f"{_key(name)} = {_in_toml(value)}\n"
-        for name, value in given.items()
-        if name not in _ABOUT_THE_FILE
-    ]
-    write_whole(path, "".join(lines))
+        known = source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP")
+        if known and each.name not in _ABOUT_THE_FILE:
+            found.append((each, context.params[each.name or ""]))
+    return found
+
+
+def _typed(param: Any, value: Any) -> list[str]:
+    """Return what to type for a parameter to have a value."""
+    values = value if isinstance(value, list | tuple) else [value]
+    if param.param_type_name == "argument":
+        return [as_argument(each) for each in values]
+    if getattr(param, "is_flag", False):
+        return [param.opts[0]] if value else []
+    texts = [f"{each:.12g}" if isinstance(each, float) else str(each) for each in values]
+    return [word for text in texts for word in (param.opts[0], text)]
 
 
 def _key(name: str | None) -> str:

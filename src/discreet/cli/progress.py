@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from discreet.cli.terminal import print_on
 from discreet.progress import Progress, cost, standing
-from discreet.stopping import UNDONE, give_back, ignore_for_good
+from discreet.stopping import UNDONE, give_back, ignore, say
 
 _QUIET_SECONDS = 2.0  # shorter work needs no bar
 _LINE_SECONDS = 10.0  # how often a log file, which cannot hold a bar, gets a line
@@ -191,7 +190,7 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
     """Let the first Ctrl-C, or SIGTERM, ask for a stop and the second one end everything.
 
     Before there is a mapping to keep, the first one ends everything. ``last``: after it there is
-    but a mapping to write, which takes a moment; signals change nothing from there on.
+    but a mapping to write, which takes a moment; signals are ignored from there on.
 
     Raises KeyboardInterrupt: with what to tell the user.
     """
@@ -207,9 +206,8 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
             ended.append((UNDONE, number))
             raise KeyboardInterrupt(*ended[0])
         report.stop_asked = True
-        # os.write, not print: a handler may run in the middle of another print.
-        clear = b"\r\x1b[2K" if report.shown.live else b""
-        os.write(2, clear + b"Stopping with the best mapping so far. Ctrl-C again drops it.\n")
+        clear = "\r\x1b[2K" if report.shown.live else ""
+        say(f"{clear}Stopping with the best mapping so far. Ctrl-C again drops it.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in before.items():
@@ -223,7 +221,7 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
             raise KeyboardInterrupt(*ended[0]) from None
         raise
     finally:
-        if not (done and last and ignore_for_good()):
+        if not (done and last and ignore()):
             for number, handler in before.items():
                 signal.signal(number, handler)
         report.shown.close()
@@ -231,7 +229,7 @@ def stop_on_interrupt(report: LearnReport, *, last: bool = False) -> Iterator[No
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM, so that what is said of the file is true."""
+    """Ignore Ctrl-C and SIGTERM while a file is written, which takes a moment."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

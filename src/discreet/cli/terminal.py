@@ -113,16 +113,16 @@ def say_lasting(span: Lasting) -> None:
 
 
 @contextmanager
-def told_warnings(console: Console) -> Iterator[None]:
-    """Gather warnings and tell each of ours once, when the work is done."""
+def told_warnings(console: Console, told: list[str] | None = None) -> Iterator[None]:
+    """Gather warnings and tell each of ours once, when the work is done; ``told`` gets them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for message in dict.fromkeys(
-        in_option_terms(each.message)
-        for each in caught
-        if isinstance(each.message, DiscreetWarning)
-    ):
+    ours = [each.message for each in caught if isinstance(each.message, DiscreetWarning)]
+    messages = list(dict.fromkeys(map(in_option_terms, ours)))
+    if told is not None:
+        told += messages
+    for message in messages:
         print_on(console, f"warning: {message}", "yellow")
 
 

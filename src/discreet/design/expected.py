@@ -460,11 +460,6 @@ class Expected:
         return 1.0 / len(self.decided)
 
     @property
-    def advantage_with_error(self) -> float:
-        """The attacker's advantage with one standard error."""
-        return self.advantage + self.advantage_error
-
-    @property
     def public_advantage(self) -> float:
         """Balanced accuracy of the fusion rule over guessing."""
         return self.balanced_accuracy - self.guessing_balanced_accuracy
@@ -485,6 +480,11 @@ class Expected:
     def useful(self) -> bool:
         """Whether the decisions are surely better than guessing, and not always the same."""
         return is_useful(self.balanced_low, self.decided)
+
+    @property
+    def of_use(self) -> bool:
+        """Whether the decisions are useful and keep a fifth of what raw readings gain."""
+        return self.useful and not self.keeps_little
 
     def as_dict(self) -> dict[str, float | None]:
         """Return what the mapping file records; JSON has no infinity."""

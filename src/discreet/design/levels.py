@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Dict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -60,7 +61,7 @@ _LIKELY, _LIKELY_NOISY = 1.0, 0.5
 _KEPT = (0.75, 0.5, 0.35, 0.2)
 # Percent to send where groups are few: docs/decisions/0031-noise-for-few-groups.md
 _PERCENT_KEPT = range(20, 81)
-_ALTERNATIVES, _APART = 3, 0.01  # so many levels, and so much more leak from one to the next
+_ALTERNATIVES = 3  # so many limits at most that would leave something of use
 _HURRIED_ROWS = 2_000  # that what is told at the end is learned from, once time is over
 _FIRST = 2  # of the levels: where the search begins
 
@@ -233,13 +234,23 @@ class LevelSearch:
         if self.left_out.too_few is not None:
             raise self.left_out.too_few
         self.planned = 1 + int(np.ceil(np.log2(len(levels))))
+        kept = self._least_strict(levels, request, first=True)
+        if kept is None:
+            found = self._found_none(request)
+            return replace(found, expected=self._explained(found.expected, request))
+        return self._found(kept, met=True, asked=request.max_advantage)
+
+    def _least_strict(
+        self, levels: Sequence[Target], request: Request, *, first: bool = False
+    ) -> Tried | None:
+        """Return the least strict of levels that keeps a request; ``first``: that of the user."""
         low, high, kept = 0, len(levels), None
         middle = min(_FIRST, high - 1)
         while low < high:
             tried = self.try_level(levels[middle])
             if tried.keeps(request, self.to_spare):
                 kept, high = tried, middle
-                self.best = tried
+                self.best = tried if first else self.best
             else:
                 low = middle + 1
             if tried.stopped:
@@ -247,31 +258,37 @@ class LevelSearch:
             middle = _next_level(
                 levels, low, high, tried.target, tried.most(self.to_spare), request
             )
-        if kept is None:
-            found = self._found_none(request)
-            return replace(found, expected=self._explained(found.expected, request))
-        return self._found(kept, met=True, asked=request.max_advantage)
+        return kept
 
-    def look_for_use(self, levels: Sequence[Target]) -> list[Expected]:
-        """Return what to expect of the first levels that are of use, three at most.
+    def look_for_use(self, limits: Dict[float, Sequence[Target]]) -> list[Expected]:
+        """Return what to expect under the first limits that leave something of use, three at most.
 
         Of use is what is surely better than guessing and keeps a fifth of what raw readings gain.
-        A design that was stopped tells nothing of its level.
+        ``limits``: on the advantage, each with its levels, which rise in strictness: of these the
+        one is taken that ``find`` would take. A search that was stopped tells nothing of its limit.
+        What was tried before is forgotten.
         """
         found: list[Expected] = []
-        for level in levels:
-            tried = self.try_level(level)
-            if tried.stopped:
+        for limit, levels in limits.items():
+            expected = self._of_use(limit, levels)
+            if any(each.stopped for each in self.tried.values()):
                 break
-            expected = self._expect(tried, met=None)
-            last = found[-1].advantage_with_error if found else 0.0
-            known = np.isfinite(expected.advantage_error)
-            of_use = expected.useful and not expected.keeps_little
-            if known and of_use and expected.advantage_with_error > last + _APART:
+            if expected is not None:
                 found.append(expected)
             if len(found) == _ALTERNATIVES:
                 break
         return found
+
+    def _of_use(self, limit: float, levels: Sequence[Target]) -> Expected | None:
+        """Return what to expect under a limit, if that is of use."""
+        loosest = self.try_level(levels[0])
+        if loosest.stopped or not self._expect(loosest, met=None).of_use:
+            return None
+        self.last.clear()  # a search for this limit begins without the tables of others
+        self.tried.clear()
+        kept = self._least_strict(levels, Request(limit))
+        expected = None if kept is None else self._expect(kept, met=True, asked=limit)
+        return expected if expected is not None and expected.of_use else None
 
     def _found_none(self, request: Request) -> Found:
         """Take the least strict level tried that keeps a request with one error to spare.

@@ -34,8 +34,8 @@ _MOST_ASKED = 0.4999  # of many rounds
 _SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
 # The same where rows are many, which tell levels apart that are closer to one another.
 _FINE = (*_SHARES[:1], *(x for a, b in pairwise(_SHARES) for x in ((a + b) / 2, b)))
-# Levels to try, of those above what was asked for, if that leaves nothing useful.
-_LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+# Limits to try, of those above what was asked for, if that leaves nothing useful.
+_LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 class Mapper(PrivacyMapper):
@@ -96,8 +96,8 @@ class Mapper(PrivacyMapper):
         How counts were smoothed, and which sensors form blocks.
     alternatives_ : list of Expected
         If the mapping is of no use, or keeps less than a fifth of what raw readings gain over
-        guessing: what more leak would buy, at up to three levels. They limit the advantage alone,
-        also where ``epsilon`` was asked for.
+        guessing: what more leak would buy, under up to three limits (``asked``), each of which is
+        met. They limit the advantage alone, also where ``epsilon`` was asked for.
     mapping_, classes_, useful_, structural_epsilon_, expected_, privacy_ratio_
         As in ``NPOMapper``. ``public_risk_`` is what is minimised, under the model,
         ``private_risk_`` its R and ``threshold_`` the least R asked for.
@@ -213,12 +213,15 @@ class Mapper(PrivacyMapper):
         super()._keep(found, search)
         self.alternatives_ = []
         expected, asked = found.expected, self._asked_advantage
-        poor = expected is not None and (not expected.useful or expected.keeps_little)
+        poor = expected is not None and not expected.of_use
         if poor and self.privacy_ratio is None and self.rounds == 1:
-            levels = [level for level in _LOOSER if asked is None or level > asked]
+            limits = [limit for limit in _LOOSER if asked is None or limit > asked]
             if asked is not None and self.epsilon is not None:
-                levels = [asked, *levels]  # may be of use already without the epsilon
-            self.alternatives_ = search.look_for_use([Target(1.0 - 2.0 * each) for each in levels])
+                limits = [asked, *limits]  # may be of use already without the epsilon
+            shares = _shares(search)
+            self.alternatives_ = search.look_for_use(
+                {each: [Target(1.0 - 2.0 * share * each) for share in shares] for each in limits}
+            )
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
