@@ -128,7 +128,7 @@ def test_where_rows_show_too_little_the_least_strict_likely_level_is_taken(rng, 
 class Estimated(LevelSearch):
     """Advantages of 0.1 for all that is told, with an error of 0.08; less if less is told."""
 
-    def _leaks(self, tables, k):
+    def _leaks(self, tables, k, over):
         kept = 2 * (tables[0][0, 0] - 0.5)
         return Leaks(np.array([(0.1 * kept) ** 2]), np.array([(0.15 * kept) ** 4]), np.ones(1))
 

@@ -196,7 +196,7 @@ class Mapper(PrivacyMapper):
             settings, counted, parts.left_out, rng, beyond=beyond, evidence=evidence
         )
         self.structure_ = design.structure
-        # Of outputs that are looked at one by one, nothing is hidden.
+        # Of outputs that are looked at one by one nothing is hidden (``leak_estimates``).
         listed = lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))
         hidden = design.structure.left_over and not listed
         search = LevelSearch(
