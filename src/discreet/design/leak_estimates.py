@@ -69,7 +69,8 @@ class Leaks:
 
     ``distance`` is without bias and may be negative, ``variance`` is that of its error, and
     ``slope`` is the advantage over the root of the distance. Where a class is in one group,
-    ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows.
+    ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows,
+    or nobody looked.
     """
 
     distance: Floats
