@@ -383,9 +383,8 @@ def search_among_many(rng, groups=None, **more):
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_attackers_learn_where_dependence_is_hidden_and_only_there(rng, hidden, monkeypatch):
-    asked = []
-    scores = leak_estimates._Scores
-    monkeypatch.setattr(leak_estimates, "_Scores", lambda *given: asked.append(1) or scores(*given))
+    asked, mix = [], leak_estimates._mix
+    monkeypatch.setattr(leak_estimates, "_mix", lambda *given: asked.append(1) or mix(*given))
     search_among_many(rng, hidden=hidden).try_level(LEVELS[0])
     assert len(asked) == (2 if hidden else 0)  # one for each part left out
 

@@ -18,7 +18,8 @@ in combinations is looked for in the pairs of sensors that tell most on other ro
 
 *Hidden* is what makes sensors depend beyond their facts and the blocks of a design, such as a state
 that nobody named, while outputs are too many to be looked at. Attackers then learn from the rows of
-the design, too (``hidden`` below), and more has to be to spare (``levels``).
+the design, too (``hidden`` below): boosted trees, and mixtures of states given which sensors are
+independent. They see nine tenths of what leaks, so that more has to be to spare (``levels``).
 """
 
 from __future__ import annotations
@@ -27,20 +28,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr, softmax
 
 from discreet.arrays import Floats, Ints
 from discreet.design.fusion import draw_symbols
 from discreet.design.training_rows import Sample, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
-
-if TYPE_CHECKING:
-    from sklearn.ensemble import HistGradientBoostingClassifier
 
 MAX_LISTED = 64
 """Most outputs that are always looked at one by one."""
@@ -49,10 +47,12 @@ _MOST_LISTED, _ROWS_EACH = 1024, 16
 # Sensors that are looked at by themselves for each question, and together, and pairs of them.
 _ALONE, _TOGETHER, _PAIRS = 2, 3, 4
 # Known rows that attackers learn from, of each class as many, and the least of each.
-_KNOWN_ROWS, _LEAST_KNOWN = 10_000, 500
+_KNOWN_ROWS, _LEAST_KNOWN = 20_000, 500
 _MOST_ROWS = 5_000  # that the spread is taken from
-_CELLS, _DRAWS = 12, 2  # of what trees score, and symbols drawn for each row
+_CELLS, _DRAWS = 12, 2  # of what learned attackers score, and symbols drawn for each row
 _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
+# States of each class, steps that they are learned in, and about how many symbols.
+_STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
@@ -244,7 +244,8 @@ class _Shown:
 
     def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
         self.tables, self.codes = tables, codes
-        self.n_outputs = float(np.prod([float(table.shape[1]) for table in tables]))
+        self.n_symbols = np.array([table.shape[1] for table in tables])
+        self.n_outputs = float(np.prod(self.n_symbols.astype(float)))
 
     @cached_property
     def symbols(self) -> Floats:
@@ -292,11 +293,13 @@ class _Taught:
         return {k: (part.mean(axis=0), part.T @ part / len(part)) for k, part in parts.items()}
 
     @cached_property
-    def scores(self) -> _Scores:
-        """What trees score that learned to tell all classes apart."""
+    def scores(self) -> list[_Scores]:
+        """What trees and mixtures score that learned to tell all classes apart."""
         own = np.concatenate(list(self.rows.values()))
-        drawn = _draw(self.shown.tables, rows_of(self.codes, own), 1)
-        return _Scores(np.concatenate(drawn), np.tile(self.index[own], _DRAWS), self.shown.drawn)
+        drawn = np.concatenate(_draw(self.shown.tables, rows_of(self.codes, own), 1))
+        index, n_symbols = np.tile(self.index[own], _DRAWS), self.shown.n_symbols
+        learned = _grow(drawn, index), _mix(drawn, index, n_symbols)
+        return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
 
     def some(self, classes: Sequence[int]) -> Ints:
         """Return the codes of some rows, of each class as many."""
@@ -333,7 +336,7 @@ def _possible_views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> I
         )
         yield _View(seen, None, _middle(before))
     if look.hidden and look.correct is not _fitted:
-        yield taught.scores.view(classes)
+        yield from (scores.view(classes) for scores in taught.scores)
 
 
 def _middle(values: Floats) -> Floats:
@@ -347,22 +350,23 @@ def _count_views(shown: _Shown, look: _Look) -> int:
         return 1
     n_sensors = len(shown.tables)
     some = min(_ALONE, n_sensors) + 1 + min(_PAIRS, n_sensors * (n_sensors - 1) // 2)
-    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + look.hidden
+    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 2 * look.hidden
+
+
+_Chances = Callable[[Ints], Floats]  # of symbols: log p(symbols|class), or as far apart
 
 
 class _Scores:
-    """What boosted trees score that learned from drawn symbols to tell all classes apart.
+    """What attackers score that learned from drawn symbols to tell all classes apart.
 
     What all sensors follow, and nobody named, shows there: a state that is often on either side for
     one class and in the middle for the other moves no symbol by itself. ``known``, ``index``: the
-    symbols that the trees learn from, and their classes. ``unseen``: draws for the other rows.
+    symbols that they learned from, and their classes. ``unseen``: draws for the other rows.
     """
 
-    def __init__(self, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
-        trees = _grow(known, index)
-        self.classes, self.index = trees.classes_, index
-        self.known = _log_chances(trees, known)
-        self.unseen = [_log_chances(trees, drawn) for drawn in unseen]
+    def __init__(self, chances: _Chances, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
+        self.classes, self.index, self.known = np.unique(index), index, chances(known)
+        self.unseen = [chances(drawn) for drawn in unseen]
 
     def view(self, classes: tuple[int, ...]) -> _View:
         """Return how often the scores of each row are in each cell.
@@ -388,12 +392,11 @@ class _Scores:
         return [each[:, columns].argmax(axis=1) for each in self.unseen]
 
 
-def _grow(symbols: Ints, index: Ints) -> HistGradientBoostingClassifier:
+def _grow(symbols: Ints, index: Ints) -> _Chances:
     """Return trees to which every class counts the same: fewer for each, the more classes."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    n_classes = len(np.unique(index))
-    steps = int(np.clip(_TREES // n_classes, 3, 40))
+    steps = int(np.clip(_TREES // len(np.unique(index)), 3, 40))
     trees = HistGradientBoostingClassifier(
         max_iter=steps,
         learning_rate=min(6.0 / steps, 0.3),
@@ -402,12 +405,48 @@ def _grow(symbols: Ints, index: Ints) -> HistGradientBoostingClassifier:
         early_stopping=False,
         class_weight="balanced",
         random_state=0,
-    )
-    return trees.fit(symbols, index)
+    ).fit(symbols, index)
+    return lambda values: np.asarray(np.log(np.maximum(trees.predict_proba(values), _TINY)))
 
 
-def _log_chances(trees: HistGradientBoostingClassifier, symbols: Ints) -> Floats:
-    return np.asarray(np.log(np.maximum(trees.predict_proba(symbols), _TINY)))
+def _mix(symbols: Ints, index: Ints, n_symbols: Ints) -> _Chances:
+    """Return a mixture of states for every class, given which sensors are independent."""
+    rng, most = np.random.default_rng(2), _MOST_SYMBOLS // len(n_symbols)
+    few = max(most // len(np.unique(index)), _LEAST_KNOWN)
+    own = [_some_rows(np.flatnonzero(index == k), few) for k in np.unique(index)]
+    found = [_find_states(_sent(symbols[rows], n_symbols), n_symbols, rng) for rows in own]
+
+    def chances(values: Ints) -> Floats:
+        sent = _sent(values, n_symbols)
+        scores = [constant + sent @ weights for constant, weights in found]
+        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
+
+    return chances
+
+
+def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
+    """Return ones where a sensor sends a symbol, for all but each sensor's first."""
+    values = np.concatenate([np.arange(1, n) for n in n_symbols])
+    sent = np.repeat(symbols, n_symbols - 1, axis=1) == values
+    return np.asarray(sent, dtype=np.float64)
+
+
+def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return log p(state, only first symbols), and what each other symbol adds to it.
+
+    By expectation and maximisation, from random shares of the rows; each symbol counts as sent once
+    more than it was.
+    """
+    edges = np.cumsum([0, *(n_symbols[:-1] - 1)])
+    shares = rng.dirichlet(np.full(_STATES, 0.3), size=len(sent))
+    for _ in range(_STEPS):
+        total, counts = shares.sum(axis=0)[:, None], shares.T @ sent
+        first = np.log(total - np.add.reduceat(counts, edges, axis=1) + 1.0)
+        weights = (np.log(counts + 1.0) - np.repeat(first, n_symbols - 1, axis=1)).T
+        prior = np.log((total[:, 0] + 1.0) / (len(sent) + _STATES))
+        constant = prior + (first - np.log(total + n_symbols)).sum(axis=1)
+        shares = softmax(constant + sent @ weights, axis=1)
+    return constant, weights
 
 
 def _draw(tables: Sequence[Floats], codes: Ints, seed: int) -> list[Ints]:
