@@ -7,7 +7,7 @@ from support.matrices import crossed
 
 from discreet.data.columns import Labels
 from discreet.design import leak_estimates
-from discreet.design.leak_estimates import average, estimate_leaks
+from discreet.design.leak_estimates import average, estimate_fitted_leaks, estimate_leaks
 from discreet.design.training_rows import Sample
 from discreet.leakage.joint_outputs import output_probabilities
 
@@ -328,23 +328,261 @@ def test_of_a_class_that_an_answer_excludes_nothing_leaks_beyond_it():
     assert average([found]).advantage + average([found]).error == 0.0
 
 
-def test_attackers_that_learned_see_a_state_that_nobody_named():
-    """Eleven sensors all follow a state: in the middle for one class, on either side for the other.
+# --- A state that nobody named ---------------------------------------------------------------
 
-    No symbol is more frequent in a class, and no pair of symbols tells much. The truth is exact.
+CHANCES = np.array([0.35, 0.5, 0.65])  # that a sensor reads one, in each of three states
+STATES = np.array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [1 / 3, 1 / 3, 1 / 3]])  # of each class
+SENSORS = 11
+
+
+def hidden(n_rows, rng, n_classes=2):
+    """Sensors that all follow a state: in the middle for one class, on either side for another.
+
+    No symbol is more frequent in a class, and no pair of symbols tells much.
     """
-    rng = np.random.default_rng(13)
-    g = rng.integers(2, size=12_000)
-    state = np.where(g == 1, 1, 2 * rng.integers(2, size=12_000))  # 0 or 2, or 1
-    chances = np.array([0.35, 0.5, 0.65])
-    codes = (rng.random((12_000, 11)) < chances[state][:, None]).astype(np.int64)
-    h = Labels("h", rng.integers(2, size=12_000), range(2))
-    sample = Sample(codes, (2,) * 11, h, (Labels("g", g, range(2)),))
-    ours = [np.eye(2)] * 11
-    ones = np.arange(12)
-    p = [binom.pmf(ones, 11, chance) for chance in chances]
-    truth = 0.25 * np.abs(p[1] - 0.5 * (p[0] + p[2])).sum()
-    parts = sample.take(np.arange(8000)), sample.take(np.arange(8000, 12_000))
-    blind, seeing = (estimate_leaks(ours, *parts, learned=each) for each in (False, True))
+    h, g = rng.integers(2, size=n_rows), rng.integers(n_classes, size=n_rows)
+    state = (rng.random((n_rows, 1)) > STATES[g].cumsum(axis=1)[:, :-1]).sum(axis=1)
+    codes = (rng.random((n_rows, SENSORS)) < CHANCES[state][:, None]).astype(np.int64)
+    facts = Labels("h", h, range(2)), (Labels("g", g, range(n_classes)),)
+    return Sample(codes, (2,) * SENSORS, *facts)
+
+
+def hidden_truth(kept, n_classes=2):
+    """Exact: how many sensors send one is all that matters; the best rule names a class by it."""
+    sent = 0.5 + kept * (CHANCES - 0.5)
+    counts = STATES[:n_classes] @ [binom.pmf(np.arange(SENSORS + 1), SENSORS, p) for p in sent]
+    return (counts.max(axis=0).sum() - 1) / n_classes
+
+
+def noisy(kept, n_symbols=2):
+    return [kept * np.eye(n_symbols) + (1 - kept) / n_symbols] * SENSORS
+
+
+def in_parts(sample, cut):
+    return sample.take(slice(cut)), sample.take(slice(cut, len(sample.codes)))
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.8])
+def test_attackers_that_learned_see_a_state_that_nobody_named(kept):
+    parts, truth = in_parts(hidden(12_000, np.random.default_rng(13)), 8000), hidden_truth(kept)
+    blind, seeing = (estimate_leaks(noisy(kept), *parts, hidden=each) for each in (False, True))
     assert blind.advantage < 0.6 * truth
     assert 0.75 * truth < seeing.advantage < truth + 2 * seeing.error
+
+
+def test_attackers_that_learned_tell_all_classes_apart_at_once():
+    sample = hidden(24_000, np.random.default_rng(14), n_classes=3)
+    found = estimate_leaks(noisy(1.0), *in_parts(sample, 16_000), hidden=True)
+    # Questions end with all classes, and views of a question with what was learned.
+    learned = found.slope[-2:] * np.sqrt(np.maximum(found.distance[-2:], 0.0))
+    truth = hidden_truth(1.0, n_classes=3)
+    assert np.all((0.65 * truth < learned) & (learned < 1.15 * truth))
+    assert estimate_leaks(noisy(1.0), *in_parts(sample, 16_000)).advantage < 0.6 * truth
+
+
+def test_attackers_that_learned_see_a_state_in_three_symbols():
+    """The truth is that of likelihoods, of a hundred thousand rows."""
+    rng = np.random.default_rng(15)
+    given = np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
+    sample = hidden(12_000, rng)
+    g = sample.private[0].index
+
+    def read(index):
+        state = (rng.random((len(index), 1)) > STATES[index].cumsum(axis=1)[:, :-1]).sum(axis=1)
+        steps = given[state].cumsum(axis=1)[:, None, :-1]
+        return (rng.random((len(index), SENSORS, 1)) > steps).sum(axis=2), state
+
+    codes = read(g)[0]
+    sample = Sample(codes, (3,) * SENSORS, sample.public, sample.private)
+    sent = given @ noisy(0.6, 3)[0]
+    index = np.arange(100_000) % 2
+    steps = sent[read(index)[1]].cumsum(axis=1)[:, None, :-1]
+    symbols = (rng.random((100_000, SENSORS, 1)) > steps).sum(axis=2)
+    likely = STATES[:2] @ np.exp(np.log(sent)[:, symbols].sum(axis=2))
+    truth = np.mean(likely.argmax(axis=0) == index) - 0.5
+    found = estimate_leaks(noisy(0.6, 3), *in_parts(sample, 8000), hidden=True)
+    assert 0.75 * truth < found.advantage < truth + 2 * found.error
+
+
+def test_a_sensor_sends_one_symbol_and_as_often_as_its_table_says():
+    table = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
+    codes = np.repeat([[0, 1], [1, 0]], 20_000, axis=0)
+    drawn = leak_estimates._draw([table, table], codes, 0)
+    for symbols in drawn:
+        for code in (0, 1):
+            for t in (0, 1):
+                own = np.bincount(symbols[codes[:, t] == code, t], minlength=3) / 20_000
+                np.testing.assert_allclose(own, table[code], atol=0.015)
+
+
+def test_states_are_found_so_that_outputs_are_as_likely_as_in_truth():
+    """Two states of sensors with two and three symbols, of which all outputs are listed."""
+    rng = np.random.default_rng(26)
+    given = [[np.array([0.9, 0.1]), np.array([0.1, 0.2, 0.7])] * 3,
+             [np.array([0.2, 0.8]), np.array([0.5, 0.4, 0.1])] * 3]  # fmt: skip
+    n_symbols = np.array([2, 3] * 3)
+    state = rng.random(4000) < 0.4
+    symbols = np.stack(
+        [np.where(state, rng.choice(n, 4000, p=given[1][t]), rng.choice(n, 4000, p=given[0][t]))
+         for t, n in enumerate(n_symbols)], axis=1)  # fmt: skip
+    chances = leak_estimates._mix(symbols, np.zeros(4000, dtype=int), n_symbols)
+    outputs = np.stack(np.unravel_index(np.arange(216), n_symbols), axis=1)
+    found = np.exp(chances(outputs)[:, 0])
+    truth = [sum(weight * np.prod([own[t][z] for t, z in enumerate(output)])
+                 for weight, own in zip((0.6, 0.4), given, strict=True))
+             for output in outputs]  # fmt: skip
+    assert found.sum() == pytest.approx(1.0)
+    assert 0.5 * np.abs(found - truth).sum() < 0.05
+
+
+def by(key, sample):
+    """The rows in the order of a fact."""
+    return sample.take(np.argsort(key(sample).index, kind="stable"))
+
+
+SORTED = [lambda sample: sample.private[0], lambda sample: sample.public]
+
+
+@pytest.mark.parametrize("key", SORTED, ids=["private", "public"])
+def test_sorted_rows_teach_as_much_as_others(key):
+    """Of each class ten thousand rows: attackers must not learn of the first ones only."""
+    known, unseen = in_parts(hidden(30_000, np.random.default_rng(16)), 24_000)
+    shuffled = estimate_leaks(noisy(1.0), known, unseen, hidden=True)
+    found = estimate_leaks(noisy(1.0), by(key, known), by(key, unseen), hidden=True)
+    assert found.advantage == pytest.approx(shuffled.advantage, abs=2 * shuffled.error)
+    assert found.advantage > 0.75 * hidden_truth(1.0)
+
+
+def test_pairs_are_found_in_sorted_rows():
+    rng = np.random.default_rng(17)
+    g = np.sort(rng.integers(2, size=24_000))
+    codes = rng.integers(2, size=(24_000, 11))
+    codes[:, 9] = codes[:, 7] ^ g
+    facts = Labels("h", codes[:, 0], range(2)), (Labels("g", g, range(2)),)
+    sample = Sample(codes, (2,) * 11, *facts)
+    found = estimate_leaks(noisy(0.8), sample, sample)
+    assert found.advantage == pytest.approx(0.32, abs=0.02)
+
+
+def test_the_error_is_right_where_the_order_of_rows_means_something(monkeypatch):
+    """Sensors read nothing at first and vary later: the first rows do not tell the spread."""
+    monkeypatch.setattr(leak_estimates, "_MOST_ROWS", 500)
+    rng, n_rows = np.random.default_rng(18), 2400
+    ours, late = noisy(0.8)[:8], np.arange(n_rows) >= n_rows // 2
+    found = []
+    for _ in range(100):
+        h, g = rng.integers(2, size=(2, n_rows))
+        codes = np.where(late[:, None], rng.integers(2, size=(n_rows, 8)), 0)
+        facts = Labels("h", h, range(2)), (Labels("g", g, range(2)),)
+        sample = Sample(codes, (2,) * 8, *facts)
+        half = sample.take(slice(0, n_rows, 2)), sample.take(slice(1, n_rows, 2))
+        found.append(estimate_leaks(ours, *half))
+    told = np.sqrt(np.mean([each.variance for each in found], axis=0))
+    ratio = told / np.std([each.distance for each in found], axis=0)
+    assert np.all((ratio > 0.75) & (ratio < 1.7)), ratio
+
+
+def test_one_telling_symbol_among_many_sensors_is_told_in_full():
+    """A normal law alone would tell four fifths of it."""
+    rng, found = np.random.default_rng(19), []
+    for _ in range(20):
+        h, g = rng.integers(2, size=(2, 9000))
+        codes = rng.integers(2, size=(9000, SENSORS))
+        codes[:, 4] = rng.random(9000) < np.where(g == 1, 0.6, 0.4)
+        facts = Labels("h", h, range(2)), (Labels("g", g, range(2)),)
+        sample = Sample(codes, (2,) * SENSORS, *facts)
+        found.append(estimate_leaks(noisy(1.0), *in_parts(sample, 4000)).advantage)
+    assert np.mean(found) == pytest.approx(0.1, abs=0.005)
+
+
+def taught(n_rows, rng, n_classes):
+    sizes = (2, 3, 4, 2)
+    ours = [rng.dirichlet(np.ones(size), size=3) for size in sizes]
+    codes, index = rng.integers(3, size=(n_rows, 4)), rng.integers(n_classes, size=n_rows)
+    codes[:, 2] = np.where(rng.random(n_rows) < 0.3, index % 3, codes[:, 2])
+    codes[:, 3] = np.where(rng.random(n_rows) < 0.5, (codes[:, 0] + index) % 3, codes[:, 3])
+    return leak_estimates._Taught(leak_estimates._Shown(ours, codes), codes, index)
+
+
+@pytest.mark.parametrize("classes", [(0, 2), (0, 1, 2)])
+def test_telling_sensors_and_pairs_are_those_of_a_slow_twin(classes):
+    known = taught(900, np.random.default_rng(20), 3)
+    ours, parts = known.shown.tables, [known.codes[known.index == k] for k in classes]
+    told = []
+    for t, table in enumerate(ours):
+        means = np.array([table[part[:, t]].mean(axis=0) for part in parts])
+        middle = means.mean(axis=0)
+        told.append(sum((mean[z] - middle[z]) ** 2 / middle[z]
+                        for mean in means for z in range(table.shape[1])))  # fmt: skip
+    best = np.argsort(-np.array(told)).tolist()
+    found = leak_estimates._telling_sensors(known, classes)
+    assert found == [[best[0]], [best[1]], best[:3]]
+
+    def apart(t, u):
+        middle = [np.mean([ours[s][part[:, s], 1:].mean(axis=0) for part in parts], axis=0)
+                  for s in (t, u)]  # fmt: skip
+        own = [
+            (ours[t][part[:, t], 1:] - middle[0]).T @ (ours[u][part[:, u], 1:] - middle[1])
+            / len(part)
+            for part in parts
+        ]  # fmt: skip
+        return sum(np.abs(each - np.mean(own, axis=0)).sum() for each in own)
+
+    pairs = [[t, u] for t in range(4) for u in range(t + 1, 4)]
+    pairs.sort(key=lambda pair: -apart(*pair))
+    assert leak_estimates._telling_pairs(known, classes) == pairs[:4]
+
+
+def test_every_class_teaches_as_many_rows_in_any_order():
+    index = np.sort(np.random.default_rng(21).choice(3, 80_000, p=[0.9, 0.0999, 0.0001]))
+    known = leak_estimates._Taught(None, None, index)
+    for k, rows in known.rows.items():
+        there = np.flatnonzero(index == k)
+        assert len(np.unique(rows)) == len(rows) == min(len(there), 6666)
+        assert np.all(index[rows] == k)
+        assert abs(rows.mean() - there.mean()) < 3 * np.ptp(there) / np.sqrt(12 * len(rows)) + 1
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("absent", [(0,), (1,), (0, 1)], ids=str)
+def test_what_nobody_could_learn_of_is_not_known(learned, absent):
+    """No known row has the class, and many of those left out do."""
+    rng = np.random.default_rng(22)
+    known, unseen = in_parts(hidden(4000, rng, n_classes=3), 2000)
+    known = known.take(np.flatnonzero(~np.isin(known.private[0].index, absent)))
+    found = estimate_leaks(noisy(1.0), known, unseen, hidden=learned)
+    assert average([found]).error == np.inf
+    whole = estimate_leaks(noisy(1.0), unseen, unseen, hidden=learned)
+    assert len(found.distance) == len(whole.distance)
+
+
+def test_a_public_class_without_a_known_row_is_not_known():
+    known, unseen = in_parts(hidden(4000, np.random.default_rng(23)), 2000)
+    known = known.take(np.flatnonzero(known.public.index == 0))
+    assert average([estimate_leaks(noisy(1.0), known, unseen, beyond=True, hidden=True)]).error > 1
+    # And the other way round.
+    assert average([estimate_leaks(noisy(1.0), unseen, known, beyond=True, hidden=True)]).error > 1
+
+
+def test_questions_that_time_leaves_open_are_not_known():
+    parts = in_parts(hidden(3000, np.random.default_rng(24), n_classes=3), 2000)
+    asked = iter([False, True, True, True])
+    found = estimate_leaks(noisy(1.0), *parts, over=lambda: next(asked))
+    whole = estimate_leaks(noisy(1.0), *parts)
+    first = len(whole.distance) // 4
+    np.testing.assert_array_equal(found.distance[:first], whole.distance[:first])
+    assert np.isnan(found.distance[first:]).all() and len(found.distance) == len(whole.distance)
+    assert average([found]).error == np.inf and np.isfinite(average([whole]).error)
+    # Another part that was looked at to the end does not speak for this one.
+    assert average([found, whole]).error == np.inf
+
+
+def test_attackers_that_learned_are_left_out_of_fitted_tables():
+    """There are no rows that did not teach them; all else is looked at in the same places."""
+    sample = hidden(1500, np.random.default_rng(25))
+    days = np.arange(1500) % 15
+    fitted = estimate_fitted_leaks(noisy(1.0), sample, days, hidden=True)
+    fresh = estimate_leaks(noisy(1.0), sample, sample, days, hidden=True)
+    without = estimate_fitted_leaks(noisy(1.0), sample, days)
+    np.testing.assert_array_equal(fitted.distance[:-2], without.distance)
+    assert np.isnan(fitted.distance[-2:]).all() and np.isfinite(fresh.distance).all()

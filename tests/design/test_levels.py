@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from discreet.choices import LOSSES
 from discreet.data.columns import Labels
+from discreet.design import leak_estimates, levels
 from discreet.design.expected import Answers, Expected, Request, Shortfall, warn_unmet, warn_useless
 from discreet.design.feasible import Designed
 from discreet.design.inputs import Settings, Target
@@ -128,7 +129,7 @@ def test_where_rows_show_too_little_the_least_strict_likely_level_is_taken(rng, 
 class Estimated(LevelSearch):
     """Advantages of 0.1 for all that is told, with an error of 0.08; less if less is told."""
 
-    def _leaks(self, tables, k):
+    def _leaks(self, tables, k, over):
         kept = 2 * (tables[0][0, 0] - 0.5)
         return Leaks(np.array([(0.1 * kept) ** 2]), np.array([(0.15 * kept) ** 4]), np.ones(1))
 
@@ -341,3 +342,96 @@ def test_a_level_whose_error_is_not_known_is_not_proposed(rng, monkeypatch):
     unknown = Leaks(np.full(1, 0.1), np.array([np.inf]), np.ones(1))
     monkeypatch.setattr(searched, "_look_at", lambda *given: replace(look(*given), leaks=unknown))
     assert searched.look_for_use(LIMITS) == []
+
+
+class Believed(LevelSearch):
+    """An advantage of 0.03 with an error of 0.01, whatever the tables: two errors below 0.05."""
+
+    def _leaks(self, tables, k, over):
+        return Leaks(np.array([0.03**2]), np.array([(0.04**2 - 0.03**2) ** 2]), np.ones(1))
+
+
+@pytest.mark.parametrize(("hidden", "asked", "met"), [(False, 0.05, True), (True, 0.05, False),
+                                                      (True, 0.0601, True)])  # fmt: skip
+def test_where_dependence_is_hidden_two_errors_to_spare_are_too_few(rng, hidden, asked, met):
+    """A single part is left out, so that its error is the one that counts."""
+    found = search(MANY_ROWS, rng, Speaking(), Believed, hidden=hidden)
+    found = found.find(LEVELS[-1:], Request(asked))
+    assert found.expected.met is met
+    assert met or found.expected.shortfall.to_spare == 3.0
+
+
+@pytest.mark.parametrize(("hidden", "in_groups", "errors"), [(False, False, 1.25),
+    (False, True, 1.6), (True, False, 3.0), (True, True, 3.0)])  # fmt: skip
+def test_errors_to_spare(rng, hidden, in_groups, errors):
+    sample, groups = rows(600, rng), np.arange(600) % 10 if in_groups else None
+    parts = leave_out(sample, groups, rng, n_folds=2)
+    made = LevelSearch(SETTINGS, sample, groups, parts, Speaking(), rng, hidden=hidden)
+    assert made.to_spare == errors
+
+
+def many_sensors(n_rows, rng):
+    """Eleven sensors that all lean to one bit, in half of the rows the private fact."""
+    h, g = rng.integers(2, size=(2, n_rows))
+    bit = np.where(rng.random(n_rows) < 0.5, g, rng.integers(2, size=n_rows))
+    codes = bit[:, None] ^ (rng.random((n_rows, 11)) < 0.3)
+    facts = Labels("h", h, range(2)), (Labels("g", g, range(2)),)
+    return Sample(codes.astype(np.int64), (2,) * 11, *facts)
+
+
+class Even:
+    """A made-up method: all sensors tell what they read, as far as the target allows."""
+
+    def __call__(self, left_out, target, *, rng, starts=(), report=None):
+        none = np.empty(0)
+        return Designed([told(0.5 * (1 - target.ratio))] * 11, 0.0, none, none, leak=0.0)
+
+
+def search_among_many(rng, groups=None, **more):
+    sample = many_sensors(600, rng)
+    parts = leave_out(sample, groups, rng, n_folds=2)
+    settings = replace(SETTINGS, n_symbols=(2,) * 11)
+    return LevelSearch(settings, sample, groups, parts, Even(), rng, **more)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_attackers_learn_where_dependence_is_hidden_and_only_there(rng, hidden, monkeypatch):
+    asked, mix = [], leak_estimates._mix
+    monkeypatch.setattr(leak_estimates, "_mix", lambda *given: asked.append(1) or mix(*given))
+    search_among_many(rng, hidden=hidden).try_level(LEVELS[0])
+    assert len(asked) == (2 if hidden else 0)  # one for each part left out
+
+
+@pytest.mark.parametrize("asked", [0.03, 0.003])
+def test_few_groups_with_hidden_dependence_get_noise_or_nothing(rng, asked):
+    """Fitted tables lack attackers that learned; folds tell of them."""
+    searched = search_among_many(rng, np.arange(600) % 10, hidden=True)
+    found = searched.find(LEVELS[:1], Request(asked))
+    assert found.expected.met is False and found.expected.kept < 1.0
+
+
+def test_what_fitted_tables_do_not_tell_folds_do():
+    nan = float("nan")
+    fitted = Leaks(np.array([0.1, 0.2, nan]), np.array([1.0, 2.0, nan]), np.array([0.3, 0.4, nan]))
+    folds = Leaks(np.array([0.5, 0.6, 0.7]), np.array([3.0, 4.0, np.inf]), np.array([0.0, 0.8, 1]))
+    found = levels._in_other_groups(fitted, folds)
+    np.testing.assert_array_equal(found.distance, [0.1, 0.2, 0.7])
+    np.testing.assert_array_equal(found.variance, [1.0, 2.0, np.inf])
+    np.testing.assert_array_equal(found.slope, [0.3, 0.8, 1.0])
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_level_that_was_not_looked_at_to_the_end_is_not_met(rng, over, monkeypatch):
+    monkeypatch.setattr(levels, "_OVERTIME", -1.0)
+    searched = search(MANY_ROWS, rng, Speaking(), report=lambda progress: over)
+    expected = searched.find(LEVELS[-1:], Request(0.1)).expected
+    tried = searched.tried[LEVELS[-1]]
+    assert expected.met is not over
+    assert tried.cut == over == tried.stopped == np.isinf(tried.leaks.error)
+    if over:
+        assert "time was up" in expected.shortfall.words
+
+
+def test_looking_at_a_level_may_take_a_little_longer_than_there_is_time(rng):
+    found = search(MANY_ROWS, rng, Speaking(), report=lambda progress: True)
+    assert found.find(LEVELS[-1:], Request(0.1)).expected.met

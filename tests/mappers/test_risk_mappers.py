@@ -730,3 +730,26 @@ def test_more_rows_than_the_method_is_for_are_refused(mapper):
     n = base.MOST_ROWS + 1
     X, h, g = np.zeros((n, 2), dtype=int), np.arange(n) % 2, np.arange(n) // 2 % 2
     refused("is for at most 20000 rows", mapper.fit, X, h, private=g)
+
+
+class SearchBeganError(Exception):
+    """Raised where a search would begin."""
+
+
+@pytest.mark.parametrize("follow", [True, False], ids=["a state", "nothing"])
+@pytest.mark.parametrize(("n_sensors", "looked_at"), [(12, False), (6, True)])
+def test_dependence_is_hidden_where_outputs_are_too_many(
+    follow, n_sensors, looked_at, rng, monkeypatch
+):
+    h, g, state = rng.integers(2, size=(3, 600))
+    readings = state[:, None] * follow + rng.integers(3, size=(600, n_sensors))
+    asked = []
+
+    def search(*given, hidden, **more):
+        asked.append(hidden)
+        raise SearchBeganError
+
+    monkeypatch.setattr(base, "LevelSearch", search)
+    with pytest.raises(SearchBeganError):
+        NPOMapper(max_advantage=0.05).fit(readings, h, private=pd.Series(g, name="g"))
+    assert asked == [follow and not looked_at]

@@ -372,7 +372,10 @@ class Shortfall:
     def _advantage_words(self) -> str:
         limit = self.asked.max_advantage or 0.0
         if not math.isfinite(self.advantage):
-            return "the error of the advantage is not known, as a class is in one group only"
+            return (
+                "the error of the advantage is not known, as a class is in one group only or has "
+                "too few rows, or time was up"
+            )
         return (
             "the advantage, on rows left out or under the model of those learned from, is at least "
             f"{at_least(self.advantage, limit)} with {self.to_spare:g} standard errors to spare "
@@ -397,11 +400,12 @@ class Expected:
 
     ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
     and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of
-    more than two, all m at once (1 - 1/m at most). It is estimated without bias, and
-    ``advantage_error``, one standard error of it, in ``design/leak_estimates.py``; infinite where
-    each part left out has a class in one group only. ``raw_advantage``: the same, of boosted trees
-    on the codes of the readings themselves, for the first of the parts left out. ``asked``: what
-    ``advantage`` was to stay within, if that was asked for.
+    more than two, all m at once (1 - 1/m at most). It is estimated, and ``advantage_error``, one
+    standard error of it, in ``design/leak_estimates.py``; infinite where each part left out has a
+    class in one group only, where a class has too few rows to learn from, and where time was up
+    before all attackers were asked. ``raw_advantage``: the same, of boosted trees on the codes of
+    the readings themselves, for the first of the parts left out. ``asked``: what ``advantage`` was
+    to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
     infinite where a certain row rules a class out, and None where the outputs are too many to list
     or nobody asked for it. ``public_error``: of the decisions of the fusion rule.
@@ -412,8 +416,8 @@ class Expected:
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
-    errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in ways that no
-    design sees. None if there was no wish to search for.
+    errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
+    (``leak_estimates``). None if there was no wish to search for.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.

@@ -1,14 +1,25 @@
-"""What tables leak, estimated on rows that they were not designed on, without bias.
+"""What tables leak, estimated on rows that they were not designed on.
 
 The best rule in hindsight seems to gain even where nothing leaks, the more so the fewer the rows
 and the more the outputs. But a squared distance between classes, of what rows are expected to
-send, exceeds the true one by a sum of variances, which the same rows tell. Less that, it is right
-on average, may be negative, and averages over folds; the advantage in hindsight is shrunk by the
-same share.
+send, exceeds the true one by a sum of variances, which the same rows tell. Less that, the distance
+is without bias, may be negative, and averages over folds.
+
+The advantage is not. It is the distance's root times a slope. Of outputs that are listed, that is
+the gain in hindsight over the distance in hindsight, which errs by a few percent where outputs are
+many and tell unequally. Of symbols it is that of a normal law, as of many that tell a little each:
+of a single telling symbol the law tells four fifths if it is sent half of the time, and too much
+if it is rare. So the sensors that tell most are listed as well. The most of several estimates,
+which is what is told in the end, errs upwards.
 
 Few outputs are looked at one by one. Of many, each symbol of each sensor counts by itself, and
 attackers weigh them as a linear discriminant does, which sees copies and chains; what shows only
 in combinations is looked for in the pairs of sensors that tell most on other rows.
+
+*Hidden* is what makes sensors depend beyond their facts and the blocks of a design, such as a state
+that nobody named, while outputs are too many to be looked at. Attackers then learn from the rows of
+the design, too (``hidden`` below): boosted trees, and mixtures of states given which sensors are
+independent. They see nine tenths of what leaks, so that more has to be to spare (``levels``).
 """
 
 from __future__ import annotations
@@ -17,13 +28,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr, softmax
 
 from discreet.arrays import Floats, Ints
-from discreet.data.columns import Labels
+from discreet.design.fusion import draw_symbols
 from discreet.design.training_rows import Sample, rows_of
 from discreet.leakage.joint_outputs import output_probabilities
 
@@ -31,16 +44,22 @@ MAX_LISTED = 64
 """Most outputs that are always looked at one by one."""
 # More of them too, beside the symbols, where there are so many rows to learn from for each.
 _MOST_LISTED, _ROWS_EACH = 1024, 16
-_PAIRS = 4  # of sensors, that are looked at together for each question
-_PAIRED_ROWS = 10_000  # that they are chosen by
+# Sensors that are looked at by themselves for each question, and together, and pairs of them.
+_ALONE, _TOGETHER, _PAIRS = 2, 3, 4
+# Known rows that attackers learn from, of each class as many, and the least of each.
+_KNOWN_ROWS, _LEAST_KNOWN = 20_000, 500
 _MOST_ROWS = 5_000  # that the spread is taken from
-_CELLS, _DRAWS = 12, 2  # of what attackers score that learned, and symbols drawn for each row
+_CELLS, _DRAWS = 12, 2  # of what learned attackers score, and symbols drawn for each row
+_TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
+# States of each class, steps that they are learned in, and about how many symbols.
+_STATES, _STEPS, _MOST_SYMBOLS = 6, 30, 1_000_000
 # The spread of more columns than this is told by pairs of so many rows.
 _FEW_COLUMNS, _FEW_ROWS = 256, 500
 _ORIGIN_ROWS = 1_000  # that what rows show on average is taken from, roughly
 _DRAWN = 4096  # from a normal law, for attackers that tell more than two classes apart
 _TINY = 1e-12
 
+_Number = TypeVar("_Number", np.float64, np.int64)
 _Correction = Callable[[float, float, float, "_Noise"], tuple[float, float]]
 
 
@@ -50,7 +69,8 @@ class Leaks:
 
     ``distance`` is without bias and may be negative, ``variance`` is that of its error, and
     ``slope`` is the advantage over the root of the distance. Where a class is in one group,
-    ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows.
+    ``variance`` is infinite and ``distance`` is the one that was seen. NaN if a class lacks rows,
+    or nobody looked.
     """
 
     distance: Floats
@@ -106,6 +126,16 @@ def average(parts: Sequence[Leaks]) -> Leaks:
     )
 
 
+@dataclass(frozen=True)
+class _Look:
+    """How rows are looked at. ``over``: asked before every question, which it leaves unanswered."""
+
+    n_rows: int
+    correct: _Correction
+    hidden: bool
+    over: Callable[[], bool]
+
+
 def estimate_leaks(
     tables: Sequence[Floats],
     known: Sample,
@@ -113,28 +143,36 @@ def estimate_leaks(
     groups: Ints | None = None,
     *,
     beyond: bool = False,
-    learned: bool = False,
+    hidden: bool = False,
+    over: Callable[[], bool] = lambda: False,
 ) -> Leaks:
     """Estimate from ``unseen`` what tables leak that were designed on ``known``.
 
     ``groups``: of the rows of ``unseen`` that may depend on one another. ``beyond``: attackers
-    know the public fact. ``learned``: whether attackers learn from ``known``, too.
+    know the public fact. ``over``: whether time is; what was not looked at is NaN.
     """
-    n_rows = len(known.codes) + len(unseen.codes)
-    return _estimate_all(tables, known, unseen, groups, beyond, n_rows, _unfitted, learned)
+    look = _Look(len(known.codes) + len(unseen.codes), _unfitted, hidden, over)
+    return _estimate_all(tables, known, unseen, groups, beyond, look)
 
 
 def estimate_fitted_leaks(
-    tables: Sequence[Floats], sample: Sample, groups: Ints, *, beyond: bool = False
+    tables: Sequence[Floats],
+    sample: Sample,
+    groups: Ints,
+    *,
+    beyond: bool = False,
+    hidden: bool = False,
 ) -> Leaks:
     """Estimate what tables leak in other groups that were designed on these very ones.
 
     On the groups that they were designed on, tables leak as little as they were asked to. What
     other groups see is as far from that as groups differ: the distance is what it would be on
     average if the truth were drawn around what was seen. That errs upwards where tables follow
-    single groups less closely.
+    single groups less closely. Attackers that learned are NaN: there are no rows that did not
+    teach them.
     """
-    return _estimate_all(tables, sample, sample, groups, beyond, len(sample.codes), _fitted)
+    look = _Look(len(sample.codes), _fitted, hidden, lambda: False)
+    return _estimate_all(tables, sample, sample, groups, beyond, look)
 
 
 def _estimate_all(
@@ -143,9 +181,7 @@ def _estimate_all(
     unseen: Sample,
     groups: Ints | None,
     beyond: bool,
-    n_rows: int,
-    correct: _Correction,
-    learned: bool = False,
+    look: _Look,
 ) -> Leaks:
     found = []
     for inside, rows in _audiences(known, unseen, beyond):
@@ -153,10 +189,11 @@ def _estimate_all(
         own = None if groups is None else groups[rows]
         for held, fact in zip(known.private, unseen.private, strict=True):
             index = fact.index[rows]
+            taught = _Taught(shown, rows_of(known.codes, inside), held.index[inside])
             found += [
-                _estimate(view, index, classes, own, correct)
-                for classes in _questions(_present(held.index[inside], index))
-                for view in _views(shown, known, held, inside, classes, n_rows, learned)
+                _estimate(view, index, classes, own, look.correct)
+                for classes in _questions(_present(taught.index, index))
+                for view in _views(taught, classes, look)
             ]
     return Leaks(*np.reshape(found, (-1, 3)).T)
 
@@ -207,7 +244,8 @@ class _Shown:
 
     def __init__(self, tables: Sequence[Floats], codes: Ints) -> None:
         self.tables, self.codes = tables, codes
-        self.n_outputs = float(np.prod([float(table.shape[1]) for table in tables]))
+        self.n_symbols = np.array([table.shape[1] for table in tables])
+        self.n_outputs = float(np.prod(self.n_symbols.astype(float)))
 
     @cached_property
     def symbols(self) -> Floats:
@@ -218,82 +256,215 @@ class _Shown:
         return _symbol_noise(self.tables, self.codes)
 
     @cached_property
-    def drawn(self) -> list[Floats]:
-        """Symbols of every row, drawn a few times: ones for all but each sensor's first."""
-        rng = np.random.default_rng(0)
-        return [_draw(self.symbols, rng) for _ in range(_DRAWS)]
+    def drawn(self) -> list[Ints]:
+        """Symbols of every row, drawn a few times."""
+        return _draw(self.tables, self.codes, 0)
 
     @cached_property
     def listed(self) -> Floats:
         return output_probabilities(self.tables, self.codes)
 
 
-def _views(
-    shown: _Shown,
-    known: Sample,
-    held: Labels,
-    inside: Ints,
-    classes: tuple[int, ...],
-    n_rows: int,
-    learned: bool,
-) -> Iterator[_View]:
-    tables = shown.tables
-    own = inside[np.isin(held.index[inside], classes)][:_PAIRED_ROWS]
-    others = rows_of(known.codes, own)
+class _Taught:
+    """What known rows teach about one fact; found when it is needed.
+
+    Of every class as many rows, drawn at random: tables may be sorted.
+    """
+
+    def __init__(self, shown: _Shown, codes: Ints, index: Ints) -> None:
+        self.shown, self.codes, self.index = shown, codes, index
+
+    @cached_property
+    def rows(self) -> dict[int, Ints]:
+        """The rows of every class, in random order."""
+        classes = np.unique(self.index)
+        most = max(_KNOWN_ROWS // max(len(classes), 1), _LEAST_KNOWN)
+        return {int(k): _some_rows(np.flatnonzero(self.index == k), most) for k in classes}
+
+    def lacks(self, classes: Sequence[int]) -> bool:
+        """Tell whether one of the classes has no two rows to learn from."""
+        return any(len(self.rows.get(k, ())) < 2 for k in classes)
+
+    @cached_property
+    def moments(self) -> dict[int, tuple[Floats, Floats]]:
+        """For every class the means of symbols, and of their products."""
+        tables = self.shown.tables
+        parts = {k: _symbols(tables, rows_of(self.codes, own)) for k, own in self.rows.items()}
+        return {k: (part.mean(axis=0), part.T @ part / len(part)) for k, part in parts.items()}
+
+    @cached_property
+    def scores(self) -> list[_Scores]:
+        """What trees and mixtures score that learned to tell all classes apart."""
+        own = np.concatenate(list(self.rows.values()))
+        drawn = np.concatenate(_draw(self.shown.tables, rows_of(self.codes, own), 1))
+        index, n_symbols = np.tile(self.index[own], _DRAWS), self.shown.n_symbols
+        learned = _grow(drawn, index), _mix(drawn, index, n_symbols)
+        return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
+
+    def some(self, classes: Sequence[int]) -> Ints:
+        """Return the codes of some rows, of each class as many."""
+        own = [self.rows[k][: _ORIGIN_ROWS // len(classes)] for k in classes if k in self.rows]
+        return rows_of(self.codes, np.concatenate([*own, np.zeros(0, dtype=np.int64)]))
+
+
+def _views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> Iterator[_View | None]:
+    """Yield what attackers look at to tell classes apart, then None for what nobody can look at.
+
+    There are as many for other rows, so that folds can be averaged.
+    """
+    lacking = _count_views(taught.shown, look)
+    if len(taught.shown.codes) and not look.over():
+        for view in _possible_views(taught, classes, look):
+            lacking -= 1
+            yield view
+    yield from [None] * lacking
+
+
+def _possible_views(taught: _Taught, classes: tuple[int, ...], look: _Look) -> Iterator[_View]:
+    shown, some = taught.shown, taught.some(classes)
+    if lists_all(shown.n_outputs, look.n_rows):
+        yield _View(shown.listed, None, _middle(output_probabilities(shown.tables, some)))
     if shown.n_outputs <= MAX_LISTED:
-        yield _View(shown.listed, None, _origin(tables, others))
         return
-    yield _View(shown.symbols, shown.noise, _symbols(tables, others[:_ORIGIN_ROWS]).mean(axis=0))
-    if lists_all(shown.n_outputs, n_rows):
-        yield _View(shown.listed, None, _origin(tables, others))
-    if learned and len(classes) == 2:
-        yield _learned(shown, _symbols(tables, others), held.index[own], classes)
-    for pair in _telling_pairs(tables, others, held.index[own]):
-        some = [tables[t] for t in pair]
-        seen = output_probabilities(some, shown.codes[:, pair])
-        yield _View(seen, None, _origin(some, others[:, pair]))
+    yield _View(shown.symbols, shown.noise, _middle(_symbols(shown.tables, some)))
+    if taught.lacks(classes):
+        return
+    for sensors in [*_telling_sensors(taught, classes), *_telling_pairs(taught, classes)]:
+        own = [shown.tables[t] for t in sensors]
+        seen, before = (
+            output_probabilities(own, codes[:, sensors]) for codes in (shown.codes, some)
+        )
+        yield _View(seen, None, _middle(before))
+    if look.hidden and look.correct is not _fitted:
+        yield from (scores.view(classes) for scores in taught.scores)
 
 
-def _learned(shown: _Shown, others: Floats, index: Ints, classes: tuple[int, ...]) -> _View:
-    """Return how boosted trees score drawn symbols, in cells.
+def _middle(values: Floats) -> Floats:
+    """Return the mean over rows, 0 without any."""
+    return np.asarray(values.sum(axis=0) / max(len(values), 1))
+
+
+def _count_views(shown: _Shown, look: _Look) -> int:
+    """Return how many views there are of any question."""
+    if shown.n_outputs <= MAX_LISTED:
+        return 1
+    n_sensors = len(shown.tables)
+    some = min(_ALONE, n_sensors) + 1 + min(_PAIRS, n_sensors * (n_sensors - 1) // 2)
+    return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 2 * look.hidden
+
+
+_Chances = Callable[[Ints], Floats]  # of symbols: log p(symbols|class), or as far apart
+
+
+class _Scores:
+    """What attackers score that learned from drawn symbols to tell all classes apart.
 
     What all sensors follow, and nobody named, shows there: a state that is often on either side for
-    one class and in the middle for the other moves no symbol by itself. ``others``: what known rows
-    show, of which the trees learn; ``index``: their classes.
+    one class and in the middle for the other moves no symbol by itself. ``known``, ``index``: the
+    symbols that they learned from, and their classes. ``unseen``: draws for the other rows.
     """
+
+    def __init__(self, chances: _Chances, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
+        self.classes, self.index, self.known = np.unique(index), index, chances(known)
+        self.unseen = [chances(drawn) for drawn in unseen]
+
+    def view(self, classes: tuple[int, ...]) -> _View:
+        """Return how often the scores of each row are in each cell.
+
+        Of two classes, cells are slices of what one scores above the other, and of more the class
+        that scores most.
+        """
+        cells = self._slices(classes) if len(classes) == 2 else self._largest(classes)
+        n_cells = _CELLS if len(classes) == 2 else len(classes)
+        seen, rows = np.zeros((len(cells[0]), n_cells)), np.arange(len(cells[0]))
+        for each in cells:
+            seen[rows, each] += 1.0 / len(cells)
+        return _View(seen, None, np.full(n_cells, 1.0 / n_cells))
+
+    def _slices(self, classes: tuple[int, ...]) -> list[Ints]:
+        first, second = np.searchsorted(self.classes, classes)
+        own = self.known[np.isin(self.index, classes)]
+        edges = np.quantile(own[:, second] - own[:, first], np.arange(1, _CELLS) / _CELLS)
+        return [np.searchsorted(edges, each[:, second] - each[:, first]) for each in self.unseen]
+
+    def _largest(self, classes: tuple[int, ...]) -> list[Ints]:
+        columns = np.searchsorted(self.classes, classes)
+        return [each[:, columns].argmax(axis=1) for each in self.unseen]
+
+
+def _grow(symbols: Ints, index: Ints) -> _Chances:
+    """Return trees to which every class counts the same: fewer for each, the more classes."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    steps = int(np.clip(_TREES // len(np.unique(index)), 3, 40))
     trees = HistGradientBoostingClassifier(
-        max_iter=40,
-        learning_rate=0.15,
+        max_iter=steps,
+        learning_rate=min(6.0 / steps, 0.3),
         max_leaf_nodes=8,
-        min_samples_leaf=50,
+        min_samples_leaf=min(_LEAF, max(len(index) // _LEAF, 2)),
         early_stopping=False,
+        class_weight="balanced",
         random_state=0,
-    )
-    rng = np.random.default_rng(1)
-    drawn = np.concatenate([_draw(others, rng) for _ in range(_DRAWS)])
-    trees.fit(drawn, np.tile(index == classes[1], _DRAWS))
-    edges = np.quantile(trees.decision_function(drawn), np.arange(1, _CELLS) / _CELLS)
-    seen, rows = np.zeros((len(shown.codes), _CELLS)), np.arange(len(shown.codes))
-    for values in shown.drawn:
-        seen[rows, np.searchsorted(edges, trees.decision_function(values))] += 1.0 / _DRAWS
-    return _View(seen, None, np.full(_CELLS, 1.0 / _CELLS))
+    ).fit(symbols, index)
+    return lambda values: np.asarray(np.log(np.maximum(trees.predict_proba(values), _TINY)))
 
 
-def _draw(shown: Floats, rng: np.random.Generator) -> Floats:
-    return (rng.random(shown.shape) < shown).astype(np.float64)
+def _mix(symbols: Ints, index: Ints, n_symbols: Ints) -> _Chances:
+    """Return a mixture of states for every class, given which sensors are independent."""
+    rng, most = np.random.default_rng(2), _MOST_SYMBOLS // len(n_symbols)
+    few = max(most // len(np.unique(index)), _LEAST_KNOWN)
+    own = [_some_rows(np.flatnonzero(index == k), few) for k in np.unique(index)]
+    found = [_find_states(_sent(symbols[rows], n_symbols), n_symbols, rng) for rows in own]
+
+    def chances(values: Ints) -> Floats:
+        sent = _sent(values, n_symbols)
+        scores = [constant + sent @ weights for constant, weights in found]
+        return np.stack([logsumexp(each, axis=1) for each in scores], axis=1)
+
+    return chances
+
+
+def _sent(symbols: Ints, n_symbols: Ints) -> Floats:
+    """Return ones where a sensor sends a symbol, for all but each sensor's first."""
+    values = np.concatenate([np.arange(1, n) for n in n_symbols])
+    sent = np.repeat(symbols, n_symbols - 1, axis=1) == values
+    return np.asarray(sent, dtype=np.float64)
+
+
+def _find_states(sent: Floats, n_symbols: Ints, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return log p(state, only first symbols), and what each other symbol adds to it.
+
+    By expectation and maximisation, from random shares of the rows; each symbol counts as sent once
+    more than it was.
+    """
+    edges = np.cumsum([0, *(n_symbols[:-1] - 1)])
+    shares = rng.dirichlet(np.full(_STATES, 0.3), size=len(sent))
+    for _ in range(_STEPS):
+        total, counts = shares.sum(axis=0)[:, None], shares.T @ sent
+        first = np.log(total - np.add.reduceat(counts, edges, axis=1) + 1.0)
+        weights = (np.log(counts + 1.0) - np.repeat(first, n_symbols - 1, axis=1)).T
+        prior = np.log((total[:, 0] + 1.0) / (len(sent) + _STATES))
+        constant = prior + (first - np.log(total + n_symbols)).sum(axis=1)
+        shares = softmax(constant + sent @ weights, axis=1)
+    return constant, weights
+
+
+def _draw(tables: Sequence[Floats], codes: Ints, seed: int) -> list[Ints]:
+    """Return symbols of some rows, drawn a few times."""
+    rng = np.random.default_rng(seed)
+    return [draw_symbols(list(tables), codes, rng) for _ in range(_DRAWS)]
+
+
+def _some_rows(values: NDArray[_Number], most: int) -> NDArray[_Number]:
+    """Return so many rows at most, at random: their order may mean something."""
+    rows = np.random.default_rng(0).choice(len(values), min(most, len(values)), replace=False)
+    return values[rows]
 
 
 def lists_all(n_outputs: float, n_rows: int) -> bool:
     """Tell whether so many rows show every one of so many outputs well enough to look at it."""
     few = n_outputs <= _MOST_LISTED and n_rows >= _ROWS_EACH * n_outputs
     return n_outputs <= MAX_LISTED or few
-
-
-def _origin(tables: Sequence[Floats], others: Ints) -> Floats:
-    """Return what other rows show on average."""
-    return np.asarray(output_probabilities(tables, others[:_ORIGIN_ROWS]).mean(axis=0))
 
 
 def _symbols(tables: Sequence[Floats], codes: Ints) -> Floats:
@@ -317,21 +488,51 @@ def _symbol_noise(tables: Sequence[Floats], codes: Ints) -> Floats:
     return found
 
 
-def _telling_pairs(tables: Sequence[Floats], codes: Ints, index: Ints) -> list[list[int]]:
+def _means(taught: _Taught, classes: Sequence[int]) -> Floats:
+    """Return the means of symbols in known rows, classes by symbols."""
+    return np.stack([taught.moments[k][0] for k in classes])
+
+
+def _first_columns(tables: Sequence[Floats]) -> Ints:
+    """Return the first column of each sensor among the symbols."""
+    return np.cumsum([0, *(table.shape[1] - 1 for table in tables[:-1])])
+
+
+def _telling_sensors(taught: _Taught, classes: Sequence[int]) -> list[list[int]]:
+    """Return the sensors whose symbols tell most by themselves, and some of them together."""
+    tables, means = taught.shown.tables, _means(taught, classes)
+    edges, middle = _first_columns(tables), means.mean(axis=0)
+    apart = means - middle
+    told = np.add.reduceat((apart**2).sum(axis=0) / np.maximum(middle, _TINY), edges)
+    first = (np.add.reduceat(apart, edges, axis=1) ** 2).sum(axis=0)  # of each sensor's first
+    told += first / np.maximum(1.0 - np.add.reduceat(middle, edges), _TINY)
+    best = np.argsort(-told, kind="stable").tolist()
+    return [*([t] for t in best[:_ALONE]), _as_listed(tables, best[:_TOGETHER])]
+
+
+def _as_listed(tables: Sequence[Floats], sensors: Sequence[int]) -> list[int]:
+    """Return the first of some sensors, as many as have few outputs together."""
+    outputs = np.cumprod([float(tables[t].shape[1]) for t in sensors])
+    return list(sensors[: max(int(np.sum(outputs <= MAX_LISTED)), 1)])
+
+
+def _telling_pairs(taught: _Taught, classes: Sequence[int]) -> list[list[int]]:
     """Return the pairs of sensors whose symbols together tell most beyond what each tells."""
-    shown = _symbols(tables, codes)
-    owner = np.repeat(np.arange(len(tables)), [table.shape[1] - 1 for table in tables])
-    total = np.zeros((len(owner), len(owner)))
-    overall = (shown - shown.mean(axis=0)).T
-    together = overall @ overall.T / len(shown)
-    for k in np.unique(index):
-        own = overall.take(np.flatnonzero(index == k), axis=1)
-        total += np.abs(own @ own.T / max(own.shape[1], 1) - together)
-    edges = np.flatnonzero(np.diff(owner, prepend=-1))
+    tables, middle = taught.shown.tables, _means(taught, classes).mean(axis=0)
+    edges = _first_columns(tables)
+    total = _apart_together([taught.moments[k] for k in classes], middle)
     by_sensors = np.add.reduceat(np.add.reduceat(total, edges, axis=0), edges, axis=1)
     first, second = np.triu_indices(len(tables), 1)
     best = np.argsort(-by_sensors[first, second], kind="stable")[:_PAIRS]
     return [[int(first[k]), int(second[k])] for k in best]
+
+
+def _apart_together(moments: Sequence[tuple[Floats, Floats]], middle: Floats) -> Floats:
+    """Return how far products of symbols, about the middle, are from what they are on average."""
+    crossed = [np.outer(middle, mean) for mean, _ in moments]
+    own = [both - each - each.T for (_, both), each in zip(moments, crossed, strict=True)]
+    average = sum(own[1:], own[0]) / len(own)
+    return np.asarray(sum(np.abs(each - average) for each in own))
 
 
 # --- Distances ------------------------------------------------------------------------------
@@ -372,11 +573,6 @@ class _Noise:
         return float(found)
 
 
-def _some_rows(moves: Floats, most: int) -> Floats:
-    rows = np.random.default_rng(0).permutation(len(moves))[:most]
-    return np.asarray(moves[rows])
-
-
 def _squared(moves: Floats, few: Floats) -> float:
     """Return the sum of squared products of any two rows, from those of few of them."""
     with_itself = (few**2).sum(axis=1) ** 2
@@ -398,15 +594,15 @@ def _fitted(seen: float, _bias: float, moved: float, noise: _Noise) -> tuple[flo
 
 
 def _estimate(
-    view: _View,
+    view: _View | None,
     index: Ints,
     classes: tuple[int, ...],
     groups: Ints | None,
     correct: _Correction,
 ) -> tuple[float, float, float]:
-    """Return distance, variance and slope of one attacker."""
+    """Return distance, variance and slope of one attacker; NaN if rows cannot tell."""
     own = [np.flatnonzero(index == k) for k in classes]
-    if min(map(len, own)) < 2:
+    if view is None or min(map(len, own)) < 2:
         return float("nan"), float("nan"), float("nan")
     parts = [view.of(rows) for rows in own]
     means = np.stack([part.mean(axis=0) for part in parts])
@@ -449,7 +645,7 @@ def _moved_by_rows(
     """
     found = []
     for k, part in enumerate(parts):
-        some = part[: _MOST_ROWS // len(parts)]
+        some = _some_rows(part, _MOST_ROWS // len(parts))
         moves = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
         found.append((keep[:, k], moves))
     return _Noise(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as Dict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -53,8 +53,9 @@ _FOLDS_DRAWN = 3  # at most, where outputs are drawn, which takes longer
 _GROUPS_EACH = 5  # of every class, for each fold: it is pairs of groups that show a leak
 _TO_SPARE = 1.25  # standard errors: the least strict of several levels that pass flatters itself
 _OVER_DRAWS = 0.4  # of them, to the leak under models that allow for sampling errors themselves
-_TO_SPARE_HIDDEN = 3.0  # the same where sensors depend in ways that attackers may not have learned
+_TO_SPARE_HIDDEN = 3.0  # the same where dependence is hidden, which attackers may not have learned
 _TO_SPARE_IN_GROUPS = 1.6  # the same where groups are few, which tell the error roughly
+_OVERTIME = 2.0  # seconds that looking at a level may take though time is over
 # The same where nothing is shown, of levels as they are and with noise added, and shares of symbols
 # to send, the others drawn evenly: docs/decisions/0024-one-search.md
 _LIKELY, _LIKELY_NOISY = 1.0, 0.5
@@ -141,6 +142,7 @@ class Tried:
     """Designs at one level, one for each part left out, and what the parts showed.
 
     ``kept``: the share of symbols that are sent as designed; the others are drawn evenly.
+    ``cut``: whether time was over before all was looked at, so that errors are infinite.
     """
 
     target: Target
@@ -148,10 +150,11 @@ class Tried:
     leaks: Leaks
     epsilon: float | None
     kept: float = 1.0
+    cut: bool = False
 
     @property
     def stopped(self) -> bool:
-        return any(designed.stopped for designed in self.designs)
+        return self.cut or any(designed.stopped for designed in self.designs)
 
     @property
     def under_model(self) -> float:
@@ -166,7 +169,7 @@ class Tried:
 
     def keeps(self, request: Request, to_spare: float = _TO_SPARE) -> bool:
         """Tell whether rows left out show a request to be kept, with standard errors to spare."""
-        most, shown = self.most(to_spare), np.isfinite(self.leaks.error)
+        most, shown = self.most(to_spare), not self.cut and np.isfinite(self.leaks.error)
         within = request.max_advantage is None or bool(shown and most <= request.max_advantage)
         limit = request.epsilon
         return within and (limit is None or self.epsilon is None or self.epsilon <= limit)
@@ -181,12 +184,22 @@ class Found:
     designed: Designed
 
 
+class _Clock:
+    """Tells whether to go on looking at a level: a while anyway, then while time is not over."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self.end, self.is_over, self.struck = time.monotonic() + _OVERTIME, is_over, False
+
+    def __call__(self) -> bool:
+        self.struck = self.struck or (time.monotonic() > self.end and self.is_over())
+        return self.struck
+
+
 class LevelSearch:
     """Designs at one level after the other, each time without the same parts.
 
-    ``beyond``: attackers know the public fact. ``hidden``: sensors depend in ways that no design
-    sees, so that attackers are learned, too, and more is to spare. ``n_jobs``: designs at the same
-    time.
+    ``beyond``: attackers know the public fact. ``hidden``: dependence is (``leak_estimates``), so
+    that attackers learn, too, and more has to be to spare. ``n_jobs``: designs at the same time.
     """
 
     def __init__(
@@ -208,9 +221,7 @@ class LevelSearch:
         self.rng, self.beyond, self.report, self.n_jobs = rng, beyond, report, n_jobs
         self.left_out = parts
         self.few_groups = None if parts.for_good else groups
-        self.to_spare = _TO_SPARE if self.few_groups is None else _TO_SPARE_IN_GROUPS
-        if hidden:
-            self.to_spare = _TO_SPARE_HIDDEN
+        self.to_spare = _errors_to_spare(hidden, self.few_groups)
         self.seeds = rng.integers(2**63, size=len(parts.folds))
         self.parts = [(sample.take(known), sample.take(unseen)) for known, unseen in parts.folds]
         self.last: dict[int, Tables] = {}
@@ -356,12 +367,11 @@ class LevelSearch:
     ) -> Tried:
         """Return a level with noise, and the leak of tables designed on all rows."""
         noisy = self._with_noise(tried, percent / 100)
-        tables = _mixed(designed, noisy.kept).tables
-        own = average([estimate_fitted_leaks(tables, self.sample, groups, beyond=self.beyond)])
-        # What a distance is worth to attackers, folds tell: flat tables hardly show it.
-        shown = np.nan_to_num(noisy.leaks.slope)
-        slope = np.where(shown > 0.0, shown, own.slope)
-        return replace(noisy, leaks=replace(own, slope=slope))
+        own = estimate_fitted_leaks(
+            _mixed(designed, noisy.kept).tables, self.sample, groups,
+            beyond=self.beyond, hidden=self.hidden,
+        )  # fmt: skip
+        return replace(noisy, leaks=_in_other_groups(own, noisy.leaks))
 
     def _with_noise(self, tried: Tried, kept: float) -> Tried:
         designs = [_mixed(each, kept) for each in tried.designs]
@@ -408,25 +418,33 @@ class LevelSearch:
         return self.tried[target]
 
     def _look_at(self, target: Target, designs: list[Designed], kept: float = 1.0) -> Tried:
-        parts = range(len(self.parts))
-        leaks = average(list(map(self._leaks, (each.tables for each in designs), parts)))
+        parts, over = range(len(self.parts)), _Clock(self._is_over)
+        leaks = average([self._leaks(designs[k].tables, k, over) for k in parts])
         epsilon = None
         if target.epsilon is not None and self.settings.lists_outputs:
             ratios = [_ratio(designs[k].tables, self.parts[k][1], self.beyond) for k in parts]
             epsilon = float(np.mean(ratios))
-        return Tried(target, designs, leaks, epsilon, kept)
+        return Tried(target, designs, leaks, epsilon, kept, over.struck)
 
     def seconds_to_look(self) -> float:
         """Return about how long looking at the rows left out takes, for one level."""
         if not self.parts:
             return 0.0
         begin = time.perf_counter()
-        self._leaks(uniform_tables(self.sample.sizes, self.settings.n_symbols), 0)
+        tables = uniform_tables(self.sample.sizes, self.settings.n_symbols)
+        self._leaks(tables, 0, _Clock(self._is_over))
         return len(self.parts) * (time.perf_counter() - begin)
 
-    def _leaks(self, tables: Tables, k: int) -> Leaks:
+    def _leaks(self, tables: Tables, k: int, over: Callable[[], bool]) -> Leaks:
         own = None if self.groups is None else self.groups[self.left_out.folds[k][1]]
-        return estimate_leaks(tables, *self.parts[k], own, beyond=self.beyond, learned=self.hidden)
+        return estimate_leaks(
+            tables, *self.parts[k], own, beyond=self.beyond, hidden=self.hidden, over=over
+        )
+
+    def _is_over(self) -> bool:
+        """Tell whether time is over."""
+        now = Progress("search", self.done, keeps=True)
+        return self.report is not None and self.report(now)
 
     def _design_part(self, target: Target, k: int) -> Designed:
         designed = self.design(
@@ -449,6 +467,13 @@ class LevelSearch:
         over = self.report is not None and self.report(Progress("estimate", 0.99, keeps=True))
         return _HURRIED_ROWS if over else usual
 
+    def _raw_rows(self) -> int:
+        """Return how many rows what raw readings tell may be learned from."""
+        usual = tree_rows(len(self.sample.sizes))
+        most = self._at_most(usual)
+        self.hurried |= most != usual
+        return most
+
     def _report_part(self, k: int) -> Report | None:
         """Return a report that counts the design of one part as a share of the whole search."""
         report = self.report
@@ -467,19 +492,13 @@ class LevelSearch:
 
     @cached_property
     def _raw_answers(self) -> Answers:
-        seed = int(self.seeds[0])
-        usual = tree_rows(len(self.sample.sizes))
-        most = self._at_most(usual)
-        self.hurried |= most != usual
-        folds = self.left_out.folds[: None if most == usual else 1]
-        return answer_from_codes(self.sample, folds, self.settings.aim, seed, most)
+        most = self._raw_rows()
+        folds = self.left_out.folds[: 1 if self.hurried else None]
+        return answer_from_codes(self.sample, folds, self.settings.aim, int(self.seeds[0]), most)
 
     @cached_property
     def _raw_advantage(self) -> float:
-        usual = tree_rows(len(self.sample.sizes))
-        most = self._at_most(usual)
-        self.hurried |= most != usual
-        return raw_advantage(*self.parts[0], beyond=self.beyond, most=most)
+        return raw_advantage(*self.parts[0], beyond=self.beyond, most=self._raw_rows())
 
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
         """Return what rows left out show of the designs at one level."""
@@ -517,6 +536,12 @@ class LevelSearch:
         )
 
 
+def _errors_to_spare(hidden: bool, few_groups: Ints | None) -> float:
+    if hidden:
+        return _TO_SPARE_HIDDEN
+    return _TO_SPARE if few_groups is None else _TO_SPARE_IN_GROUPS
+
+
 def _next_level(
     levels: Sequence[Target], low: int, high: int, tried: Target, most: float, request: Request
 ) -> int:
@@ -533,6 +558,20 @@ def _next_level(
         if (ratio := levels[k].ratio) is not None and 1.0 - ratio <= allowed:
             return k
     return max(low, high - 1)
+
+
+def _in_other_groups(fitted: Leaks, folds: Leaks) -> Leaks:
+    """Return what tables leak in groups that they were not fitted to, completed by folds.
+
+    Folds tell what attackers see that learned, and what a distance is worth to all of them: fitted
+    tables are flat and hardly show it.
+    """
+    told, shown = np.isfinite(fitted.distance), np.nan_to_num(folds.slope)
+    return Leaks(
+        np.where(told, fitted.distance, folds.distance),
+        np.where(told, fitted.variance, folds.variance),
+        np.where(told & (shown <= 0.0), fitted.slope, shown),
+    )
 
 
 def _first_kept(tried: Iterable[Tried], request: Request, to_spare: float) -> Tried | None:

@@ -20,10 +20,9 @@ from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
-from discreet.design.leak_estimates import lists_all
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.errors import InputError
-from discreet.mappers.base import PrivacyMapper
+from discreet.mappers.base import PrivacyMapper, looks_at_all
 from discreet.mapping.parts import Design
 from discreet.progress import Progress, Report, in_time, printed
 
@@ -197,9 +196,7 @@ class Mapper(PrivacyMapper):
             beyond=beyond, evidence=evidence, grouped=groups is not None,
         )  # fmt: skip
         self.structure_ = design.structure
-        # Of outputs that are looked at one by one, nothing is hidden.
-        listed = lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))
-        hidden = design.structure.left_over and not listed
+        hidden = design.structure.left_over and not looks_at_all(settings, sample)
         search = LevelSearch(
             settings, sample, groups, parts, design, rng,
             beyond=beyond, hidden=hidden, report=limited,

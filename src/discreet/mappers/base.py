@@ -6,6 +6,7 @@ be expected of it, in this order. ``mappers`` holds the estimators made of it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
@@ -29,9 +30,12 @@ from discreet.design.counts.counting import (
     Plan,
     Run,
     add_up,
+    cell_index,
+    count_pairs,
     in_turn,
     sample_index,
 )
+from discreet.design.counts.estimate import dependence
 from discreet.design.expected import (
     Request,
     answer_drawn,
@@ -58,6 +62,7 @@ from discreet.design.inputs import (
     symbol_counts,
 )
 from discreet.design.kernels import Kernel
+from discreet.design.leak_estimates import lists_all
 from discreet.design.levels import Found, LevelSearch, leave_out
 from discreet.design.problem import (
     Designer,
@@ -309,7 +314,10 @@ class PrivacyMapper(UsesMapping):
         n_folds = 2 if (self.max_advantage, self.epsilon) == (None, None) else self.n_folds
         parts = leave_out(coded.sample, coded.groups, rng, n_folds=n_folds)
         design = RiskDesign(settings, coded, self._designer)
-        return LevelSearch(settings, coded.sample, coded.groups, parts, design, rng, report=report)
+        hidden = not looks_at_all(settings, coded.sample) and sensors_depend(coded.sample)
+        return LevelSearch(
+            settings, coded.sample, coded.groups, parts, design, rng, hidden=hidden, report=report
+        )
 
     def _levels(
         self, search: LevelSearch, settings: Settings
@@ -515,6 +523,18 @@ class PrivacyMapper(UsesMapping):
             source=coded.source,
             expected=None if self.expected_ is None else self.expected_.as_dict(),
         )
+
+
+def looks_at_all(settings: Settings, sample: Sample) -> bool:
+    """Tell whether outputs are so few that all are looked at: then no dependence is hidden."""
+    return lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))
+
+
+def sensors_depend(sample: Sample) -> bool:
+    """Tell whether two sensors surely depend given the classes."""
+    n_cells = math.prod(fact.n_classes for fact in sample.facts)
+    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), n_cells)
+    return bool(dependence(pairs, sample.sizes).any())
 
 
 def _shared(epsilon: float | None, share: float, n_sensors: int) -> list[str]:

@@ -31,7 +31,9 @@ class NPOMapper(PrivacyMapper):
         nothing else is asked.
     max_advantage : float, optional
         Ask instead that no attacker beat guessing by more: balanced accuracy minus
-        1/m, the worst pair of classes counting. The ratio is searched on folds.
+        1/m, the worst pair of classes counting. The ratio is searched on folds, with standard
+        errors to spare as in ``Mapper``: three where sensors depend given the classes, and outputs
+        are too many to look at, so that attackers learn, too.
     epsilon : float, optional
         Ask that ``|log p(g|z)/p(g)|`` stay below it for every output z. Searched likewise;
         where the outputs are too many to list it holds by construction.
