@@ -77,7 +77,7 @@ def cost(progress: Progress) -> str:
         return f"about {about:.0f} s to go"
     most = max(progress.left, 1.0)
     if about > most:
-        return f"at most {most:.0f} s to go; the whole search would take about {about:.0f} s"
+        return f"at most {most:.0f} s to go; without that limit about {about:.0f} s"
     return f"about {about:.0f} s to go, {most:.0f} s at most"
 
 

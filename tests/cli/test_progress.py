@@ -83,6 +83,6 @@ def test_what_is_left_is_never_said_to_be_more_than_may_be():
     def said(seconds, left):
         return cost(Progress("search", 0.0, seconds=seconds, left=left))
 
-    assert said(84.0, 10.0) == "at most 10 s to go; the whole search would take about 84 s"
+    assert said(84.0, 10.0) == "at most 10 s to go; without that limit about 84 s"
     assert said(8.0, 10.0) == "about 8 s to go, 10 s at most"
     assert said(8.0, None) == "about 8 s to go"
