@@ -468,6 +468,7 @@ def test_pairs_are_found_in_sorted_rows():
 def test_the_error_is_right_where_the_order_of_rows_means_something(monkeypatch):
     """Sensors read nothing at first and vary later: the first rows do not tell the spread."""
     monkeypatch.setattr(leak_estimates, "_MOST_ROWS", 500)
+    monkeypatch.setattr(leak_estimates, "_MOST_NUMBERS", 500)
     rng, n_rows = np.random.default_rng(18), 2400
     ours, late = noisy(0.8)[:8], np.arange(n_rows) >= n_rows // 2
     found = []

@@ -50,7 +50,8 @@ _ALONE, _TOGETHER, _PAIRS = 2, 3, 4
 # Known rows that attackers learn from, of each class as many, and the least of each; those that
 # telling sensors and pairs are chosen by.
 _KNOWN_ROWS, _LEAST_KNOWN, _CHOOSING_ROWS = 20_000, 500, 10_000
-_MOST_ROWS = 5_000  # that the spread is taken from
+# Rows that the spread is taken from, or so many numbers of each class if that is more.
+_MOST_ROWS, _MOST_NUMBERS = 5_000, 50_000
 _CELLS, _DRAWS = 12, 2  # of what learned attackers score, and symbols drawn for each row
 _LEARNED = 0.9  # of what leaks, that they see
 _TREES, _LEAF = 120, 50  # of all classes together, and their rows in a leaf
@@ -651,7 +652,8 @@ def _moved_by_rows(
     """
     found = []
     for k, part in enumerate(parts):
-        some = _some_rows(part, _MOST_ROWS // len(parts))
+        most = max(_MOST_ROWS // len(parts), _MOST_NUMBERS // part.shape[1])
+        some = part if len(part) <= most else _some_rows(part, most)
         moves = whiten(some - means[k]) / np.sqrt((len(part) - 1.0) * len(some))
         found.append((keep[:, k], moves))
     return _Noise(found)
