@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -417,7 +417,9 @@ class Expected:
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
-    (``leak_estimates``). None if there was no wish to search for.
+    (``leak_estimates``). None if there was no wish to search for. It takes rows, or the groups that
+    were named, as independent, and is never true where ``doubted``: where rows were seen to depend
+    on one another, or may, and no groups were named. ``fit`` in Python does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.
@@ -447,6 +449,7 @@ class Expected:
     kept: float = 1.0
     shortfall: Shortfall | None = None
     hurried: bool = False
+    doubted: bool = False
 
     @property
     def by_folds(self) -> bool:
@@ -489,6 +492,10 @@ class Expected:
     def of_use(self) -> bool:
         """Whether the decisions are useful and keep a fifth of what raw readings gain."""
         return self.useful and not self.keeps_little
+
+    def of_doubted_rows(self) -> Expected:
+        """Return the same of rows that cannot be taken to be independent: nothing is met."""
+        return replace(self, met=None if self.met is None else False, doubted=True)
 
     def as_dict(self) -> dict[str, float | None]:
         """Return what the mapping file records; JSON has no infinity."""
