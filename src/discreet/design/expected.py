@@ -315,7 +315,10 @@ def _score_advantage(scores: Floats, index: Ints) -> float:
 
 _WRITTEN = "the mapping written, on rows left out"
 _WITHOUT_FOLDS = "designs without a fold, on rows left out"
-NOT_MEASURED = "the mapping written, designed on all rows, is usually better, but not measured"
+NOT_MEASURED = (
+    "the mapping written, designed on all rows, may be better or worse than this; the audit "
+    "measures it"
+)
 """What to add where figures are of designs without a fold."""
 
 
@@ -395,8 +398,8 @@ class Expected:
 
     From 8000 rows on (with groups, and 100 of them) it is of the very mapping, and ``folds`` is 1.
     Of fewer rows it is of designs without a fold, each tried on that fold. The mapping written is
-    designed on all rows: it is usually better, but not measured, and the interval is none of it.
-    ``of`` says which.
+    designed on all rows: it may be better or worse, in answers and in leak, and the interval is
+    none of it. The audit measures it. ``of`` says which.
 
     ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
     and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of
