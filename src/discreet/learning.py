@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,14 @@ from discreet.data.opening import open_table as open_files
 from discreet.data.roles import MOST_ROWS, Role
 from discreet.data.split import Split, hold_out
 from discreet.data.table_warnings import (
+    Doubt,
     check_both_orders,
     check_mixed,
+    doubt_rows,
     odd_classes,
     odd_columns,
     odd_readings,
     warn_of_groups,
-    warn_of_rows,
 )
 from discreet.data.tables import (
     Frame,
@@ -103,6 +104,9 @@ class Prepared:
         What is learned from.
     warning : str or None
         What to know of the rows or groups before they are learned from.
+    doubt : Doubt or None
+        Why rows, of which no groups are named, cannot be taken to be independent. No limit is met
+        then, whatever rows left out show.
     chain : PublicChain or None
         How the public fact moves from round to round, if rows tell their time.
     """
@@ -115,6 +119,7 @@ class Prepared:
     held_out: NDArray[np.bool_]
     coded: Coded
     warning: str | None
+    doubt: Doubt | None
     chain: PublicChain | None
 
     @property
@@ -217,7 +222,10 @@ def prepare(
     )
     sensors = [name for name, _ in kept]
     options = _for_sensors(options, sensors)
-    dependence, warning = _look_at_order(task, table, sensors, groups, seen)
+    dependence, doubt = _look_at_order(task, table, sensors, seen)
+    warning = None if doubt is None else doubt.warning
+    if groups is not None:
+        warning = warn_of_groups(task.split, groups.n_classes)
     plan = Plan(
         tuple(kept),
         tuple(fact.n_classes for fact in facts),
@@ -232,9 +240,9 @@ def prepare(
         training=passed.training.unordered,
         dependence=dependence,
     )
-    coded = sample.code(kept, groups, passed, source)
+    coded = replace(sample.code(kept, groups, passed, source), doubted=doubt is not None)
     chain = _find_chain(task, table, facts[0], groups, held_out)
-    return Prepared(task, table, options, facts, groups, held_out, coded, warning, chain)
+    return Prepared(task, table, options, facts, groups, held_out, coded, warning, doubt, chain)
 
 
 def learn(prepared: Prepared, *, report: Report | None = None) -> Learned:
@@ -360,19 +368,14 @@ def _check_training(rows: int, split: Split) -> None:
 
 
 def _look_at_order(
-    task: Task,
-    table: Table,
-    sensors: list[str],
-    groups: Labels | None,
-    seen: Stretches | None,
-) -> tuple[Dependence | None, str | None]:
-    """Return whether rows taken to be independent look like it, and what to say of them."""
-    if groups is not None:
-        return None, warn_of_groups(task.split, groups.n_classes)
-    assert seen is not None
+    task: Task, table: Table, sensors: list[str], seen: Stretches | None
+) -> tuple[Dependence | None, Doubt | None]:
+    """Return whether rows taken to be independent look like it, and what speaks against it."""
+    if seen is None:  # groups are named
+        return None, None
     rows = seen.finish()
     found = check_both_orders(rows, sensors, task.public, task.private, table)
-    return found, warn_of_rows(found, rows, sensors, task.public, task.private, task.split.group)
+    return found, doubt_rows(found, rows, sensors, task.public, task.private)
 
 
 def _find_chain(

@@ -46,8 +46,9 @@ class RoundsFigure:
     ``asked``, ``reached``: advantage over all rounds; ``reached`` is an estimate with one standard
     error. ``target``: the limit on one round that was learned for. ``beyond_answer``: for attackers
     who know the public fact, in the class that tells most. ``designed``: whether the design itself
-    keeps what was asked under its model of the rows. ``rows_needed``: about how many rows to learn
-    from would show as much as was asked, if the tables then tell little; None if no number would,
+    keeps what was asked under its model of the rows. ``doubted``: whether rows cannot be taken to
+    be independent (``Prepared.doubt``), so that nothing is met. ``rows_needed``: about how many rows
+    to learn from would show as much as was asked, if the tables then tell little; None if no number would,
     since of many rows only so many are looked at again. ``audit_rows``: about how many rows an
     audit takes to certify it, if these tables tell half as much.
     """
@@ -62,10 +63,16 @@ class RoundsFigure:
     audit_rows: int | None = None
     beyond_answer: bool = False
     designed: bool = False
+    doubted: bool = False
 
     @property
     def met(self) -> bool:
-        """Whether the estimate is within what was asked."""
+        """Whether the estimate is within what was asked, of rows that may be taken for it."""
+        return self.within and not self.doubted
+
+    @property
+    def within(self) -> bool:
+        """Whether the estimate is within what was asked, if rows are independent."""
         return self.reached <= self.asked
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,7 +97,7 @@ def learn_for_rounds(
         options = prepared.options | {"max_advantage": target}
         learned = learn(replace(prepared, options=options), **how)
         figure = _measure(learned, moves, rounds, asked, max(added.values()), target)
-        if figure.met or learned.mapper.stopped_ or not learned.mapper.useful_:
+        if figure.within or learned.mapper.stopped_ or not learned.mapper.useful_:
             break
         target *= 0.9 * asked / figure.reached
     return learned, figure
@@ -110,7 +117,7 @@ def _design_for(
         rounds, asked, target, longest, _left_out(learned, added[longest]), _taught(prepared),
         _rows_needed(learned, added[longest], asked, SAMPLED_ROWS),
         _audit_rows(learned, longest, added[longest], asked),
-        beyond_answer=beyond, designed=True,
+        beyond_answer=beyond, designed=True, doubted=prepared.doubt is not None,
     )  # fmt: skip
 
 
@@ -147,7 +154,10 @@ def _measure(
     reached = max(figures[worst], _left_out(learned, added))
     needed = _rows_needed(learned, added, asked, LEFT_OUT * MOST_LEFT_OUT)
     certified = _audit_rows(learned, worst, added, asked)
-    return RoundsFigure(rounds, asked, target, worst, reached, len(rows), needed, certified)
+    return RoundsFigure(
+        rounds, asked, target, worst, reached, len(rows), needed, certified,
+        doubted=learned.prepared.doubt is not None,
+    )  # fmt: skip
 
 
 # --- What rows left out show ------------------------------------------------------------------

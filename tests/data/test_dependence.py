@@ -19,9 +19,9 @@ from discreet.data.dependence import (
 from discreet.data.table_warnings import (
     _settles,
     check_both_orders,
+    doubt_rows,
     find_shared,
     propose_group,
-    warn_of_rows,
 )
 
 
@@ -401,11 +401,12 @@ def test_copied_rows_are_to_be_dropped_and_not_grouped(rng):
     for table in (once.loc[np.repeat(np.arange(600), 2)], pd.concat([once, once])):
         rows = table.reset_index(drop=True)
         found = check_both_orders(rows, ["x"], "h", ["g"])
-        said = warn_of_rows(found, rows, ["x"], "h", ["g"], None)
+        said = doubt_rows(found, rows, ["x"], "h", ["g"]).warning
         assert "gone without the 600 rows that repeat an earlier one" in said
         assert "--group rows" not in said
     slow = once.assign(x=np.cumsum(rng.normal(size=600)).round(1))  # a series with equal rows
-    said = warn_of_rows(check_both_orders(slow, ["x"], "h", ["g"]), slow, ["x"], "h", ["g"], None)
+    order = check_both_orders(slow, ["x"], "h", ["g"])
+    said = doubt_rows(order, slow, ["x"], "h", ["g"]).warning
     assert "follow one another resemble" in said and "repeat" not in said
 
 

@@ -68,8 +68,9 @@ from discreet.rounding import gain, percent, percents, plain_points, points, wit
 from discreet.stopping import end_with
 
 if TYPE_CHECKING:
+    from discreet.data.table_warnings import Doubt
     from discreet.design.expected import Expected
-    from discreet.learning import Prepared
+    from discreet.learning import Learned, Prepared
     from discreet.learning_for_rounds import RoundsFigure
     from discreet.mappers.base import PrivacyMapper
     from discreet.mapping.parts import Fact, PublicChain
@@ -441,6 +442,10 @@ def say_rounds(figure: RoundsFigure) -> str:
     )
     if figure.met:
         return line
+    if figure.within:
+        return (
+            f"{line}. NOT SHOWN to be met: that takes rows as independent, which they may not be."
+        )
     why = "do not support it"
     if figure.designed:
         why = "do not show it, although the tables keep it under the model of these rows"
@@ -457,13 +462,13 @@ def say_rounds(figure: RoundsFigure) -> str:
 
 def _tell(outcome: Outcome, out: Path, quiet: bool, audit: str, again: Sequence[str]) -> None:
     """Say what was done; ``audit``: the command that checks the mapping."""
-    mapper, figure = outcome.learned.mapper, outcome.figure
+    figure = outcome.figure
     if not quiet:
-        print_lines(summarise(mapper, out, figure, again))
+        print_lines(summarise(outcome.learned, out, figure, again))
     if figure is not None and not figure.met:
         warn(say_rounds(figure))
     if not quiet:
-        for line, colour in _closing(mapper, audit, figure):
+        for line, colour in _closing(outcome.learned, audit, figure):
             print_verdict(line, colour)
 
 
@@ -489,7 +494,7 @@ def announce(prepared: Prepared) -> str:
 
 
 def summarise(
-    mapper: PrivacyMapper, out: Path, figure: RoundsFigure | None, again: Sequence[str]
+    learned: Learned, out: Path, figure: RoundsFigure | None, again: Sequence[str]
 ) -> list[str]:
     """Return the closing lines: what was written and what may be said of it.
 
@@ -497,6 +502,7 @@ def summarise(
     """
     from discreet.design.expected import NOT_MEASURED
 
+    mapper = learned.mapper
     lines = [f"wrote {out}, id {mapper.mapping_.id[:19]}"]
     if mapper.stopped_:
         lines.append("stopped early: this is the best mapping found until then")
@@ -532,13 +538,12 @@ def summarise(
     return lines
 
 
-def _closing(
-    mapper: PrivacyMapper, audit: str, figure: RoundsFigure | None
-) -> list[tuple[str, str]]:
+def _closing(learned: Learned, audit: str, figure: RoundsFigure | None) -> list[tuple[str, str]]:
     """Return the last three lines, each with its colour: useful or not, private or not, what next.
 
     Everything is in points of balanced accuracy, as in the report.
     """
+    mapper, doubt = learned.mapper, learned.prepared.doubt
     expected, public = mapper.expected_, mapper.mapping_.public.name
     worth = ""
     if expected is not None:
@@ -553,7 +558,11 @@ def _closing(
         if mapper.useful_
         else (f"useless{worth}: no better than guessing, as far as the rows show", "33")
     )
-    private = _private_line(mapper) if figure is None else _private_rounds_line(mapper, figure)
+    private = (
+        _private_line(mapper, doubt)
+        if figure is None
+        else _private_rounds_line(mapper, figure, doubt)
+    )
     return [useful, private, (f"next: {audit}", "1")]
 
 
@@ -573,7 +582,9 @@ def _noise_line(by_default: bool = False) -> tuple[str, str]:
     return f"{met} leaves nothing to say; the symbols are noise", "31"
 
 
-def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[str, str]:
+def _private_rounds_line(
+    mapper: PrivacyMapper, figure: RoundsFigure, doubt: Doubt | None
+) -> tuple[str, str]:
     if mapper.expected_ is not None and mapper.expected_.silent:
         return _noise_line()
     told = "knows the public fact and " if figure.beyond_answer else ""
@@ -584,10 +595,17 @@ def _private_rounds_line(mapper: PrivacyMapper, figure: RoundsFigure) -> tuple[s
     span = f"over {figure.rounds:,} rounds"
     if figure.met:
         return f"private enough {span}, as far as the rows show: {line}", "32"
-    return f"NOT shown to be private {span}: {line}", "31"
+    return f"NOT shown to be private {span}{_doubted(doubt)}: {line}", "31"
 
 
-def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
+def _doubted(doubt: Doubt | None) -> str:
+    """Return why rows show no limit to be kept, what to do, and what the figure to follow takes."""
+    if doubt is None:
+        return ""
+    return f", since {doubt.cause}. {doubt.advice} If rows were independent"
+
+
+def _private_line(mapper: PrivacyMapper, doubt: Doubt | None) -> tuple[str, str]:
     expected, epsilon = mapper.expected_, mapper.epsilon
     if expected is None or expected.met is None:
         if epsilon is not None and mapper.structural_epsilon_ <= epsilon:
@@ -609,7 +627,7 @@ def _private_line(mapper: PrivacyMapper) -> tuple[str, str]:
         )  # fmt: skip
     if expected.met:
         return f"private enough, as far as the rows show: {line}", "32"
-    return f"NOT shown to be private: {line}", "31"
+    return f"NOT shown to be private{_doubted(doubt)}: {line}", "31"
 
 
 def _audit_command(task: Task, out: Path, rounds: int | None, stay: float | None) -> str:
@@ -644,6 +662,8 @@ def _chain_line(chain: PublicChain, public: Fact) -> str:
 def _privacy_line(expected: Expected, beyond: bool, by_default: bool) -> str:
     """Say what an attacker is expected to gain; ``by_default``: no limit was stated."""
     unmet = "the default is not met" if by_default else "NOT MET"
+    if expected.doubted and expected.shortfall is None:
+        unmet = f"{'the default is ' * by_default}NOT SHOWN to be met, as rows may depend"
     if expected.silent:
         return (
             "the symbols are pure noise: no design that was tried is likely to stay within "
@@ -678,7 +698,7 @@ def _alternative_lines(mapper: PrivacyMapper, again: Sequence[str]) -> list[str]
     """Say what more leak would buy, if the answers are worth little."""
     expected, others = mapper.expected_, getattr(mapper, "alternatives_", None)
     searched = mapper.privacy_ratio is None and getattr(mapper, "rounds", 1) == 1
-    if expected is None or others is None or not searched:
+    if expected is None or others is None or not searched or expected.doubted:
         return []
     if others:
         return [_alternative_line(each, mapper.epsilon, again) for each in others]

@@ -33,12 +33,14 @@ def result(
     """
     learned, figure, warned = outcome
     mapper, expected = learned.mapper, learned.mapper.expected_
-    others = getattr(mapper, "alternatives_", [])
+    doubt = learned.prepared.doubt
+    others = [] if doubt is not None else getattr(mapper, "alternatives_", [])
     return {
         "out": str(out),
         "mapping_id": mapper.mapping_.id,
         "useful": mapper.useful_,
         "met": met,
+        "not_shown": None if doubt is None else f"{doubt.cause}. {doubt.advice}",
         "stopped": mapper.stopped_,
         "asked": _asked(mapper),
         "expected": None if expected is None else _expected(expected),

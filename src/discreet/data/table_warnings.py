@@ -44,6 +44,7 @@ from discreet.errors import InputError, shown
 _FEWEST_SHARED = 4  # values of a column that rows may belong together by
 _CHANCE = 0.001  # that a private fact is the same in all rows of each value, by luck
 _DIFFERENT = 0.3  # least share of different rows: of few readings, equal rows are no copies
+_OVERRIDE = "audit with --assume-independent"
 _SIZES = [digit * 10**power for power in range(1, 9) for digit in (1, 2, 5)]
 
 
@@ -167,15 +168,28 @@ def say_shared(
     table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
 ) -> str:
     """Return how rows may belong together by a column that settles a private fact, or nothing."""
+    shared = _shared_fact(table, sensors, public, private)
+    return "" if shared is None else _say_shared(shared, len(table))
+
+
+def _shared_fact(
+    table: pd.DataFrame, sensors: Sequence[str], public: str, private: Sequence[str]
+) -> Shared | None:
+    """Return the first column that settles a private fact, if there is one."""
     every = find_shared(table, sensors, public, private)
-    shared = next((each for each in every if each.fact is not None), None)
-    if shared is None:
-        return ""
+    return next((each for each in every if each.fact is not None), None)
+
+
+def _say_shared(shared: Shared, rows: int) -> str:
     return (
-        f"column {shared.column!r} has {shared.values} values in {len(table)} rows, and "
+        f"column {shared.column!r} has {shared.values} values in {rows} rows, and "
         f"{shared.fact!r} is the same in all rows of each: rows of one {as_noun(shared.column)} "
-        f"may belong together. If they do, learn again with --group {shlex.quote(shared.column)}"
+        f"may belong together. If they do, learn again with {_by_group(shared)}"
     )
+
+
+def _by_group(shared: Shared) -> str:
+    return f"--group {shlex.quote(shared.column)}"
 
 
 def check_both_orders(
@@ -245,19 +259,32 @@ def _count_copies(
     return 0 if found else int(again.sum())
 
 
-def warn_of_rows(
+@dataclass(frozen=True)
+class Doubt:
+    """Why rows cannot be taken to be independent: all of it, the cause alone, and what to do."""
+
+    warning: str
+    cause: str
+    advice: str
+
+
+def doubt_rows(
     dependence: Dependence,
     table: pd.DataFrame,
     sensors: Sequence[str],
     public: str,
     private: Sequence[str],
-    group: str | None,
-) -> str | None:
-    """Return what to say about rows that depend on one another or may do so, if they do."""
+) -> Doubt | None:
+    """Return what speaks against rows without groups being independent, if anything does."""
     if dependence.found:
-        return describe_order(dependence, table, sensors, public, private, group)
-    shared = say_shared(table, sensors, public, private)
-    return f"{shared}; split one by one, such rows make an audit too sure." if shared else None
+        advice = _advise(dependence, table, sensors, public, private, None)
+        return Doubt(_say_order(dependence, advice), dependence.words.split(":")[0], advice)
+    shared = _shared_fact(table, sensors, public, private)
+    if shared is None:
+        return None
+    cause, advice = f"rows of one {as_noun(shared.column)} may belong together", _by_group(shared)
+    warning = f"{_say_shared(shared, len(table))}; split one by one, such rows make an audit too "
+    return Doubt(f"{warning}sure.", cause, f"If they do, learn again with {advice}.")
 
 
 def warn_of_groups(split: Split, count: int) -> str | None:
@@ -279,27 +306,43 @@ def describe_order(
     private: Sequence[str],
     group: str | None,
     *,
-    override: str = "audit with --assume-independent",
+    override: str = _OVERRIDE,
 ) -> str:
     """Return what to say about rows that depend on one another: what was found, what to do.
 
     ``group``: what rows are grouped by already. ``override``: what to do if they are independent
     all the same.
     """
+    advice = _advise(dependence, table, sensors, public, private, group)
+    return _say_order(dependence, advice, override)
+
+
+def _advise(
+    dependence: Dependence,
+    table: pd.DataFrame,
+    sensors: Sequence[str],
+    public: str,
+    private: Sequence[str],
+    group: str | None,
+) -> str:
+    """Return what to do about rows that depend on one another."""
     if dependence.kind == "copies":
-        advice = "Drop the copies, or name what they share with --group."
-    elif group is None and (copies := _count_copies(table, sensors, public, private)):
-        advice = (
+        return "Drop the copies, or name what they share with --group."
+    if group is None and (copies := _count_copies(table, sensors, public, private)):
+        return (
             f"It is gone without the {copies} rows that repeat an earlier one: drop them if they "
             "are copies, or name what they share with --group."
         )
-    elif (found := propose_group(dependence, table, sensors, public, private)) not in (None, group):
-        advice = f"Run again with --group {shlex.quote(found)}."
-    else:
-        advice = (
-            "No stretches of rows, ten or more, are free of it: name what such rows share, as a "
-            "home, with --group, or gather more rows."
-        )
+    found = propose_group(dependence, table, sensors, public, private)
+    if found is not None and found != group:
+        return f"Run again with --group {shlex.quote(found)}."
+    return (
+        "No stretches of rows, ten or more, are free of it: name what such rows share, as a "
+        "home, with --group, or gather more rows."
+    )
+
+
+def _say_order(dependence: Dependence, advice: str, override: str = _OVERRIDE) -> str:
     return (
         f"{dependence.words}. Nothing is certified from such {dependence.unit}. {advice} If they "
         f"are independent all the same, {override}."

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -315,7 +315,10 @@ def _score_advantage(scores: Floats, index: Ints) -> float:
 
 _WRITTEN = "the mapping written, on rows left out"
 _WITHOUT_FOLDS = "designs without a fold, on rows left out"
-NOT_MEASURED = "the mapping written, designed on all rows, is usually better, but not measured"
+NOT_MEASURED = (
+    "the mapping written, designed on all rows, may be better or worse than this; the audit "
+    "measures it"
+)
 """What to add where figures are of designs without a fold."""
 
 
@@ -395,8 +398,8 @@ class Expected:
 
     From 8000 rows on (with groups, and 100 of them) it is of the very mapping, and ``folds`` is 1.
     Of fewer rows it is of designs without a fold, each tried on that fold. The mapping written is
-    designed on all rows: it is usually better, but not measured, and the interval is none of it.
-    ``of`` says which.
+    designed on all rows: it may be better or worse, in answers and in leak, and the interval is
+    none of it. The audit measures it. ``of`` says which.
 
     ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
     and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of
@@ -417,7 +420,9 @@ class Expected:
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
     left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
     errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
-    (``leak_estimates``). None if there was no wish to search for.
+    (``leak_estimates``). None if there was no wish to search for. It takes rows, or the groups that
+    were named, as independent, and is never true where ``doubted``: where rows were seen to depend
+    on one another, or may, and no groups were named. ``fit`` in Python does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with
     noise added the estimate kept what was asked for (``LevelSearch``).
     ``kept``: the share of the symbols that are sent as designed; the others are drawn evenly.
@@ -447,6 +452,7 @@ class Expected:
     kept: float = 1.0
     shortfall: Shortfall | None = None
     hurried: bool = False
+    doubted: bool = False
 
     @property
     def by_folds(self) -> bool:
@@ -489,6 +495,10 @@ class Expected:
     def of_use(self) -> bool:
         """Whether the decisions are useful and keep a fifth of what raw readings gain."""
         return self.useful and not self.keeps_little
+
+    def of_doubted_rows(self) -> Expected:
+        """Return the same of rows that cannot be taken to be independent: nothing is met."""
+        return replace(self, met=None if self.met is None else False, doubted=True)
 
     def as_dict(self) -> dict[str, float | None]:
         """Return what the mapping file records; JSON has no infinity."""

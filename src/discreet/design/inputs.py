@@ -367,7 +367,7 @@ class Coded:
     """Coded rows on their way through a fit.
 
     ``facts``: the public fact, then the private ones. ``source``: what the mapping records of the
-    rows.
+    rows. ``doubted``: whether they, without groups, cannot be taken to be independent.
     """
 
     names: list[str]
@@ -375,6 +375,7 @@ class Coded:
     facts: Sequence[Fact]
     counted: CountedRows
     source: Source
+    doubted: bool = False
 
     @property
     def n_rows(self) -> int:

@@ -47,7 +47,7 @@ class Mapper(PrivacyMapper):
     From 8000 rows on (with groups, and 100 of them), some are left out for good, and
     ``expected_`` is what they show of the very mapping. Of fewer rows each fold is left out in
     turn: ``expected_`` and its interval are of designs without a fold, on rows left out. The
-    mapping, designed on all rows, is usually better, but not measured.
+    mapping, designed on all rows, may be better or worse; ``audit`` measures it.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -234,9 +235,10 @@ class PrivacyMapper(UsesMapping):
 
         Notes
         -----
-        Whether rows depend on one another is not checked here: what ``expected_`` says of
-        dependent rows without groups is too good. ``audit`` and ``frontier`` do check it, and
-        certify nothing from such rows.
+        Whether rows depend on one another is not checked here: ``expected_``, and its ``met``,
+        take rows as independent, or groups where they are given, and are too good where they are
+        not. ``discreet learn`` does check it and calls no limit met then; ``audit`` and
+        ``frontier`` certify nothing from such rows.
         """
         return self.fit_reporting(X, y, private, groups=groups)
 
@@ -300,6 +302,8 @@ class PrivacyMapper(UsesMapping):
             search = self._search(settings, coded, np.random.default_rng(seed), report)
             levels, request = self._levels(search, settings)
             found = search.find(levels, request) if request else search.take(levels[0])
+            if coded.doubted and found.expected is not None:
+                found = replace(found, expected=found.expected.of_doubted_rows())
             self._keep(found, search)
             self.mapping_ = self._bind(found, settings, seed, coded)
             self.structural_epsilon_ = float(sum(map(structural_epsilon, self.mapping_.tables)))
@@ -391,7 +395,7 @@ class PrivacyMapper(UsesMapping):
             self.useful_ = useful and not taught.constant
         if not self.useful_:
             warn_useless(mapping.public, expected, taught, taught.interval(own), advice)
-        if expected is not None and expected.met is False and not expected.silent:
+        if expected is not None and expected.shortfall is not None and not expected.silent:
             asked = {"advantage": self._asked_advantage, "epsilon": self.epsilon}
             stated = (self.max_advantage, self.epsilon) != (None, None)
             warn_unmet(expected, asked, advice, stated=stated)
