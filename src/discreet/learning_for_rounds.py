@@ -47,10 +47,10 @@ class RoundsFigure:
     error. ``target``: the limit on one round that was learned for. ``beyond_answer``: for attackers
     who know the public fact, in the class that tells most. ``designed``: whether the design itself
     keeps what was asked under its model of the rows. ``doubted``: whether rows cannot be taken to
-    be independent (``Prepared.doubt``), so that nothing is met. ``rows_needed``: about how many rows
-    to learn from would show as much as was asked, if the tables then tell little; None if no number would,
-    since of many rows only so many are looked at again. ``audit_rows``: about how many rows an
-    audit takes to certify it, if these tables tell half as much.
+    be independent (``Prepared.doubt``), so that nothing is met. ``rows_needed``: about how many
+    rows to learn from would show as much as was asked, if the tables then tell little; None if no
+    number would, since of many rows only so many are looked at again. ``audit_rows``: about how
+    many rows an audit takes to certify it, if these tables tell half as much.
     """
 
     rounds: int
