@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,9 @@ DEFAULT_ADVANTAGE = 0.05
 _OF_RISKS = ("loss", "private_reg", "relaxed", "pairs", "solver")  # which this method has none of
 _MOST_ASKED = 0.4999  # of many rounds
 # Levels to try: shares of what was asked for, as the limit under the model.
-_SHARES = (0.95, 0.8, 0.65, 0.5, 0.35, 0.22, 0.12, 0.06)
-# The same where rows are many, which tell levels apart that are closer to one another.
-_FINE = (*_SHARES[:1], *(x for a, b in pairwise(_SHARES) for x in ((a + b) / 2, b)))
+_SHARES = (
+    0.95, 0.875, 0.8, 0.725, 0.65, 0.575, 0.5, 0.425, 0.35, 0.285, 0.22, 0.17, 0.12, 0.09, 0.06,
+)  # fmt: skip
 # Limits to try, of those above what was asked for, if that leaves nothing useful.
 _LOOSER = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 
@@ -215,14 +214,13 @@ class Mapper(PrivacyMapper):
             limits = [limit for limit in _LOOSER if asked is None or limit > asked]
             if asked is not None and self.epsilon is not None:
                 limits = [asked, *limits]  # may be of use already without the epsilon
-            shares = _shares(search)
             self.alternatives_ = search.look_for_use(
-                {each: [Target(1.0 - 2.0 * share * each) for share in shares] for each in limits}
+                {each: [Target(1.0 - 2.0 * share * each) for share in _SHARES] for each in limits}
             )
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
-        levels = 1 + math.ceil(math.log2(len(_shares(search))))
+        levels = 1 + math.ceil(math.log2(len(_SHARES)))
         levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
         designs = design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
         return designs + levels * search.seconds_to_look()
@@ -236,7 +234,7 @@ class Mapper(PrivacyMapper):
             one = one_of_rounds(self.max_advantage, self.rounds)
             return [Target(1.0 - 2.0 * one, self.epsilon)], None
         asked = self._asked_advantage
-        levels = [self._level(share, settings) for share in _shares(search)]
+        levels = [self._level(share, settings) for share in _SHARES]
         if not self._looks_for_level(settings):
             return levels[:1], None  # structural, holds by construction
         return levels, Request(asked, self.epsilon)
@@ -263,10 +261,6 @@ class Mapper(PrivacyMapper):
         if self.epsilon is None:
             return Target(ratio)
         return Target(ratio, share * self.epsilon if settings.lists_outputs else self.epsilon)
-
-
-def _shares(search: LevelSearch) -> tuple[float, ...]:
-    return _FINE if search.left_out.for_good else _SHARES
 
 
 def one_of_rounds(asked: float | None, rounds: float) -> float:
