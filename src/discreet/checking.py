@@ -23,6 +23,7 @@ from discreet.data.roles import MOST_ROWS, Role, guess_facts
 from discreet.data.table_warnings import propose_group
 from discreet.data.tables import Table, find_files, first_rows, read_stretches
 from discreet.data.text_files import TextForm, text_form
+from discreet.design.counts.estimate import sensors_depend
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import Aim
 from discreet.design.training_rows import split_folds
@@ -211,7 +212,7 @@ def _raw(prepared: Prepared) -> tuple[Raw | None, str | None]:
         )
     with threadpool_limits(1):  # of so few rows, threads wait for each other longer than they work
         answers = answer_unseen_codes(sample, known, unseen, Aim("balanced"), 0)
-        told = raw_advantage(sample.take(known), sample.take(unseen))
+        told = raw_advantage(sample.take(known), sample.take(unseen), hidden=sensors_depend(sample))
     return Raw(answers.balanced_accuracy, 1.0 / sample.public.n_classes, told), None
 
 

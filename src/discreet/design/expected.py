@@ -29,6 +29,7 @@ from discreet.design.fusion import (
     learn_fusion,
 )
 from discreet.design.inputs import Settings
+from discreet.design.leak_estimates import learn_states
 from discreet.design.risks import MAX_OUTPUTS, Tables
 from discreet.design.training_rows import Fold, Rows, Sample
 from discreet.errors import UninformativeMappingWarning, UnmetRequestWarning
@@ -255,11 +256,17 @@ def _answer_codes(known: Sample, unseen: Sample, aim: Aim) -> Answers:
 
 
 def raw_advantage(
-    known: Sample, unseen: Sample, *, beyond: bool = False, most: int | None = None
+    known: Sample,
+    unseen: Sample,
+    *,
+    beyond: bool = False,
+    hidden: bool = False,
+    most: int | None = None,
 ) -> float:
     """Return the advantage of boosted trees on the codes, for the fact and classes they do best on.
 
-    ``beyond``: they know the public fact. ``most``: rows that they learn from, and are tried on.
+    ``beyond``: they know the public fact. ``hidden``: mixtures of states learn as well, where
+    sensors depend. ``most``: rows that they learn from, and are tried on.
     """
     rng, found = np.random.default_rng(0), 0.0
     most = most or tree_rows(len(known.sizes))
@@ -267,15 +274,21 @@ def raw_advantage(
         np.column_stack([part.codes, part.public.index]) if beyond else part.codes
         for part in (known, unseen)
     )
+    sizes = np.array([*known.sizes, known.public.n_classes][: before.shape[1]])
     for fact, held in zip(known.private, unseen.private, strict=True):
         some, tried = (_some(np.arange(len(of.index)), of, rng, most) for of in (fact, held))
-        scores = _tree_scores(before[some], fact.take(some), after[tried])
+        taught = before[some], fact.take(some)
+        learned = [_tree_scores(*taught, after[tried])]
+        learned += [_state_scores(*taught, after[tried], sizes)] if hidden else []
         for h in range(known.public.n_classes) if beyond else [None]:
-            taught = np.flatnonzero((known.public.index == h) | (h is None))
+            inside = np.flatnonzero((known.public.index == h) | (h is None))
             rows = np.flatnonzero((unseen.public.index[tried] == h) | (h is None))
-            shares = np.bincount(fact.index[taught], minlength=fact.n_classes)
-            even = scores[rows] - np.log(np.maximum(shares, _LEAST_ROWS) / max(len(taught), 1))
-            found = max(found, _score_advantage(even, held.index[tried[rows]]))
+            shares = np.bincount(fact.index[inside], minlength=fact.n_classes)
+            even = np.log(np.maximum(shares, _LEAST_ROWS) / max(len(inside), 1))
+            found = max(
+                found,
+                *(_score_advantage(each[rows] - even, held.index[tried[rows]]) for each in learned),
+            )
     return found
 
 
@@ -295,6 +308,15 @@ def _tree_scores(codes: Ints, fact: Labels, unseen: Ints) -> Floats:
     scores = np.full((len(unseen), fact.n_classes), -np.inf)
     with np.errstate(divide="ignore"):
         scores[:, trees.classes_] = np.log(trees.predict_proba(unseen))
+    return scores
+
+
+def _state_scores(codes: Ints, fact: Labels, unseen: Ints, sizes: Ints) -> Floats:
+    """Return log p(class|codes) and a constant of each row likewise, by mixtures of states."""
+    shares = np.bincount(fact.index, minlength=fact.n_classes) / len(fact.index)
+    scores = np.full((len(unseen), fact.n_classes), -np.inf)
+    there = np.flatnonzero(shares)
+    scores[:, there] = learn_states(codes, fact.index, sizes)(unseen) + np.log(shares[there])
     return scores
 
 
@@ -396,10 +418,10 @@ class Shortfall:
 class Expected:
     """What rows left out showed: of the mapping written, or of designs without a fold.
 
-    From 8000 rows on (with groups, and 100 of them) it is of the very mapping, and ``folds`` is 1.
-    Of fewer rows it is of designs without a fold, each tried on that fold. The mapping written is
-    designed on all rows: it may be better or worse, in answers and in leak, and the interval is
-    none of it. The audit measures it. ``of`` says which.
+    From 8000 rows on (with groups, and 100 of them; from 1500 where dependence is hidden) it is of
+    the very mapping, and ``folds`` is 1. Of fewer rows it is of designs without a fold, each tried
+    on that fold. The mapping written is designed on all rows: it may be better or worse, in answers
+    and in leak, and the interval is none of it. The audit measures it. ``of`` says which.
 
     ``advantage``: the attacker's over guessing, balanced accuracy minus 1/m, for the private fact
     and the classes it does best on: of each fact every two classes (m = 2, 1/2 at most) and, of
@@ -407,8 +429,8 @@ class Expected:
     standard error of it, in ``design/leak_estimates.py``; infinite where each part left out has a
     class in one group only, where a class has too few rows to learn from, and where time was up
     before all attackers were asked. ``raw_advantage``: the same, of boosted trees on the codes of
-    the readings themselves, for the first of the parts left out. ``asked``: what ``advantage`` was
-    to stay within, if that was asked for.
+    the readings themselves, and of mixtures of states where dependence is hidden, for the first of
+    the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
     infinite where a certain row rules a class out, and None where the outputs are too many to list
     or nobody asked for it. ``public_error``: of the decisions of the fusion rule.

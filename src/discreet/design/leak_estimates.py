@@ -305,7 +305,7 @@ class _Taught:
         own = np.concatenate(list(self.rows.values()))
         drawn = np.concatenate(_draw(self.shown.tables, rows_of(self.codes, own), 1))
         index, n_symbols = np.tile(self.index[own], _DRAWS), self.shown.n_symbols
-        learned = _grow(drawn, index), _mix(drawn, index, n_symbols)
+        learned = _grow(drawn, index), learn_states(drawn, index, n_symbols)
         return [_Scores(each, drawn, index, self.shown.drawn) for each in learned]
 
     def some(self, classes: Sequence[int]) -> Ints:
@@ -360,7 +360,8 @@ def _count_views(shown: _Shown, look: _Look) -> int:
     return lists_all(shown.n_outputs, look.n_rows) + 1 + some + 2 * look.hidden
 
 
-_Chances = Callable[[Ints], Floats]  # of symbols: log p(symbols|class), or as far apart
+Chances = Callable[[Ints], Floats]
+"""Of symbols log p(symbols|class), rows by classes, or as far apart."""
 
 
 class _Scores:
@@ -371,7 +372,7 @@ class _Scores:
     symbols that they learned from, and their classes. ``unseen``: draws for the other rows.
     """
 
-    def __init__(self, chances: _Chances, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
+    def __init__(self, chances: Chances, known: Ints, index: Ints, unseen: Sequence[Ints]) -> None:
         self.classes, self.index, self.known = np.unique(index), index, chances(known)
         self.unseen = [chances(drawn) for drawn in unseen]
 
@@ -399,7 +400,7 @@ class _Scores:
         return [each[:, columns].argmax(axis=1) for each in self.unseen]
 
 
-def _grow(symbols: Ints, index: Ints) -> _Chances:
+def _grow(symbols: Ints, index: Ints) -> Chances:
     """Return trees to which every class counts the same: fewer for each, the more classes."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -416,7 +417,7 @@ def _grow(symbols: Ints, index: Ints) -> _Chances:
     return lambda values: np.asarray(np.log(np.maximum(trees.predict_proba(values), _TINY)))
 
 
-def _mix(symbols: Ints, index: Ints, n_symbols: Ints) -> _Chances:
+def learn_states(symbols: Ints, index: Ints, n_symbols: Ints) -> Chances:
     """Return a mixture of states for every class, given which sensors are independent."""
     rng, most = np.random.default_rng(2), _MOST_SYMBOLS // len(n_symbols)
     few = max(most // len(np.unique(index)), _LEAST_KNOWN)

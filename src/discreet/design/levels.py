@@ -46,6 +46,9 @@ from discreet.progress import Progress, Report
 
 MANY_ROWS = 8_000
 """From so many on, some rows are left out for good."""
+MANY_HIDDEN_ROWS = 1_500
+"""From so many on where dependence is hidden: no design knows what it tells there, and two of them
+may leak quite different amounts, so that the very tables have to be tried."""
 MANY_GROUPS = 100
 """From so many groups on, likewise."""
 LEFT_OUT, MOST_LEFT_OUT = 3, 20_000  # one in so many, and so many at most
@@ -103,13 +106,14 @@ def leave_out(
     n_folds: int,
     listed: bool = True,
     for_good: bool = True,
+    hidden: bool = False,
 ) -> Parts:
     """Choose which rows to leave out.
 
     ``listed``: whether outputs are few enough to be listed. ``for_good``: whether rows may be left
-    out for good, where they are many.
+    out for good, where they are many. ``hidden``: whether dependence is; fewer are then many.
     """
-    for_good = for_good and _has_many(sample, groups)
+    for_good = for_good and _has_many(sample, groups, MANY_HIDDEN_ROWS if hidden else MANY_ROWS)
     if for_good:
         n_folds = max(LEFT_OUT, -(-len(sample.codes) // MOST_LEFT_OUT))
     elif groups is not None:
@@ -132,8 +136,8 @@ def _fewest_groups(sample: Sample, groups: Ints) -> int:
     )
 
 
-def _has_many(sample: Sample, groups: Ints | None) -> bool:
-    many = len(sample.codes) >= MANY_ROWS
+def _has_many(sample: Sample, groups: Ints | None, least: int) -> bool:
+    many = len(sample.codes) >= least
     return many and (groups is None or len(np.unique(groups)) >= MANY_GROUPS)
 
 
@@ -498,7 +502,9 @@ class LevelSearch:
 
     @cached_property
     def _raw_advantage(self) -> float:
-        return raw_advantage(*self.parts[0], beyond=self.beyond, most=self._raw_rows())
+        return raw_advantage(
+            *self.parts[0], beyond=self.beyond, hidden=self.hidden, most=self._raw_rows()
+        )
 
     def _expect(self, tried: Tried, met: bool | None, asked: float | None = None) -> Expected:
         """Return what rows left out show of the designs at one level."""

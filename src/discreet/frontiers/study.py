@@ -49,6 +49,7 @@ from discreet.data.split import split_rows, table_digest
 from discreet.data.strict_model import explain
 from discreet.data.table_warnings import check_groups
 from discreet.data.tables import read_stretches
+from discreet.design.counts.estimate import sensors_depend
 from discreet.design.expected import answer_unseen_codes, raw_advantage
 from discreet.design.fusion import BALANCED, Aim, aim_for
 from discreet.design.inputs import (
@@ -559,7 +560,7 @@ def answer_raw(sample: Sample, known: Ints, unseen: AuditRows, rows: Ints, aim: 
     """
     with threadpool_limits(1):
         answers = answer_unseen_codes(sample, known, rows, aim, seed=0)
-        leak = raw_advantage(sample.take(known), sample.take(rows))
+        leak = raw_advantage(sample.take(known), sample.take(rows), hidden=sensors_depend(sample))
     error, right = score_rows(unseen, answers.right)
     return Worth(
         error=error,

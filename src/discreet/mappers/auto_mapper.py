@@ -19,7 +19,7 @@ from discreet.design.counts.design import CountDesign
 from discreet.design.expected import Request
 from discreet.design.inputs import Coded, Settings, Target, check_count, check_number
 from discreet.design.kernels import Kernel
-from discreet.design.levels import Found, LevelSearch, leave_out
+from discreet.design.levels import Found, LevelSearch, Parts, leave_out
 from discreet.errors import InputError
 from discreet.mappers.base import PrivacyMapper, looks_at_all
 from discreet.mapping.parts import Design
@@ -43,10 +43,11 @@ class Mapper(PrivacyMapper):
     sensors that counts of pairs show to depend. Few outputs are listed, of many some are drawn:
     the cost grows with the sensors, and rows are counted once.
 
-    From 8000 rows on (with groups, and 100 of them), some are left out for good, and
-    ``expected_`` is what they show of the very mapping. Of fewer rows each fold is left out in
-    turn: ``expected_`` and its interval are of designs without a fold, on rows left out. The
-    mapping, designed on all rows, may be better or worse; ``audit`` measures it.
+    From 8000 rows on (with groups, and 100 of them), or 1500 where sensors surely depend in ways
+    that no block holds, some are left out for good, and ``expected_`` is what they show of the very
+    mapping. Of fewer rows each fold is left out in turn: ``expected_`` and its interval are of
+    designs without a fold, on rows left out. The mapping, designed on all rows, may be better or
+    worse; ``audit`` measures it.
 
     Parameters
     ----------
@@ -181,29 +182,38 @@ class Mapper(PrivacyMapper):
         if report is None and self.verbose:
             report = printed()
         limited = in_time(report, self.time_budget)
-        beyond, evidence = bool(self.beyond_answer), self.rounds > 1
-        counted, sample, groups = coded.counted, coded.sample, coded.groups
-        # Of what one of many rounds may tell, rows left out show nothing: all are designed on.
-        parts = leave_out(
-            sample, groups, rng,
-            n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
-        )  # fmt: skip
-        if parts.too_few is not None and self._looks_for_level(settings):
-            raise parts.too_few  # before anything is counted, and before it is said how long
-        design = CountDesign(
-            settings, counted, parts.left_out, rng,
-            beyond=beyond, evidence=evidence, grouped=groups is not None,
-        )  # fmt: skip
-        self.structure_ = design.structure
+        sample = coded.sample
+        parts, design = self._leave_out(settings, coded, rng)
         hidden = design.structure.left_over and not looks_at_all(settings, sample)
+        if hidden and not parts.for_good:
+            parts, design = self._leave_out(settings, coded, rng, hidden=True)
+        self.structure_ = design.structure
         search = LevelSearch(
-            settings, sample, groups, parts, design, rng,
-            beyond=beyond, hidden=hidden, report=limited,
+            settings, sample, coded.groups, parts, design, rng,
+            beyond=bool(self.beyond_answer), hidden=hidden, report=limited,
             n_jobs=self.n_jobs or 1,
         )  # fmt: skip
         if report is not None and limited is not None:
             limited(Progress("search", 0.0, seconds=self._estimate_seconds(design, search)))
         return search
+
+    def _leave_out(
+        self, settings: Settings, coded: Coded, rng: np.random.Generator, *, hidden: bool = False
+    ) -> tuple[Parts, CountDesign]:
+        """Choose which rows to leave out, and count the others."""
+        evidence, groups = self.rounds > 1, coded.groups
+        # Of what one of many rounds may tell, rows left out show nothing: all are designed on.
+        parts = leave_out(
+            coded.sample, groups, rng,
+            n_folds=self.n_folds, listed=settings.lists_outputs, for_good=not evidence,
+            hidden=hidden,
+        )  # fmt: skip
+        if parts.too_few is not None and self._looks_for_level(settings):
+            raise parts.too_few  # before anything is counted, and before it is said how long
+        return parts, CountDesign(
+            settings, coded.counted, parts.left_out, rng,
+            beyond=bool(self.beyond_answer), evidence=evidence, grouped=groups is not None,
+        )  # fmt: skip
 
     def _keep(self, found: Found, search: LevelSearch) -> None:
         super()._keep(found, search)
@@ -214,13 +224,14 @@ class Mapper(PrivacyMapper):
             limits = [limit for limit in _LOOSER if asked is None or limit > asked]
             if asked is not None and self.epsilon is not None:
                 limits = [asked, *limits]  # may be of use already without the epsilon
+            shares = _shares(search)
             self.alternatives_ = search.look_for_use(
-                {each: [Target(1.0 - 2.0 * share * each) for share in _SHARES] for each in limits}
+                {each: [Target(1.0 - 2.0 * share * each) for share in shares] for each in limits}
             )
 
     def _estimate_seconds(self, design: CountDesign, search: LevelSearch) -> float:
         left_out: list[Ints | None] = [unseen for _, unseen in search.left_out.folds] or [None]
-        levels = 1 + math.ceil(math.log2(len(_SHARES)))
+        levels = 1 + math.ceil(math.log2(len(_shares(search))))
         levels = levels if self.privacy_ratio is None and self.rounds == 1 else 1
         designs = design.seconds(left_out, Target(1.0 - 2.0 * DEFAULT_ADVANTAGE), levels)
         return designs + levels * search.seconds_to_look()
@@ -234,7 +245,7 @@ class Mapper(PrivacyMapper):
             one = one_of_rounds(self.max_advantage, self.rounds)
             return [Target(1.0 - 2.0 * one, self.epsilon)], None
         asked = self._asked_advantage
-        levels = [self._level(share, settings) for share in _SHARES]
+        levels = [self._level(share, settings) for share in _shares(search)]
         if not self._looks_for_level(settings):
             return levels[:1], None  # structural, holds by construction
         return levels, Request(asked, self.epsilon)
@@ -261,6 +272,11 @@ class Mapper(PrivacyMapper):
         if self.epsilon is None:
             return Target(ratio)
         return Target(ratio, share * self.epsilon if settings.lists_outputs else self.epsilon)
+
+
+def _shares(search: LevelSearch) -> tuple[float, ...]:
+    """Return the levels to try: every second one where groups are few, which hardly tell more."""
+    return _SHARES if search.few_groups is None else _SHARES[::2]
 
 
 def one_of_rounds(asked: float | None, rounds: float) -> float:

@@ -31,12 +31,10 @@ from discreet.design.counts.counting import (
     Plan,
     Run,
     add_up,
-    cell_index,
-    count_pairs,
     in_turn,
     sample_index,
 )
-from discreet.design.counts.estimate import dependence
+from discreet.design.counts.estimate import sensors_depend
 from discreet.design.expected import (
     Request,
     answer_drawn,
@@ -532,13 +530,6 @@ class PrivacyMapper(UsesMapping):
 def looks_at_all(settings: Settings, sample: Sample) -> bool:
     """Tell whether outputs are so few that all are looked at: then no dependence is hidden."""
     return lists_all(math.prod(map(float, settings.n_symbols)), len(sample.codes))
-
-
-def sensors_depend(sample: Sample) -> bool:
-    """Tell whether two sensors surely depend given the classes."""
-    n_cells = math.prod(fact.n_classes for fact in sample.facts)
-    pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), n_cells)
-    return bool(dependence(pairs, sample.sizes).any())
 
 
 def _shared(epsilon: float | None, share: float, n_sensors: int) -> list[str]:

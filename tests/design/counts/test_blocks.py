@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from support.matrices import crossed
 
+from discreet.data.columns import Labels
 from discreet.design.counts.counting import count_pairs
-from discreet.design.counts.estimate import _depends_beyond, dependence, find_blocks
+from discreet.design.counts.estimate import (
+    _dependence_together,
+    dependence,
+    depends_beyond,
+    find_blocks,
+    sensors_depend,
+)
+from discreet.design.training_rows import Sample
 
 
 def blocks_of(codes, cell, n_symbols=2):
@@ -64,5 +72,68 @@ def test_dependence_that_no_block_holds_is_told():
     for codes, told in ((state[:, None] ^ noise, True), (np.tile(state, (2, 1)).T, False)):
         codes = codes.astype(np.int64)
         sizes = [2] * codes.shape[1]
-        strength = dependence(count_pairs(codes, sizes, cell, 2), sizes)
-        assert _depends_beyond(strength, find_blocks(strength, sizes)) is told
+        pairs = count_pairs(codes, sizes, cell, 2)
+        strength = dependence(pairs, sizes)
+        assert depends_beyond(pairs, sizes, strength, find_blocks(strength, sizes)) is told
+
+
+def shuffled(codes, cell, rng):
+    """Return the codes of each sensor in another order within every cell."""
+    found = codes.copy()
+    for t in range(codes.shape[1]):
+        for k in np.unique(cell):
+            rows = np.flatnonzero(cell == k)
+            found[rows, t] = codes[rng.permutation(rows), t]
+    return found
+
+
+@pytest.mark.parametrize("n_rows", [12, 60, 400])
+def test_the_moments_of_all_pairs_are_those_of_shuffled_codes(n_rows):
+    """500 shuffles: their mean and variance lie around ours as far as so many tell."""
+    rng = np.random.default_rng(0)
+    sizes = [2, 5, 9, 3]
+    cell = rng.integers(3, size=n_rows)
+    codes = np.stack([rng.integers(size, size=n_rows) for size in sizes], axis=1)
+    codes[rng.random(codes.shape) < 0.5] = 0  # some codes are rare
+    apart = np.triu(np.ones((4, 4), dtype=bool), 1)
+    apart[1, 3] = False
+    drawn = [
+        _dependence_together(count_pairs(shuffled(codes, cell, rng), sizes, cell, 3), sizes, apart)
+        for _ in range(500)
+    ]
+    excess, variance = np.array(drawn).T
+    assert np.ptp(variance) < 1e-9 * variance[0]  # shuffling leaves the margins as they are
+    assert abs(excess.mean()) < 4.0 * np.sqrt(variance[0] / 500)
+    assert excess.var() == pytest.approx(variance[0], rel=0.35)
+
+
+@pytest.mark.parametrize(("n_rows", "n_sensors", "n_codes"), [(300, 40, 10), (3000, 60, 3)])
+def test_many_independent_sensors_do_not_depend_together(n_rows, n_sensors, n_codes):
+    rng = np.random.default_rng(0)
+    cell = rng.integers(4, size=n_rows)
+    sizes = [n_codes] * n_sensors
+    codes = np.minimum(cell[:, None] + rng.integers(n_codes, size=(n_rows, n_sensors)), n_codes - 1)
+    pairs = count_pairs(codes, sizes, cell, 4)
+    assert not depends_beyond(pairs, sizes, dependence(pairs, sizes))
+
+
+def weakly_tied(n_rows, n_sensors, tie, rng):
+    """Return two facts, and readings that follow a hidden sign in one private class only.
+
+    No two sensors show it: their correlation is about the square of ``tie``.
+    """
+    h, g = rng.integers(2, size=(2, n_rows))
+    sign = rng.choice([-1.0, 1.0], size=(n_rows, 1)) * (g == 1)[:, None]
+    spread = np.where(g == 1, np.sqrt(1.0 - tie**2), 1.0)[:, None]
+    readings = tie * sign + spread * rng.normal(size=(n_rows, n_sensors))
+    return h, g, readings + 0.4 * h[:, None]
+
+
+def test_what_each_two_of_many_sensors_hardly_show_is_told_of_all_together():
+    rng = np.random.default_rng(0)
+    h, g, readings = weakly_tied(6000, 30, 0.35, rng)
+    codes = np.digitize(readings, [-1.0, 0.0, 1.0])
+    sample = Sample(codes, (4,) * 30, Labels("h", h, range(2)), (Labels("g", g, range(2)),))
+    pairs = count_pairs(codes, sample.sizes, 2 * h + g, 4)
+    assert not dependence(pairs, sample.sizes).any()
+    assert sensors_depend(sample)

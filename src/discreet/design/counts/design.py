@@ -52,7 +52,7 @@ _TIMED = 4  # steps, to tell how long many will take
 # Rounds of climbs from near the best tables so far, climbs in each, and tables they begin near.
 _HOPS, _HOPS_EACH, _HOPPED = 3, 12, 4
 # Models that rows might as well have shown, and the most rows that these are drawn for.
-_DRAWS, _MOST_DRAWN_FROM = 16, 20_000
+_DRAWS, _MOST_DRAWN_FROM = 24, 20_000
 # Least entry of a table, and where an epsilon is asked for: with a zero, no audit could bound a
 # log-ratio.
 _FLOOR, _FLOOR_FOR_EPSILON = 0.0005, 0.002

@@ -12,6 +12,7 @@ cell. How much of each is chosen by the likelihood of rows left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +29,8 @@ from discreet.design.training_rows import Sample
 # --- Blocks of sensors ----------------------------------------------------------------------
 
 MAX_BLOCK_OUTPUTS = 32
+PAIRED_ROWS = 20_000
+"""Most rows that pairs are counted in: dependence that matters shows in these."""
 _SURE = 8.0  # standard deviations above the mean: with few rows in a cell, 5 are met by chance
 _LEAST_DEPENDENCE = 0.02  # of the statistic above its mean, for each row: less is no matter
 
@@ -98,12 +101,59 @@ def find_blocks(strength: Floats, n_symbols: Sequence[int]) -> list[tuple[int, .
     return sorted({joint for joint in block.values() if len(joint) > 1})
 
 
-def _depends_beyond(strength: Floats, blocks: Sequence[tuple[int, ...]]) -> bool:
-    """Tell whether two sensors depend that are in no block together."""
-    apart = strength > 0
+def depends_beyond(
+    pairs: Ints, sizes: Sequence[int], strength: Floats, blocks: Sequence[tuple[int, ...]] = ()
+) -> bool:
+    """Tell whether sensors surely depend that are in no block together: two, or all of them.
+
+    What each two of many show may be too little to be sure of, or to matter, and adds up: a weak
+    state that all follow tells as much as all pairs together.
+    """
+    apart = np.triu(np.ones(strength.shape, dtype=bool), 1)
     for block in blocks:
         apart[np.ix_(block, block)] = False
-    return bool(apart.any())
+    excess, variance = _dependence_together(pairs, sizes, apart)
+    n_rows = float(np.trace(pairs.sum(axis=0)[: sizes[0], : sizes[0]]))
+    together = excess > max(_SURE * np.sqrt(variance), _LEAST_DEPENDENCE * n_rows)
+    return bool(together) or bool(strength[apart].any())
+
+
+def sensors_depend(sample: Sample) -> bool:
+    """Tell whether sensors surely depend given the classes."""
+    some = sample.take(slice(None, None, -(-len(sample.codes) // PAIRED_ROWS)))
+    n_cells = math.prod(fact.n_classes for fact in some.facts)
+    pairs = count_pairs(some.codes, some.sizes, cell_index(some.facts), n_cells)
+    return depends_beyond(pairs, some.sizes, dependence(pairs, some.sizes))
+
+
+def _dependence_together(
+    pairs: Ints, sizes: Sequence[int], apart: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return by how much Pearson's statistics of some pairs of sensors exceed their mean, in all.
+
+    And the variance of that. Both moments are those of codes shuffled within the cell, exact for
+    any counts (Dawson 1954), as they have to be where hundreds of pairs are added up. Of shuffled
+    sensors the statistics of any two pairs are uncorrelated.
+    """
+    edges, excess, variance = np.cumsum([0, *sizes[:-1]]), 0.0, 0.0
+    for table in pairs.astype(np.float64):
+        single = np.diag(table)
+        total = float(single[: sizes[0]].sum())
+        if total < 4:  # rows, for a variance
+            continue
+        inverse = np.divide(1.0, single, out=np.zeros_like(single), where=single > 0)
+        squares = total * inverse[:, None] * table**2 * inverse
+        by_pair = np.add.reduceat(np.add.reduceat(squares, edges, axis=0), edges, axis=1) - total
+        n_codes = np.add.reduceat(single > 0, edges).astype(np.float64)  # that occur
+        free = n_codes - 1.0
+        mean = np.outer(free, free) * total / (total - 1.0)
+        excess += float((by_pair - mean)[apart].sum())
+        uneven = (total * np.add.reduceat(inverse, edges) - n_codes**2) / (total - 2.0)
+        even = free * (total - n_codes) / (total - 1.0) - uneven
+        spread = np.outer(even, even) * 2.0 * total / (total - 3.0)
+        spread += np.outer(uneven, uneven) * total**2 / (total - 1.0)
+        variance += float(spread[apart].sum())
+    return excess, variance
 
 
 # --- Smoothing ------------------------------------------------------------------------------
@@ -244,8 +294,6 @@ def _changed(how: Sequence[Smoothing], sensors: Sequence[int], **values: float) 
 
 # --- The model ------------------------------------------------------------------------------
 
-PAIRED_ROWS = 20_000
-"""Most rows that pairs are counted in: dependence that matters shows in these."""
 BLOCK_ROWS = 100_000
 """Most rows that the joint codes of a block are counted in."""
 _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is known of them
@@ -255,7 +303,7 @@ _ALIKE = 3.0  # nats by which sensors have to differ, or they share what is know
 class Structure:
     """What is chosen once, from all rows: how to smooth, and which sensors form blocks.
 
-    ``left_over``: whether sensors surely depend that no block holds together.
+    ``left_over``: whether sensors surely depend that no block holds together, two or all of them.
     """
 
     smoothing: list[Smoothing]
@@ -332,7 +380,7 @@ def find_structure(sample: Sample, counts: Counts, n_symbols: Sequence[int]) -> 
     pairs = count_pairs(sample.codes, sample.sizes, cell_index(sample.facts), counts.n_cells)
     strength = dependence(pairs, sample.sizes)
     blocks = find_blocks(strength, n_symbols)
-    return Structure(smoothing, blocks, _depends_beyond(strength, blocks))
+    return Structure(smoothing, blocks, depends_beyond(pairs, sample.sizes, strength, blocks))
 
 
 def estimate_counts(
