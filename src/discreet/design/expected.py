@@ -356,8 +356,9 @@ class Request:
 class Shortfall:
     """What every level that was tried lacked, as it was designed, before noise was added.
 
-    ``advantage``: the least of all, the larger of what rows left out show and what leaks under the
-    model of the rows learned from, with ``to_spare`` standard errors. ``epsilon``: the least that
+    ``advantage``: the least of all, the larger of what rows left out show, with ``to_spare``
+    standard errors, and of what leaks under the model of the rows learned from, with as many or
+    two fifths (``Expected.met``). ``epsilon``: the least that
     rows left out show, None if it was not looked at. ``kept``: the share of the symbols that the
     mapping taken sends as designed; the others are drawn evenly.
     """
@@ -428,7 +429,8 @@ class Expected:
     more than two, all m at once (1 - 1/m at most). It is estimated, and ``advantage_error``, one
     standard error of it, in ``design/leak_estimates.py``; infinite where each part left out has a
     class in one group only, where a class has too few rows to learn from, and where time was up
-    before all attackers were asked. ``raw_advantage``: the same, of boosted trees on the codes of
+    before all attackers were asked. Of designs without a fold it is no less than what leaks under
+    the models they come from. ``raw_advantage``: the same, of boosted trees on the codes of
     the readings themselves, and of mixtures of states where dependence is hidden, for the first of
     the parts left out. ``asked``: what ``advantage`` was to stay within, if that was asked for.
     ``epsilon``: max |log p(g|z)/p(g)| with every output counted as seen; it errs upwards, is
@@ -440,9 +442,10 @@ class Expected:
     public class always. The balanced accuracy of any guessing is ``guessing_balanced_accuracy``.
     ``raw_error``, ``raw_balanced_accuracy``: of a classifier that sees the codes of the readings
     themselves and decides likewise. ``folds``: how many parts were left out in turn; 1 if the rows
-    left out tried the very mapping. ``met``: whether what was asked for is kept with 1.25 standard
-    errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
-    (``leak_estimates``). None if there was no wish to search for. It takes rows, or the groups that
+    left out tried the very mapping. ``met``: whether rows left out keep what was asked for with 1.25
+    standard errors to spare, 1.6 where groups are left out in turn, 3 where dependence is hidden
+    (``leak_estimates``), and the model keeps it likewise, or with two fifths of these errors if it
+    allows for those of its rows itself. None if there was no wish to search for. It takes rows, or the groups that
     were named, as independent, and is never true where ``doubted``: where rows were seen to depend
     on one another, or may, and no groups were named. ``fit`` in Python does not look at that.
     ``silent``: whether the mapping is constant, since neither at a level that was tried nor with

@@ -165,8 +165,19 @@ class Tried:
         """What leaks under the models that were designed on: hardly ever more than is true."""
         return max(designed.leak for designed in self.designs)
 
+    @property
+    def advantage(self) -> float:
+        """What leaks, on rows left out or under the models, whichever is more.
+
+        Folds that show less than their own models know are lucky in their rows.
+        """
+        return max(self.leaks.advantage, self.under_model)
+
     def most(self, to_spare: float) -> float:
-        """Return what leaks at most, on rows left out or under the model, with standard errors."""
+        """Return what leaks at most, on rows left out or under the model, with standard errors.
+
+        Models that allow for sampling errors themselves need less to spare (``_OVER_DRAWS``).
+        """
         error, over_draws = to_spare * self.leaks.error, all(d.over_draws for d in self.designs)
         under_model = self.under_model + (_OVER_DRAWS if over_draws else 1.0) * error
         return max(self.leaks.advantage + error, under_model)
@@ -241,8 +252,7 @@ class LevelSearch:
         designed = self._design_all(target)
         if not self.parts or designed.stopped:
             return Found(target, None, designed)
-        expected = _of_all(self._expect(self.try_level(target), met=None), designed)
-        return Found(target, expected, designed)
+        return Found(target, self._expect(self.try_level(target), met=None), designed)
 
     def find(self, levels: Sequence[Target], request: Request) -> Found:
         """Return the least strict of levels, which rise in strictness, that keeps a request."""
@@ -394,7 +404,6 @@ class LevelSearch:
         if not self.left_out.for_good:
             begin = self.tried[tried.target].designs[0].tables
             designed = written or self._design_all(tried.target, [begin], tried.kept)
-            expected = _of_all(expected, designed)
         stopped = designed.stopped or any(each.stopped for each in self.tried.values())
         return Found(tried.target, expected, replace(designed, stopped=stopped))
 
@@ -521,7 +530,7 @@ class LevelSearch:
         low, high = joined.interval(None if groups is None else groups[order])
         raw, leaked = self._raw_answers, self._raw_advantage
         return Expected(
-            advantage=tried.leaks.advantage,
+            advantage=tried.leaks.advantage if self.left_out.for_good else tried.advantage,
             advantage_error=tried.leaks.error,
             raw_advantage=leaked,
             epsilon=tried.epsilon,
@@ -595,14 +604,6 @@ def _mixed(designed: Designed, kept: float) -> Designed:
     else:
         fusion = None  # to be learned from the noisy symbols
     return replace(designed, tables=tables, fusion=fusion)
-
-
-def _of_all(expected: Expected, designed: Designed) -> Expected:
-    """Return what to expect of tables designed on all rows, where designs without folds leak less.
-
-    Under the model tables hardly ever leak more than in truth.
-    """
-    return replace(expected, advantage=max(expected.advantage, designed.leak))
 
 
 def _ratio(tables: Tables, unseen: Sample, beyond: bool) -> float:

@@ -56,7 +56,8 @@ class Mapper(PrivacyMapper):
         private fact, or all of them at once; 0.05 if nothing else is asked for.
         The limit under the model is tightened until rows left out show it to be kept, with 1.25
         standard errors to spare, 1.6 where groups are left out in turn, 3 where sensors depend in
-        ways that no block holds and outputs are too many to look at (``expected_.met``). If they
+        ways that no block holds and outputs are too many to look at; what is designed on few rows
+        and outputs allows for sampling errors under the model, too (``expected_.met``). If rows
         are too few for that, ``fit`` warns (``UnmetRequestWarning``) and takes the least strict one
         that keeps it with one standard error to spare; without one, it draws a share of the symbols
         evenly, so that half a standard error is to spare. Where groups are left out in turn, the

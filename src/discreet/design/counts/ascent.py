@@ -181,7 +181,8 @@ class Problem:
         advantage = float(self.leaks(look.gains).max(initial=0.0))
         epsilon = 0.0
         if self.limits.epsilon is not None and self.listed is not None:
-            epsilon = max(float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
+            each = (float(np.abs(ratios).max()) for ratios, *_ in self._ratios(weights))
+            epsilon = max(each, default=0.0)
         excess = 0.0 if self.limits.advantage is None else advantage - self.limits.advantage
         if self.limits.epsilon is not None:
             excess = max(excess, epsilon - self.limits.epsilon)
@@ -313,7 +314,7 @@ class Look:
     def slope(self, prices: Floats) -> Floats:
         """Return the slope in p(output|cell) of all gains together, each at its price."""
         told, pairs = self.attackers, self.apart.shape[-2]
-        dear = np.flatnonzero(prices[..., :pairs].reshape(-1, pairs).any(axis=0))
+        dear = np.flatnonzero(prices[..., :pairs].any(axis=tuple(range(prices.ndim - 1))))
         sides = np.sign(self.apart[..., dear, :]) * (0.25 * prices[..., dear, None])
         found = told.apart[dear].T @ sides if pairs else np.zeros(1)
         for k, (rows, given) in enumerate(zip(told.several, self.given, strict=True), start=pairs):
