@@ -9,6 +9,10 @@ import pandas as pd
 import pytest
 from support.matrices import sparing
 
+from discreet.checking import check_table
+from discreet.data.tables import open_stream
+from discreet.learning import prepare
+from discreet.task import Task
 from research.benchmarks.check_tables import (
     PROBLEMS,
     ROWS,
@@ -168,3 +172,28 @@ def test_lists_and_durations_are_named_and_no_reason_to_fail(tmp_path):
     assert len(found.problems) == 1 and "which have no code" in found.problems[0]
     found = looked_at(table.assign(who=table["many"]), tmp_path, "home.parquet")
     assert any("'who' holds values like" in each for each in found.problems)
+
+
+NESTED = {
+    "lists": [[1, 2]] * ROWS,
+    "structs": [{"a": k % 3} for k in range(ROWS)],
+    "maps": [[("a", 1)]] * ROWS,
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_nested_columns_that_are_left_out_change_nothing(tmp_path, kind):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    form = pa.map_(pa.string(), pa.int64()) if kind == "maps" else None
+    plain, file = pa.Table.from_pandas(clean(2)), tmp_path / "home.parquet"
+    parquet.write_table(plain.append_column("nested", pa.array(NESTED[kind], type=form)), file)
+    task = Task(file, "fall", ["who"], exclude=["nested"])
+    assert not check_table(task, 0.05, guess=False).problems
+    found = [prepare(task, each).source for each in (None, open_stream([file]))]
+    parquet.write_table(plain, file)
+    assert found == [prepare(Task(file, "fall", ["who"])).source] * 2
+
+
+def test_a_nested_value_is_shown_in_one_message(tmp_path):
+    found = looked_at(clean(2).assign(many=[[1, 2]] * ROWS), tmp_path, "home.parquet")
+    assert len(found.problems) == 1 and "values like [1, 2] (" in found.problems[0]

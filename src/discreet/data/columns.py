@@ -271,6 +271,19 @@ def check_kind(column: Column, sensor: str) -> None:
         raise InputError(f"sensor {sensor!r} holds {found[0]}, which have no code. {found[1]}")
 
 
+def is_nested(column: Column) -> bool:
+    """Whether a column holds lists, structs or maps, which cannot be told apart by hashing."""
+    return column.dtype == object and not all(map(_can_be_hashed, column))
+
+
+def _can_be_hashed(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def unusable_kind(column: Column) -> tuple[str, str] | None:
     """Return what a column holds that no code stands for, and what to do; None if it is usable."""
     dates = "Turn them into numbers or categories first, such as the hour, or leave it out."

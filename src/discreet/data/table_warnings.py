@@ -19,6 +19,7 @@ from discreet.data.columns import (
     Labels,
     as_floats,
     is_missing,
+    is_nested,
     is_numeric,
     understood,
     unusable_kind,
@@ -142,7 +143,7 @@ def _same_apart(codes: Ints, lag: int) -> bool:
 
 def _repeating(column: Column) -> Ints | None:
     """Return numbers for the values of a column that may name homes; None for any other one."""
-    if is_missing(column).any() or has_times(column):
+    if is_missing(column).any() or is_nested(column) or has_times(column):
         return None
     if is_numeric(column) and np.any(as_floats(column) % 1):
         return None

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from discreet.arrays import Ints
-from discreet.data.columns import Column, is_missing, is_numeric, written_column
+from discreet.data.columns import Column, is_missing, is_nested, is_numeric, written_column
 from discreet.data.dependence import MOST_ROWS, STRETCHES, stretches
 from discreet.data.groups import group_values
 from discreet.data.tables import Table
@@ -122,7 +122,7 @@ def has_times(column: Column) -> bool:
 
 def _reader(column: Column) -> Callable[[Column], Moments] | None:
     """Return what turns the values of a clock into what sorts them; None if this is no clock."""
-    if is_missing(column).any():
+    if is_missing(column).any() or is_nested(column):
         return None
     if is_numeric(column):
         values = _numbers(column)
