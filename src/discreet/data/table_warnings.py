@@ -37,7 +37,7 @@ from discreet.data.groups import as_noun, group_values
 from discreet.data.roles import Role, has_decimal_comma, mostly_numbers, unit_of, with_unit
 from discreet.data.split import Split, held_out_groups
 from discreet.data.tables import Table
-from discreet.data.time_order import find_clock, has_times, in_time
+from discreet.data.time_order import clock_parts, find_clock, has_times, in_time, parts_in_order
 from discreet.errors import InputError, shown
 
 # --- Rows that depend, and groups to propose ------------------------------------------------
@@ -90,8 +90,9 @@ def _order_of(
     public: str,
     private: Sequence[str],
 ) -> Dependence:
-    facts = [table[name] for name in private]
-    return check_dependence(table[list(sensors)], facts, public=table[public], groups=groups)
+    facts, read = [table[name] for name in private], table[list(sensors)]
+    clock = parts_in_order(table, sensors)
+    return check_dependence(read, facts, public=table[public], groups=groups, told_by_order=clock)
 
 
 # --- Columns that rows may belong together by ------------------------------------------------
@@ -209,7 +210,7 @@ def check_both_orders(
     clock = None if found.found else find_clock(rows, used)
     if clock is None:
         return found
-    ordered = in_time(clock, rows, table, used)
+    ordered = in_time(clock, rows, table, [*used, *set(clock_parts(rows, sensors).values())])
     return worse_of(found, _order_of(None, ordered, sensors, public, private))
 
 
@@ -253,10 +254,10 @@ def _count_copies(
     """Return how many rows repeat an earlier one, if no order is left without them; else 0."""
     used = table[[*sensors, public, *private]]
     again = used.duplicated()
-    rest = used[~again]
+    rest = table[~again]
     if not again.any() or len(rest) < max(MIN_ROWS, _DIFFERENT * len(table)):
         return 0
-    found = _order_of(None, rest, sensors, public, private).found
+    found = check_both_orders(rest, sensors, public, private).found
     return 0 if found else int(again.sum())
 
 
