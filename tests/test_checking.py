@@ -174,6 +174,22 @@ def test_lists_and_durations_are_named_and_no_reason_to_fail(tmp_path):
     assert any("'who' holds values like" in each for each in found.problems)
 
 
+@pytest.mark.parametrize("file", ["home.csv", "home.parquet"])
+def test_unavailable_labels_are_missing_beside_switches_and_warned_of_among_names(tmp_path, file):
+    table = clean(2)
+    table["fall"] = np.where(table["fall"], "on", "off").astype(object)
+    table.loc[[3, 8], "fall"] = "unavailable"
+    found = looked_at(table, tmp_path, file)
+    assert len(found.problems) == 1 and not found.classes
+    assert f"public fact 'fall' is missing in 2 of {ROWS} rows (rows 4, 9;" in found.problems[0]
+    names = clean(2)
+    names.loc[range(30), "who"] = "unknown"
+    found = looked_at(names, tmp_path, file)
+    said = f"'who' is 'unknown' in 30 of {ROWS} rows, which is learned as a class"
+    assert not found.problems and any(said in each for each in found.warnings)
+    assert found.classes["who"]["unknown"] == 30
+
+
 NESTED = {
     "lists": [[1, 2]] * ROWS,
     "structs": [{"a": k % 3} for k in range(ROWS)],

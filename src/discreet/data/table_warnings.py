@@ -19,6 +19,7 @@ from discreet.data.columns import (
     Labels,
     as_floats,
     is_missing,
+    is_missing_word,
     is_nested,
     is_numeric,
     understood,
@@ -477,6 +478,12 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
     counts = dict(zip(fact.classes, fact.counts, strict=True))
     yield from _odd_words(f"{role} {fact.name!r}", counts)
     for label, count in zip(fact.classes, fact.counts, strict=True):
+        if is_missing_word(label):
+            yield (
+                f"{role} {fact.name!r} is {shown(label)} in {count} of {sum(fact.counts)} rows, "
+                "which is learned as a class. If it stands for a missing label, label these rows "
+                "or drop them."
+            )
         if count < _FEWEST_ROWS:
             yield (
                 f"{role} {fact.name!r} has {count} of {sum(fact.counts)} rows of class "
