@@ -190,6 +190,28 @@ def test_unavailable_labels_are_missing_beside_switches_and_warned_of_among_name
     assert found.classes["who"]["unknown"] == 30
 
 
+@pytest.mark.parametrize("differ", [0, 2])
+def test_a_private_fact_that_is_the_public_one_is_named(tmp_path, differ):
+    table = clean(2)
+    table["who"] = np.where(table["fall"], "p", "q")
+    table.loc[range(differ), "who"] = "p"
+    differing = int((table["who"] == "p").sum() - table["fall"].sum())
+    said = [each for each in looked_at(table, tmp_path).warnings if "under another name" in each]
+    words = f"'who' is the public fact 'fall' under another name: in {ROWS - differing} of {ROWS}"
+    assert len(said) == 1 and words in said[0]
+    table.loc[range(40), "who"] = "p"  # a tenth of the rows or so
+    again = looked_at(table, tmp_path).warnings
+    assert not any("under another name" in each for each in again)
+
+
+def test_a_fact_that_follows_from_the_public_one_is_another(tmp_path):
+    table = clean(2)
+    table["fall"] = np.where(table["fall"], np.arange(ROWS) % 2 + 1, 0)
+    table["who"] = np.where(table["fall"] > 0, "p", "q")
+    found = looked_at(table, tmp_path).warnings
+    assert not any("under another name" in each for each in found)
+
+
 NESTED = {
     "lists": [[1, 2]] * ROWS,
     "structs": [{"a": k % 3} for k in range(ROWS)],

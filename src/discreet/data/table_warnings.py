@@ -18,6 +18,7 @@ from discreet.data.columns import (
     Column,
     Labels,
     as_floats,
+    count_classes,
     is_missing,
     is_missing_word,
     is_nested,
@@ -357,6 +358,7 @@ def _say_order(dependence: Dependence, advice: str, override: str = _OVERRIDE) -
 _FEWEST_ROWS = 20  # of a class that something can be learned of
 _FEWEST_NUMBERS = 10  # different ones, that make a column of numbers out of one with odd texts
 _OFTEN_MISSING = 0.5
+_SAME = 0.99  # share of the rows of every class that have one class of the same fact
 _FAR = 3.0  # times the range of all other readings
 _NO_WORDS = ("?", "??", "-", "--", "n.a.", "#n/a", "missing", "undefined")
 _STAND_INS = (-999.0, -9999.0, -127.0, 999.0, 9999.0, 99999.0, 32767.0, 65535.0, -32768.0)
@@ -489,4 +491,22 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
                 f"{role} {fact.name!r} has {count} of {sum(fact.counts)} rows of class "
                 f"{shown(label)}: hardly anything can be learned or certified of it. Add rows, or "
                 "merge it with another class."
+            )
+
+
+def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
+    """Yield the private facts that are the public one under another name, a sentence each."""
+    for fact in private:
+        counts = np.array(
+            [
+                count_classes(fact.index[public.index == k], fact.n_classes)
+                for k in range(public.n_classes)
+            ]
+        )
+        if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
+            yield (
+                f"private fact {fact.name!r} is the public fact {public.name!r} under another "
+                f"name: in {counts.max(axis=1).sum()} of {counts.sum()} rows each tells the other. "
+                f"Whatever answers {public.name!r} reveals it, so that no mapping is useful and "
+                "private. Name another private or public fact."
             )
