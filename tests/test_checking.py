@@ -109,6 +109,33 @@ def test_a_command_leaves_sensors_to_learn_from(tmp_path):
     assert "--exclude" not in found.command and found.raw is not None and found.raw.public == 1.0
 
 
+@pytest.mark.parametrize("name", ["when", "column 3"])
+def test_unix_times_in_any_order_are_a_clock(tmp_path, name):
+    times = 1_767_225_600 + np.random.default_rng(0).integers(0, 30 * 86_400, ROWS)
+    assert role_of(looked_at(clean(2).assign(**{name: times}), tmp_path), name) == "clock"
+
+
+def test_numbers_too_large_for_floats_are_no_counter_and_not_called_equal(tmp_path):
+    large = 2**62 + np.random.default_rng(0).integers(0, 10, ROWS)
+    found = looked_at(clean(2).assign(large=large), tmp_path)
+    assert role_of(found, "large") == "sensor"
+    assert any("'large' (4.611686018427388e+18, rounded to a float)" in e for e in found.warnings)
+
+
+def test_a_sensor_that_is_infinite_in_all_rows_is_left_out(tmp_path):
+    found = looked_at(clean(2).assign(stuck=np.inf), tmp_path, "home.parquet")
+    assert role_of(found, "stuck") == "constant" and "--exclude stuck" in found.command
+    assert any(
+        "the same in all" in each and "'stuck' (infinite)" in each for each in found.warnings
+    )
+
+
+def test_a_fact_that_is_left_out_as_well_is_refused(tmp_path):
+    found = looked_at(clean(2), tmp_path, exclude=["fall"])
+    assert len(found.problems) == 1 and "'fall' is the public fact" in found.problems[0]
+    assert "Take it out of --exclude" in found.problems[0]
+
+
 # --- How tables are written --------------------------------------------------------------------
 
 
@@ -116,7 +143,13 @@ def test_separators_encodings_and_decimal_commas_are_found(tmp_path):
     table = clean(2)
     table["who"] = table["who"].replace("ann", "Zoë")
     written = table.to_csv(index=False, sep=";", decimal=",")
-    for encoding, name in (("cp1252", "a.csv"), ("utf-16", "b.csv"), ("utf-8-sig", "c.tsv")):
+    for encoding, name in (
+        ("cp1252", "a.csv"),
+        ("utf-16", "b.csv"),
+        ("utf-16-le", "e.csv"),
+        ("utf-16-be", "f.csv"),
+        ("utf-8-sig", "c.tsv"),
+    ):
         found = looked_at(written.encode(encoding), tmp_path, name)
         assert found.form is not None
         assert (found.form.separator, found.form.decimal) == (";", ",")
