@@ -495,7 +495,10 @@ def odd_classes(fact: Labels, role: str) -> Iterator[str]:
 
 
 def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
-    """Yield the private facts that are the public one under another name, a sentence each."""
+    """Yield the private facts that are the public one under another name, in words.
+
+    No word depends on how many rows there are: of a table and of a part of it, one is enough.
+    """
     for fact in private:
         counts = np.array(
             [
@@ -506,7 +509,7 @@ def same_facts(public: Labels, private: Sequence[Labels]) -> Iterator[str]:
         if all(np.all(each.max(axis=1) >= _SAME * each.sum(axis=1)) for each in (counts, counts.T)):
             yield (
                 f"private fact {fact.name!r} is the public fact {public.name!r} under another "
-                f"name: in {counts.max(axis=1).sum()} of {counts.sum()} rows each tells the other. "
+                f"name: in {_SAME:.0%} of the rows of every class, or more, each tells the other. "
                 f"Whatever answers {public.name!r} reveals it, so that no mapping is useful and "
                 "private. Name another private or public fact."
             )
